@@ -1,0 +1,2 @@
+//! The `forge-search` command line.
+fn main() {}
