@@ -1,1 +1,2 @@
 //! tool
+pub mod error;

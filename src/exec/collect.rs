@@ -1,0 +1,110 @@
+//! Emission: outcomes in order become the result, cut exactly where the limits say.
+//!
+//! Owns counting and truncation. It sees files strictly in emission order, so nothing here depends on
+//! threads or on who found the files.
+
+use crate::exec::eligible::EligibleFile;
+use crate::exec::event::{FileError, FileEvents, FileOutcome};
+
+/// The limits of a whole call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Events that the result holds at most (FR-LS-06).
+    pub max_results: usize,
+    /// Files that are searched at most (FR-LS-SRC-09).
+    pub max_files: u64,
+}
+
+/// Which limit cut a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Truncation {
+    /// At least one event more than `max_results` exists, or could not be ruled out in time.
+    MaxResults,
+    /// Eligible files beyond `max_files` were not searched.
+    MaxFiles,
+}
+
+/// Collects outcomes in emission order.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    limits: Limits,
+    pub(crate) files: Vec<FileEvents>,
+    pub(crate) errors: Vec<FileError>,
+    pub(crate) count: usize,
+    pub(crate) files_scanned: u64,
+    pub(crate) truncation: Option<Truncation>,
+    closed: bool,
+}
+
+impl Collector {
+    pub(crate) fn new(limits: Limits) -> Collector {
+        Collector {
+            limits,
+            files: Vec::new(),
+            errors: Vec::new(),
+            count: 0,
+            files_scanned: 0,
+            truncation: None,
+            closed: false,
+        }
+    }
+
+    /// Returns true once nothing more can change the result.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Returns how many events more the result can hold.
+    pub(crate) fn room(&self) -> usize {
+        self.limits.max_results - self.count
+    }
+
+    /// Takes the outcome of the next eligible file. A file whose outcome is incomplete closes the
+    /// collection: what follows it lies beyond a gap.
+    pub(crate) fn file(&mut self, file: &EligibleFile, outcome: FileOutcome) {
+        if self.closed {
+            return;
+        }
+        if self.files_scanned == self.limits.max_files {
+            self.truncation = Some(Truncation::MaxFiles);
+            self.closed = true;
+            return;
+        }
+        self.files_scanned += 1;
+        let room = self.room();
+        let found = outcome.events.len();
+        let mut events = outcome.events;
+        if found > room {
+            events.truncate(room);
+            self.truncation = Some(Truncation::MaxResults);
+            self.closed = true;
+        }
+        // An error that goes with a file's events is only said where some of them are shown.
+        if let Some(message) = outcome.error
+            && (found == 0 || !events.is_empty())
+        {
+            self.errors.push(FileError {
+                path: file.logical(),
+                message,
+            });
+        }
+        if !events.is_empty() {
+            self.count += events.len();
+            self.files.push(FileEvents {
+                path: file.logical(),
+                events,
+            });
+        }
+        if !outcome.complete {
+            self.closed = true;
+        }
+    }
+
+    /// Takes an error of enumeration at its place in the order.
+    pub(crate) fn error(&mut self, error: FileError) {
+        // After the last file that counts, errors are those of files that were not searched.
+        if !self.closed && self.files_scanned < self.limits.max_files {
+            self.errors.push(error);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Eligible files: the ordered source that execution works on.
+//!
+//! The source decides which files a request is about, in emission order, and execution does not care who
+//! made it. Eligibility is never an engine's (FR-LSI-ELIG-01).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use crate::exec::event::FileError;
+use crate::exec::stop::Stop;
+pub use crate::index::walk::FoundFile as EligibleFile;
+use crate::index::walk::{DirNode, Entry, Walk};
+
+/// What a source yields when a unit is expanded, in emission order.
+#[derive(Debug)]
+pub enum Item<U> {
+    /// A file to be searched.
+    File(EligibleFile),
+    /// More, to be expanded when its turn comes.
+    Unit(U),
+    /// Something that could not be enumerated.
+    Error(FileError),
+}
+
+/// An ordered, lazily expanded source of eligible files.
+pub trait FileSource: Send + Sync + 'static {
+    /// A part of the source that is not expanded yet.
+    type Unit: Send;
+
+    /// Returns the whole source, unexpanded.
+    fn start(&self) -> Vec<Item<Self::Unit>>;
+
+    /// Expands a unit into its items, in emission order. May return early once `stop` is raised.
+    fn expand(&self, unit: Self::Unit, stop: &Stop) -> Vec<Item<Self::Unit>>;
+}
+
+/// The include and exclude globs of a request, in gitignore syntax, anchored at the search root.
+#[derive(Clone, Debug)]
+pub struct Globs {
+    include: Option<Gitignore>,
+    exclude: Option<Gitignore>,
+}
+
+/// Why a glob is refused (FR-LS-VAL-06).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {message}")]
+pub struct GlobError {
+    /// The request field.
+    pub field: &'static str,
+    /// What is wrong, with the glob.
+    pub message: String,
+}
+
+impl Globs {
+    /// Compiles the globs of a request. An empty `include` means no restriction (FR-LS-SRC-05).
+    ///
+    /// # Errors
+    ///
+    /// An empty or invalid glob, or one that gitignore syntax takes for a comment.
+    pub fn new(include: &[String], exclude: &[String]) -> Result<Globs, GlobError> {
+        Ok(Globs {
+            include: compile("include_glob", include)?,
+            exclude: compile("exclude_glob", exclude)?,
+        })
+    }
+
+    /// Returns true when there is nothing to filter.
+    pub fn is_empty(&self) -> bool {
+        self.include.is_none() && self.exclude.is_none()
+    }
+
+    /// Decides about a path relative to the search root. For a directory: whether anything in it can be
+    /// eligible.
+    pub fn keep(&self, path: &Path, is_dir: bool) -> bool {
+        if let Some(exclude) = &self.exclude
+            && exclude.matched(path, is_dir).is_ignore()
+        {
+            return false;
+        }
+        match &self.include {
+            Some(include) if !is_dir => {
+                include.matched_path_or_any_parents(path, false).is_ignore()
+            }
+            _ => true,
+        }
+    }
+}
+
+fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, GlobError> {
+    if globs.is_empty() {
+        return Ok(None);
+    }
+    let refuse = |message: String| Err(GlobError { field, message });
+    let mut all = GitignoreBuilder::new("");
+    for glob in globs {
+        if glob.trim().is_empty() {
+            return refuse(
+                "a glob is empty; leave it out or write what to match, such as *.rs".into(),
+            );
+        }
+        if glob.contains('\n') {
+            return refuse(format!(
+                "the glob {glob:?} holds a line feed; give each glob as an entry of its own"
+            ));
+        }
+        let mut one = GitignoreBuilder::new("");
+        if let Err(error) = one.add_line(None, glob).and(all.add_line(None, glob)) {
+            return refuse(format!("the glob {glob:?} is invalid: {error}"));
+        }
+        match one.build() {
+            Ok(built) if built.is_empty() => {
+                return refuse(format!(
+                    "the glob {glob:?} is a comment in gitignore syntax and matches nothing; write \\# for a \
+                     name that starts with #"
+                ));
+            }
+            Ok(_) => {}
+            Err(error) => return refuse(format!("the glob {glob:?} is invalid: {error}")),
+        }
+    }
+    match all.build() {
+        Ok(built) => Ok(Some(built)),
+        Err(error) => refuse(format!("the globs are invalid together: {error}")),
+    }
+}
+
+/// Eligible files found by walking the tree.
+pub struct WalkSource {
+    walk: Walk,
+    globs: Globs,
+}
+
+impl WalkSource {
+    /// Creates a source over a walk, filtered by globs.
+    pub fn new(walk: Walk, globs: Globs) -> WalkSource {
+        WalkSource { walk, globs }
+    }
+}
+
+impl FileSource for WalkSource {
+    type Unit = DirNode;
+
+    fn start(&self) -> Vec<Item<DirNode>> {
+        vec![Item::Unit(self.walk.start())]
+    }
+
+    fn expand(&self, node: DirNode, stop: &Stop) -> Vec<Item<DirNode>> {
+        if stop.is_raised() {
+            return Vec::new();
+        }
+        let entries = if self.globs.is_empty() {
+            self.walk.list(&node, &|_, _| true)
+        } else {
+            self.walk
+                .list(&node, &|path, is_dir| self.globs.keep(path, is_dir))
+        };
+        entries
+            .into_iter()
+            .map(|entry| match entry {
+                Entry::File(file) => Item::File(file),
+                Entry::Dir(node) => Item::Unit(node),
+                Entry::Error(path, message) => Item::Error(FileError { path, message }),
+            })
+            .collect()
+    }
+}
+
+/// A fixed, ordered list of eligible files.
+#[derive(Clone, Debug)]
+pub struct ListSource(pub Vec<EligibleFile>);
+
+/// A [`ListSource`] has no parts.
+#[derive(Debug)]
+pub enum NoUnit {}
+
+impl FileSource for ListSource {
+    type Unit = NoUnit;
+
+    fn start(&self) -> Vec<Item<NoUnit>> {
+        self.0.iter().cloned().map(Item::File).collect()
+    }
+
+    fn expand(&self, unit: NoUnit, _: &Stop) -> Vec<Item<NoUnit>> {
+        match unit {}
+    }
+}
+
+/// Shares a source between calls.
+impl<S: FileSource> FileSource for Arc<S> {
+    type Unit = S::Unit;
+
+    fn start(&self) -> Vec<Item<S::Unit>> {
+        (**self).start()
+    }
+
+    fn expand(&self, unit: S::Unit, stop: &Stop) -> Vec<Item<S::Unit>> {
+        (**self).expand(unit, stop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn globs(include: &[&str], exclude: &[&str]) -> Result<Globs, GlobError> {
+        let own = |globs: &[&str]| {
+            globs
+                .iter()
+                .map(|glob| glob.to_string())
+                .collect::<Vec<_>>()
+        };
+        Globs::new(&own(include), &own(exclude))
+    }
+
+    #[test]
+    fn globs_are_gitignore_syntax_anchored_at_the_root() {
+        let kept = |include: &[&str], exclude: &[&str], path: &str| {
+            globs(include, exclude)
+                .unwrap()
+                .keep(Path::new(path), false)
+        };
+        assert!(kept(&["*.rs"], &[], "src/a.rs"));
+        assert!(!kept(&["*.rs"], &[], "src/a.c"));
+        assert!(kept(&["/src/*.rs"], &[], "src/a.rs"));
+        assert!(!kept(&["/src/*.rs"], &[], "lib/src/a.rs"));
+        assert!(kept(&["src/"], &[], "src/deep/a.rs"));
+        assert!(!kept(&["*.rs", "!gen.rs"], &[], "gen.rs"));
+        assert!(!kept(&["*.rs"], &["gen*"], "gen.rs"));
+        assert!(kept(&[], &["gen*"], "main.rs"));
+        assert!(
+            !globs(&[], &["target/"])
+                .unwrap()
+                .keep(Path::new("target"), true)
+        );
+        assert!(kept(&[], &["target/"], "target"));
+    }
+
+    #[test]
+    fn useless_globs_are_refused() {
+        for (include, word) in [
+            ("", "empty"),
+            ("  ", "empty"),
+            ("#x", "comment"),
+            ("a[", "invalid"),
+        ] {
+            let error = globs(&[include], &[]).unwrap_err();
+            assert_eq!(error.field, "include_glob");
+            assert!(error.message.contains(word), "{error}");
+        }
+        assert_eq!(globs(&[], &["{a"]).unwrap_err().field, "exclude_glob");
+    }
+}

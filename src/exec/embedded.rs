@@ -1,0 +1,384 @@
+//! The embedded engine: ripgrep's own searcher over whole files in memory.
+//!
+//! Owns how a file becomes events: reading, decoding, the searched region, lines and context. What a
+//! pattern matches is the matcher's; which files and where to cut is not decided here.
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::sync::Arc;
+
+use encoding_rs_io::DecodeReaderBytesBuilder;
+use grep_searcher::{
+    BinaryDetection, MmapChoice, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch,
+};
+
+use crate::exec::eligible::EligibleFile;
+use crate::exec::engine::{
+    Batching, Capabilities, Engine, EngineError, EngineId, Prepared, Worker,
+};
+use crate::exec::event::{Event, EventKind, FileOutcome};
+use crate::exec::matcher::{LineMatcher, WorkerMatcher};
+use crate::exec::query::Query;
+use crate::exec::stop::Stop;
+use crate::index::text::{self, Region, RegionOptions, RegionReader};
+
+/// Files up to this size are read at once; larger ones are streamed.
+const WHOLE_FILE_LIMIT: u64 = 32 << 20;
+
+/// The longest line of a streamed file, in bytes.
+const STREAMED_LINE_LIMIT: usize = 256 << 20;
+
+/// Buffers that grew beyond this are given back after the file that needed them.
+const KEPT_BUFFER: usize = 4 << 20;
+
+/// Ripgrep's matching and searching libraries, in process. The default engine.
+#[derive(Debug)]
+pub struct Embedded {
+    id: EngineId,
+}
+
+impl Default for Embedded {
+    fn default() -> Embedded {
+        Embedded {
+            id: EngineId("embedded".to_string()),
+        }
+    }
+}
+
+impl Engine for Embedded {
+    fn id(&self) -> &EngineId {
+        &self.id
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            full_regex: true,
+            fuzzy: false,
+            file_lists: true,
+        }
+    }
+
+    fn prepare(&self, query: Arc<Query>) -> Result<Arc<dyn Prepared>, EngineError> {
+        if query.fuzzy.is_some() {
+            return Err(EngineError::NotCapable(
+                "the embedded engine does not support fuzzy; leave it out, or configure the engine ugrep"
+                    .to_string(),
+            ));
+        }
+        let matcher = LineMatcher::new(&query.pattern)
+            .map_err(|error| EngineError::BadQuery(error.to_string()))?;
+        Ok(Arc::new(PreparedEmbedded { query, matcher }))
+    }
+}
+
+struct PreparedEmbedded {
+    query: Arc<Query>,
+    matcher: LineMatcher,
+}
+
+impl Prepared for PreparedEmbedded {
+    fn batching(&self) -> Batching {
+        Batching {
+            min_files: 1,
+            max_files: 32,
+        }
+    }
+
+    fn worker(&self, stop: Stop) -> Box<dyn Worker> {
+        Box::new(FileSearcher::new(self.query.clone(), &self.matcher, stop))
+    }
+}
+
+/// Searches files one after the other; owned by one thread.
+pub struct FileSearcher {
+    query: Arc<Query>,
+    matcher: WorkerMatcher,
+    searcher: Searcher,
+    buffer: Vec<u8>,
+    stop: Stop,
+}
+
+impl FileSearcher {
+    /// Creates a searcher for `query`.
+    pub fn new(query: Arc<Query>, matcher: &LineMatcher, stop: Stop) -> FileSearcher {
+        let searcher = SearcherBuilder::new()
+            .line_number(true)
+            .before_context(query.before)
+            .after_context(query.after)
+            .bom_sniffing(false)
+            .binary_detection(BinaryDetection::none())
+            .memory_map(MmapChoice::never())
+            .heap_limit(Some(STREAMED_LINE_LIMIT + (1 << 20)))
+            .build();
+        FileSearcher {
+            matcher: matcher.worker(stop.clone()),
+            query,
+            searcher,
+            buffer: Vec::new(),
+            stop,
+        }
+    }
+
+    /// Searches one file. The outcome depends on nothing but the file and the query.
+    pub fn search_file(&mut self, file: &EligibleFile) -> FileOutcome {
+        let outcome = match file.open() {
+            Ok((mut opened, meta)) => self.search_open(&mut opened, meta.len),
+            Err(error) => Err(error),
+        };
+        if self.buffer.capacity() > KEPT_BUFFER {
+            self.buffer = Vec::new();
+        }
+        match outcome {
+            Ok(outcome) => outcome,
+            Err(error) => FileOutcome::failed(error.to_string()),
+        }
+    }
+
+    fn search_open(&mut self, file: &mut File, size: u64) -> io::Result<FileOutcome> {
+        if size > self.query.max_file_size {
+            return Ok(FileOutcome::nothing());
+        }
+        if size > WHOLE_FILE_LIMIT {
+            return self.search_stream(file);
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        buffer.reserve(size as usize + 1);
+        // A file that grows while it is read must not get past the limit either.
+        let read = file
+            .by_ref()
+            .take(WHOLE_FILE_LIMIT + 1)
+            .read_to_end(&mut buffer);
+        let outcome = match read {
+            Ok(n) if n as u64 > self.query.max_file_size => Ok(FileOutcome::nothing()),
+            Ok(n) if n as u64 > WHOLE_FILE_LIMIT => {
+                file.rewind().and_then(|()| self.search_stream(file))
+            }
+            Ok(_) => Ok(self.search_bytes(&buffer)),
+            Err(error) => Err(error),
+        };
+        self.buffer = buffer;
+        outcome
+    }
+
+    /// Searches the bytes of a whole file.
+    pub fn search_bytes(&mut self, bytes: &[u8]) -> FileOutcome {
+        let decoded = text::decode(bytes);
+        let (region, nul) = match text::region(&decoded) {
+            Region::Whole => (&decoded[..], None),
+            Region::Binary => return FileOutcome::nothing(),
+            Region::Until { end, nul } => (&decoded[..end], Some(nul as u64)),
+        };
+        let stripped;
+        let region = if self.query.pattern.sees_carriage_return() {
+            stripped = text::strip_carriage_returns(region);
+            &stripped[..]
+        } else {
+            region
+        };
+        let mut collect = Collect::new(&self.query, &self.matcher);
+        // The only error there is comes from the stop flag, and `Collect` can't fail.
+        let finished = self
+            .searcher
+            .search_slice(&self.matcher, region, &mut collect)
+            .is_ok();
+        collect.outcome(finished, nul)
+    }
+
+    fn search_stream(&mut self, file: &mut File) -> io::Result<FileOutcome> {
+        let decoder = DecodeReaderBytesBuilder::new()
+            .utf8_passthru(true)
+            .strip_bom(true)
+            .build(StoppableReader {
+                file,
+                stop: &self.stop,
+            });
+        let mut probe = Vec::with_capacity(text::BINARY_PROBE_BYTES);
+        let mut decoder = decoder;
+        decoder
+            .by_ref()
+            .take(text::BINARY_PROBE_BYTES as u64)
+            .read_to_end(&mut probe)?;
+        if memchr::memchr(0, &probe).is_some() {
+            return Ok(FileOutcome::nothing());
+        }
+        let options = RegionOptions {
+            strip_carriage_returns: self.query.pattern.sees_carriage_return(),
+            max_line: STREAMED_LINE_LIMIT,
+        };
+        let mut region = RegionReader::new(io::Cursor::new(probe).chain(decoder), options);
+        let mut collect = Collect::new(&self.query, &self.matcher);
+        let result = self
+            .searcher
+            .search_reader(&self.matcher, &mut region, &mut collect);
+        match result {
+            Ok(()) => Ok(collect.outcome(true, region.nul())),
+            Err(_) if self.stop.is_raised() => Ok(collect.outcome(false, None)),
+            Err(error) => {
+                // What was found before the error stands, as it does for a file with a late NUL byte.
+                let mut outcome = collect.outcome(true, None);
+                outcome.error = Some(error.to_string());
+                Ok(outcome)
+            }
+        }
+    }
+}
+
+impl Worker for FileSearcher {
+    fn search(
+        &mut self,
+        files: &[EligibleFile],
+        emit: &mut dyn FnMut(usize, FileOutcome),
+    ) -> Result<(), EngineError> {
+        for (n, file) in files.iter().enumerate() {
+            if self.stop.is_raised() {
+                break;
+            }
+            let outcome = self.search_file(file);
+            emit(n, outcome);
+        }
+        Ok(())
+    }
+}
+
+/// A reader that fails once the stop flag is raised, so that a huge file ends with the call.
+struct StoppableReader<'a> {
+    file: &'a mut File,
+    stop: &'a Stop,
+}
+
+impl Read for StoppableReader<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.stop.is_raised() {
+            return Err(io::Error::other("the search was stopped"));
+        }
+        self.file.read(out)
+    }
+}
+
+/// Collects the events of one file, up to the limits that hold per file.
+struct Collect<'a> {
+    matcher: &'a WorkerMatcher,
+    after: u64,
+    max_matches: u64,
+    max_events: usize,
+    events: Vec<Event>,
+    matches: u64,
+    /// The last line that can still yield an event, known once the last match was counted.
+    last_line: Option<u64>,
+    /// A limit ended the search, so that the end of the region was not reached.
+    limited: bool,
+    stopped: bool,
+}
+
+impl<'a> Collect<'a> {
+    fn new(query: &Query, matcher: &'a WorkerMatcher) -> Collect<'a> {
+        Collect {
+            matcher,
+            after: query.after as u64,
+            max_matches: query.max_matches_per_file,
+            max_events: query.max_events_per_file,
+            events: Vec::new(),
+            matches: 0,
+            last_line: None,
+            limited: false,
+            stopped: false,
+        }
+    }
+
+    fn push(&mut self, event: Event) -> bool {
+        self.events.push(event);
+        self.limited = self.events.len() >= self.max_events;
+        !self.limited
+    }
+
+    /// Returns false once `line` lies beyond everything that can still be reported.
+    fn wanted(&mut self, line: u64) -> bool {
+        let wanted = self.last_line.is_none_or(|last| line <= last);
+        self.limited |= !wanted;
+        wanted
+    }
+
+    fn outcome(self, finished: bool, nul: Option<u64>) -> FileOutcome {
+        let complete = finished && !self.stopped;
+        let error = match nul {
+            Some(nul) if complete && !self.limited && !self.events.is_empty() => Some(format!(
+                "binary data (a NUL byte) at byte {nul}: lines from there on were not searched"
+            )),
+            _ => None,
+        };
+        FileOutcome {
+            events: self.events,
+            error,
+            complete,
+        }
+    }
+}
+
+impl Sink for Collect<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        let line_number = found.line_number().unwrap_or(0);
+        if !self.wanted(line_number) {
+            return Ok(false);
+        }
+        if self.last_line.is_some() {
+            // Beyond the limit of matches, and no context line either, because it matches.
+            return Ok(true);
+        }
+        let line = text::without_terminator(found.bytes());
+        let (start, end) = match self.matcher.find_in_line(line) {
+            Ok(Some(span)) => span,
+            Ok(None) => return Ok(true),
+            Err(_) => {
+                self.stopped = true;
+                return Ok(false);
+            }
+        };
+        self.matches += 1;
+        if self.matches >= self.max_matches {
+            self.last_line = Some(line_number + self.after);
+        }
+        let event = match_event(line_number, line, start, end);
+        if !self.push(event) {
+            return Ok(false);
+        }
+        if self.last_line == Some(line_number) {
+            self.limited = true;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
+        let line_number = context.line_number().unwrap_or(0);
+        if !self.wanted(line_number) {
+            return Ok(false);
+        }
+        let line = text::without_terminator(context.bytes());
+        Ok(self.push(context_event(line_number, line)))
+    }
+}
+
+/// Makes the event of a matching line from its bytes without the terminator.
+pub(crate) fn match_event(line_number: u64, line: &[u8], start: usize, end: usize) -> Event {
+    let text = String::from_utf8_lossy(line.get(start..end).unwrap_or_default()).into_owned();
+    Event {
+        kind: EventKind::Match {
+            column: start as u64 + 1,
+            text,
+        },
+        line_number,
+        line: String::from_utf8_lossy(line).into_owned(),
+    }
+}
+
+/// Makes the event of a context line from its bytes without the terminator.
+pub(crate) fn context_event(line_number: u64, line: &[u8]) -> Event {
+    Event {
+        kind: EventKind::Context,
+        line_number,
+        line: String::from_utf8_lossy(line).into_owned(),
+    }
+}

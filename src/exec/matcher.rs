@@ -1,0 +1,329 @@
+//! Matching within bounds: one matcher that every confirmed line goes through, and that never runs longer
+//! between two looks at the stop flag than a few milliseconds.
+//!
+//! The fast engines of the `regex` crates can't be interrupted, so they are given windows of whole lines
+//! that shrink as the expression grows; a line longer than its window is stepped through byte by byte by a
+//! lazy automaton that polls the flag.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::Arc;
+
+use grep_matcher::{ByteSet, LineMatchKind, LineTerminator, Match, Matcher, NoCaptures, NoError};
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use memchr::memchr;
+use regex_syntax::hir::HirKind;
+
+use crate::exec::pattern::{Pattern, PatternError, REGEX_NEST_LIMIT, REGEX_SIZE_LIMIT};
+use crate::exec::stepper::{Stepper, StepperCache};
+use crate::exec::stop::Stop;
+
+/// Bytes of lazily built automaton that one worker may keep.
+const CACHE_LIMIT: usize = 16 << 20;
+
+/// States times bytes that may lie between two polls: a few milliseconds of the slowest engine.
+const WORK_BETWEEN_POLLS: usize = 40_000_000;
+
+/// A pattern compiled for matching, shared by the workers of a call.
+#[derive(Clone, Debug)]
+pub struct LineMatcher {
+    regex: RegexMatcher,
+    stepper: Option<Arc<Stepper>>,
+    window: usize,
+}
+
+impl LineMatcher {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    ///
+    /// An expression whose automaton would be larger than the limit; the message says so.
+    pub fn new(pattern: &Pattern) -> Result<LineMatcher, PatternError> {
+        let regex = RegexMatcherBuilder::new()
+            .multi_line(true)
+            .line_terminator(Some(b'\n'))
+            .word(pattern.word())
+            .nest_limit(REGEX_NEST_LIMIT + 16)
+            .size_limit(REGEX_SIZE_LIMIT)
+            .dfa_size_limit(CACHE_LIMIT)
+            .build(pattern.expression())
+            .map_err(|error| PatternError(explain_build_error(&error)))?;
+        // Literals are found by substring search, whose time is linear whatever the text is.
+        let linear = !pattern.word() && is_literal(pattern);
+        let stepper = if linear {
+            None
+        } else {
+            Stepper::new(pattern).map(Arc::new)
+        };
+        let window = if linear {
+            1 << 20
+        } else {
+            (WORK_BETWEEN_POLLS / pattern.cost().max(1)).clamp(256, 256 << 10)
+        };
+        Ok(LineMatcher {
+            regex,
+            stepper,
+            window,
+        })
+    }
+
+    /// Creates the view of one worker, with caches of its own and the flag that it polls.
+    pub fn worker(&self, stop: Stop) -> WorkerMatcher {
+        WorkerMatcher {
+            regex: self.regex.clone(),
+            cache: RefCell::new(self.stepper.as_ref().map(|stepper| stepper.create_cache())),
+            stepper: self.stepper.clone(),
+            window: self.window,
+            stop,
+        }
+    }
+}
+
+fn is_literal(pattern: &Pattern) -> bool {
+    matches!(pattern.hir().kind(), HirKind::Literal(_))
+}
+
+fn explain_build_error(error: &grep_regex::Error) -> String {
+    let text = error.to_string();
+    if text.contains("size limit") || text.contains("exceeds") || text.contains("too big") {
+        format!(
+            "the regular expression is too large: its automaton would exceed {REGEX_SIZE_LIMIT} bytes; use \
+             smaller counted repetitions or smaller character classes"
+        )
+    } else {
+        format!("invalid regular expression: {text}")
+    }
+}
+
+/// Says that the stop flag was raised in the middle of matching.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped;
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the search was stopped")
+    }
+}
+
+/// The matcher of one worker.
+#[derive(Debug)]
+pub struct WorkerMatcher {
+    regex: RegexMatcher,
+    stepper: Option<Arc<Stepper>>,
+    cache: RefCell<Option<StepperCache>>,
+    window: usize,
+    stop: Stop,
+}
+
+/// The error type of the matchers below never occurs.
+fn sure<T>(result: Result<T, NoError>) -> Option<T> {
+    result.ok()
+}
+
+impl WorkerMatcher {
+    /// Finds the leftmost match in a line without its terminator, as byte positions.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`] when the flag was raised before an answer was known.
+    pub fn find_in_line(&self, line: &[u8]) -> Result<Option<(usize, usize)>, Stopped> {
+        if line.len() > self.window
+            && let Some(stepper) = &self.stepper
+            && let Some(cache) = self.cache.borrow_mut().as_mut()
+            && let Some(found) = stepper.find(cache, line, &self.stop)?
+        {
+            return Ok(found);
+        }
+        if self.stop.is_raised() {
+            return Err(Stopped);
+        }
+        Ok(sure(self.regex.find(line))
+            .flatten()
+            .map(|m| (m.start(), m.end())))
+    }
+
+    /// Returns the end of the window of whole lines that starts at `from`, without the last line feed,
+    /// and where the next one starts.
+    fn window_end(&self, haystack: &[u8], from: usize) -> (usize, usize) {
+        let probe = from.saturating_add(self.window).min(haystack.len());
+        if probe == haystack.len() {
+            let end = probe - usize::from(haystack.last() == Some(&b'\n'));
+            return (end.max(from), probe);
+        }
+        // Cut after the last line that ends inside, or after the first line if it is longer than that.
+        let feed = memchr::memrchr(b'\n', &haystack[from..probe])
+            .map(|at| from + at)
+            .or_else(|| memchr(b'\n', &haystack[probe..]).map(|at| probe + at));
+        match feed {
+            Some(feed) => (feed, feed + 1),
+            None => (haystack.len(), haystack.len()),
+        }
+    }
+}
+
+impl Matcher for WorkerMatcher {
+    type Captures = NoCaptures;
+    type Error = Stopped;
+
+    fn find_at(&self, haystack: &[u8], at: usize) -> Result<Option<Match>, Stopped> {
+        if at == 0 {
+            let found = self.find_in_line(haystack)?;
+            return Ok(found.map(|(start, end)| Match::new(start, end)));
+        }
+        Ok(sure(self.regex.find_at(haystack, at)).flatten())
+    }
+
+    fn new_captures(&self) -> Result<NoCaptures, Stopped> {
+        Ok(NoCaptures::new())
+    }
+
+    fn shortest_match_at(&self, haystack: &[u8], at: usize) -> Result<Option<usize>, Stopped> {
+        if at == 0 && haystack.len() > self.window {
+            return Ok(self.find_in_line(haystack)?.map(|(_, end)| end));
+        }
+        Ok(sure(self.regex.shortest_match_at(haystack, at)).flatten())
+    }
+
+    fn non_matching_bytes(&self) -> Option<&ByteSet> {
+        self.regex.non_matching_bytes()
+    }
+
+    fn line_terminator(&self) -> Option<LineTerminator> {
+        self.regex.line_terminator()
+    }
+
+    /// Looks for a line that may match, window by window. Time is linear in the bytes looked at.
+    fn find_candidate_line(&self, haystack: &[u8]) -> Result<Option<LineMatchKind>, Stopped> {
+        let mut from = 0;
+        while from < haystack.len() {
+            if self.stop.is_raised() {
+                return Err(Stopped);
+            }
+            let (end, next) = self.window_end(haystack, from);
+            let window = &haystack[from..end];
+            let found = if window.len() > self.window && self.stepper.is_some() {
+                // A single long line: answer it here, exactly.
+                self.find_in_line(window)?
+                    .map(|(start, _)| LineMatchKind::Confirmed(start))
+            } else {
+                sure(self.regex.find_candidate_line(window)).flatten()
+            };
+            match found {
+                None => from = next,
+                Some(LineMatchKind::Confirmed(at)) => {
+                    return Ok(Some(LineMatchKind::Confirmed(from + at)));
+                }
+                Some(LineMatchKind::Candidate(at)) => {
+                    return Ok(Some(LineMatchKind::Candidate(from + at)));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::exec::query::Fold;
+    use crate::exec::stop::StopReason;
+
+    fn matcher(text: &str, window: Option<usize>) -> WorkerMatcher {
+        let pattern = Pattern::compile(text, false, Fold::Sensitive, false).unwrap();
+        let mut matcher = LineMatcher::new(&pattern).unwrap();
+        if let Some(window) = window {
+            matcher.window = window;
+            if matcher.stepper.is_none() {
+                matcher.stepper = Stepper::new(&pattern).map(Arc::new);
+            }
+        }
+        matcher.worker(Stop::new())
+    }
+
+    /// Numbers of the lines that match, found the way a searcher finds them.
+    fn lines_by_candidates(matcher: &WorkerMatcher, text: &[u8]) -> Vec<usize> {
+        let mut found = Vec::new();
+        let mut pos = 0;
+        while pos < text.len() {
+            let Some(kind) = matcher.find_candidate_line(&text[pos..]).unwrap() else {
+                break;
+            };
+            let (LineMatchKind::Confirmed(at) | LineMatchKind::Candidate(at)) = kind;
+            let at = pos + at;
+            let start = memchr::memrchr(b'\n', &text[..at]).map_or(0, |feed| feed + 1);
+            if start >= text.len() {
+                break;
+            }
+            let end = memchr(b'\n', &text[at..]).map_or(text.len(), |feed| at + feed);
+            let confirmed = matches!(kind, LineMatchKind::Confirmed(_));
+            if confirmed || matcher.find_in_line(&text[start..end]).unwrap().is_some() {
+                found.push(memchr::memchr_iter(b'\n', &text[..start]).count() + 1);
+            }
+            pos = end + 1;
+        }
+        found
+    }
+
+    proptest! {
+        /// The oracle is the plain engine, one line at a time.
+        #[test]
+        fn windows_never_change_what_matches(
+            text in prop::collection::vec(prop::sample::select(b"ab \n\xC3\xA9".to_vec()), 0..80),
+            pattern in prop::sample::select(vec![
+                "a", "ab+", "^$", "^", "$", "a$", "^b", r"\bb", "[^a]", "", "a|é", "(?-u:\\xC3)", "b.*a",
+            ]),
+            window in 1usize..20,
+        ) {
+            let plain = matcher(pattern, None);
+            let windowed = matcher(pattern, Some(window));
+            let expected: Vec<usize> = text
+                .split_inclusive(|&b| b == b'\n')
+                .enumerate()
+                .filter(|(_, line)| {
+                    let line = line.strip_suffix(b"\n").unwrap_or(line);
+                    plain.regex.find(line).unwrap().is_some()
+                })
+                .map(|(n, _)| n + 1)
+                .collect();
+            prop_assert_eq!(lines_by_candidates(&plain, &text), expected.clone());
+            prop_assert_eq!(lines_by_candidates(&windowed, &text), expected);
+        }
+
+        #[test]
+        fn stepping_finds_the_same_match(
+            line in prop::collection::vec(prop::sample::select(b"abc -\xC3\xA9\xFF".to_vec()), 1..60),
+            pattern in prop::sample::select(vec![
+                "a", "ab+?", "^a", "c$", r"\bb", "[^a]", "", "a|ab", "(a|ab)(c|bcd)?", "b.*a", "é+", ".",
+                "(?-u:[\\x80-\\xFF])", "a{2,3}", "(?:a|b)*?c", r"\w\b", r"\B.",
+            ]),
+        ) {
+            let plain = matcher(pattern, None);
+            let stepping = matcher(pattern, Some(0));
+            let expected = plain.regex.find(&line).unwrap().map(|m| (m.start(), m.end()));
+            prop_assert_eq!(stepping.find_in_line(&line).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn a_raised_flag_stops_a_long_line() {
+        let pattern = Pattern::compile("(a|b)*c", false, Fold::Sensitive, false).unwrap();
+        let stop = Stop::new();
+        let worker = LineMatcher::new(&pattern).unwrap().worker(stop.clone());
+        let line = vec![b'a'; 4 << 20];
+        stop.raise(StopReason::TimedOut);
+        assert_eq!(worker.find_in_line(&line), Err(Stopped));
+        assert_eq!(worker.find_candidate_line(&line).unwrap_err(), Stopped);
+    }
+
+    #[test]
+    fn an_automaton_over_the_limit_is_refused_with_a_reason() {
+        let pattern = Pattern::compile(r"\w{5000}", false, Fold::Sensitive, false).unwrap();
+        let message = LineMatcher::new(&pattern).unwrap_err().0;
+        assert!(
+            message.contains("too large") && message.contains("repetitions"),
+            "{message}"
+        );
+    }
+}

@@ -1,0 +1,329 @@
+//! Patterns: from what the user wrote to one normal form that means the same to every engine.
+//!
+//! The normal form is an expression in which case folding is spelled out as ASCII classes (so that no
+//! engine's own idea of "insensitive" matters), in which `\A` and `\z` are written `^` and `$`
+//! (a pattern is matched against one line at a time), and from which the flags `i`, `m` and `R` are gone.
+//! This module knows expressions only; it reads no files and chooses no engine.
+
+use regex_syntax::ast::{self, Ast};
+use regex_syntax::hir::{self, Hir, HirKind, Look};
+
+use crate::exec::fold;
+use crate::exec::query::Fold;
+
+/// Largest compiled form of an expression, in bytes of automaton.
+pub const REGEX_SIZE_LIMIT: usize = 10 << 20;
+
+/// Deepest nesting of groups and repetitions in an expression.
+pub const REGEX_NEST_LIMIT: u32 = 200;
+
+/// Why a pattern is refused, said to the user (FR-LS-SRC-02).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct PatternError(pub String);
+
+/// A pattern in normal form.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    original: String,
+    expression: String,
+    hir: Hir,
+    word: bool,
+    fold: Fold,
+    fixed: bool,
+    cost: usize,
+    sees_carriage_return: bool,
+}
+
+impl Pattern {
+    /// Brings `text` into normal form.
+    ///
+    /// # Errors
+    ///
+    /// An invalid or oversized expression, a line feed in the pattern, or a construct that needs
+    /// backtracking; the message names it and an alternative.
+    pub fn compile(
+        text: &str,
+        fixed: bool,
+        fold: Fold,
+        word: bool,
+    ) -> Result<Pattern, PatternError> {
+        let source = if fixed {
+            regex_syntax::escape(text)
+        } else {
+            text.to_string()
+        };
+        let mut ast = ast::parse::ParserBuilder::new()
+            .nest_limit(REGEX_NEST_LIMIT)
+            .build()
+            .parse(&source)
+            .map_err(|error| PatternError(explain_parse_error(text, &error)))?;
+        fold::normalize(&mut ast, fold == Fold::AsciiInsensitive);
+        let expression = print(&ast)?;
+        let hir = parse_normal(&expression)
+            .map_err(|message| PatternError(format!("invalid regular expression: {message}")))?;
+        if has_line_feed(&hir) {
+            return Err(PatternError(
+                "the pattern contains a line feed, but a match lies within one line; search for a part \
+                 that stands on one line, or search for each line on its own"
+                    .to_string(),
+            ));
+        }
+        let cost = cost(&hir);
+        let sees_carriage_return = sees_carriage_return(&hir);
+        Ok(Pattern {
+            original: text.to_string(),
+            expression,
+            hir,
+            word,
+            fold,
+            fixed,
+            cost,
+            sees_carriage_return,
+        })
+    }
+
+    /// Returns the pattern as the request gave it.
+    pub fn original(&self) -> &str {
+        &self.original
+    }
+
+    /// Returns the normal form as an expression in the dialect of the `regex` crate, without the word
+    /// boundaries of [`Pattern::word`]; it is to be compiled in multi-line mode.
+    pub fn expression(&self) -> &str {
+        &self.expression
+    }
+
+    /// Returns the parsed normal form, without the word boundaries.
+    pub fn hir(&self) -> &Hir {
+        &self.hir
+    }
+
+    /// Returns true when matches must stand between (half) word boundaries.
+    pub fn word(&self) -> bool {
+        self.word
+    }
+
+    /// Returns the fold that is spelled out in the normal form.
+    pub fn fold(&self) -> Fold {
+        self.fold
+    }
+
+    /// Returns true when the request gave a literal.
+    pub fn is_fixed(&self) -> bool {
+        self.fixed
+    }
+
+    /// Estimates the number of automaton states: the factor by which the slowest engine's time per
+    /// byte can grow.
+    pub fn cost(&self) -> usize {
+        self.cost
+    }
+
+    /// Returns true when a carriage return before a line's end could change what matches, so that it
+    /// has to be taken away before matching.
+    pub fn sees_carriage_return(&self) -> bool {
+        self.sees_carriage_return
+    }
+
+    /// Returns the normal form with its word boundaries, for building automata.
+    pub(crate) fn full_hir(&self) -> Hir {
+        if !self.word {
+            return self.hir.clone();
+        }
+        Hir::concat(vec![
+            Hir::look(Look::WordStartHalfUnicode),
+            self.hir.clone(),
+            Hir::look(Look::WordEndHalfUnicode),
+        ])
+    }
+}
+
+/// Prints a syntax tree as an expression.
+fn print(ast: &Ast) -> Result<String, PatternError> {
+    let mut text = String::new();
+    ast::print::Printer::new()
+        .print(ast, &mut text)
+        .map_err(|_| PatternError("the expression can't be normalised".to_string()))?;
+    Ok(text)
+}
+
+/// Parses an expression in normal form.
+fn parse_normal(expression: &str) -> Result<Hir, String> {
+    regex_syntax::ParserBuilder::new()
+        .utf8(false)
+        .multi_line(true)
+        // Folding replaces a letter by a class, which nests one level deeper.
+        .nest_limit(REGEX_NEST_LIMIT + 8)
+        .build()
+        .parse(expression)
+        .map_err(|error| error.to_string())
+}
+
+/// Puts a parser's complaint into words that say what to do.
+fn explain_parse_error(text: &str, error: &ast::Error) -> String {
+    use ast::ErrorKind as K;
+    let at = error.span().start.offset;
+    let construct: String = text
+        .get(at..error.span().end.offset)
+        .unwrap_or("")
+        .to_string();
+    match error.kind() {
+        K::UnsupportedLookAround => format!(
+            "lookaround (`{construct}`, at byte {at}) is not supported: expressions are matched in linear \
+             time; match the surrounding text too and look at `match_text`, or use \\b for word \
+             boundaries"
+        ),
+        K::UnsupportedBackreference => format!(
+            "backreferences (`{construct}`, at byte {at}) are not supported: expressions are matched in \
+             linear time; write the alternatives out, as in (aa|bb), or search for the repeated part \
+             and filter"
+        ),
+        K::NestLimitExceeded(limit) => format!(
+            "the regular expression nests deeper than {limit} levels; simplify it or search for a \
+             literal with fixed_strings"
+        ),
+        kind => format!(
+            "invalid regular expression at byte {at}: {kind}; set fixed_strings to search for the text \
+             as it is"
+        ),
+    }
+}
+
+/// Returns true when every match, or an alternative of it, needs a line feed.
+fn has_line_feed(hir: &Hir) -> bool {
+    match hir.kind() {
+        HirKind::Literal(hir::Literal(bytes)) => bytes.contains(&b'\n'),
+        HirKind::Repetition(rep) => has_line_feed(&rep.sub),
+        HirKind::Capture(capture) => has_line_feed(&capture.sub),
+        HirKind::Concat(subs) | HirKind::Alternation(subs) => subs.iter().any(has_line_feed),
+        HirKind::Empty | HirKind::Class(_) | HirKind::Look(_) => false,
+    }
+}
+
+/// Returns true when the expression asserts a line's end, or can match a carriage return.
+fn sees_carriage_return(hir: &Hir) -> bool {
+    let looks = hir.properties().look_set();
+    if looks.contains(Look::EndLF) || looks.contains(Look::End) {
+        return true;
+    }
+    matches_byte(hir, b'\r')
+}
+
+/// Returns true when some match can hold the ASCII byte `byte`.
+fn matches_byte(hir: &Hir, byte: u8) -> bool {
+    match hir.kind() {
+        HirKind::Literal(hir::Literal(bytes)) => bytes.contains(&byte),
+        HirKind::Class(hir::Class::Unicode(class)) => class
+            .iter()
+            .any(|range| range.start() <= byte as char && byte as char <= range.end()),
+        HirKind::Class(hir::Class::Bytes(class)) => class
+            .iter()
+            .any(|range| range.start() <= byte && byte <= range.end()),
+        HirKind::Repetition(rep) => matches_byte(&rep.sub, byte),
+        HirKind::Capture(capture) => matches_byte(&capture.sub, byte),
+        HirKind::Concat(subs) | HirKind::Alternation(subs) => {
+            subs.iter().any(|sub| matches_byte(sub, byte))
+        }
+        HirKind::Empty | HirKind::Look(_) => false,
+    }
+}
+
+/// Estimates the states of the automaton, saturating.
+fn cost(hir: &Hir) -> usize {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => 1,
+        HirKind::Literal(hir::Literal(bytes)) => bytes.len(),
+        HirKind::Class(hir::Class::Unicode(class)) => 1 + class.ranges().len(),
+        HirKind::Class(hir::Class::Bytes(class)) => 1 + class.ranges().len() / 8,
+        HirKind::Repetition(rep) => {
+            let times = rep.max.unwrap_or(rep.min.saturating_add(1)).max(1) as usize;
+            cost(&rep.sub).saturating_add(1).saturating_mul(times)
+        }
+        HirKind::Capture(capture) => cost(&capture.sub),
+        HirKind::Concat(subs) | HirKind::Alternation(subs) => subs
+            .iter()
+            .fold(1usize, |sum, sub| sum.saturating_add(cost(sub))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn normal(text: &str, fold: Fold) -> String {
+        Pattern::compile(text, false, fold, false)
+            .unwrap()
+            .expression()
+            .to_string()
+    }
+
+    fn refused(text: &str) -> String {
+        Pattern::compile(text, false, Fold::Sensitive, false)
+            .unwrap_err()
+            .0
+    }
+
+    #[test]
+    fn the_normal_form_spells_out_ascii_folding() {
+        let i = Fold::AsciiInsensitive;
+        assert_eq!(normal("kK1é", i), "[kK][Kk]1é");
+        assert_eq!(normal("[a-c]", i), "[a-cA-C]");
+        assert_eq!(normal("[^k]", i), "[^kK]");
+        assert_eq!(normal("(?i)k", Fold::Sensitive), "[kK]");
+        assert_eq!(normal("(?i:k)k", Fold::Sensitive), "(?:[kK])k");
+        assert_eq!(normal("(?-i:k)k", i), "(?:k)[kK]");
+        assert_eq!(normal("(?-i)k|k", i), "k|k");
+        assert_eq!(normal("(?:(?-i)k|k)k", i), "(?:k|k)[kK]");
+        assert_eq!(normal("É", i), "É");
+    }
+
+    #[test]
+    fn text_anchors_become_line_anchors() {
+        assert_eq!(normal(r"\Ab\z", Fold::Sensitive), "^b$");
+        assert_eq!(normal(r"(?-m)^b$", Fold::Sensitive), "^b$");
+        assert_eq!(normal(r"(?R)^b$", Fold::Sensitive), "^b$");
+    }
+
+    #[test]
+    fn unsupported_constructs_are_named_with_an_alternative() {
+        let look = refused("foo(?=bar)");
+        assert!(
+            look.contains("lookaround") && look.contains("(?=") && look.contains("match_text"),
+            "{look}"
+        );
+        let back = refused(r"(a)\1");
+        assert!(
+            back.contains("backreferences") && back.contains(r"\1"),
+            "{back}"
+        );
+        assert!(refused("a{").contains("fixed_strings"));
+        assert!(
+            refused(&format!("{}a{}", "(".repeat(500), ")".repeat(500))).contains("nests deeper")
+        );
+    }
+
+    #[test]
+    fn line_feeds_are_refused_wherever_a_match_needs_them() {
+        for text in ["a\nb", r"a\nb", r"[\n]", "x|a\n", "(?:\n)+"] {
+            assert!(refused(text).contains("line feed"), "{text:?}");
+        }
+        assert!(Pattern::compile("a\nb", true, Fold::Sensitive, false).is_err());
+        assert!(Pattern::compile(r"a\s", false, Fold::Sensitive, false).is_ok());
+    }
+
+    #[test]
+    fn carriage_returns_matter_only_where_the_pattern_can_see_them() {
+        let sees = |text: &str| {
+            Pattern::compile(text, false, Fold::Sensitive, false)
+                .unwrap()
+                .sees_carriage_return()
+        };
+        for text in ["a$", "a.", r"a\s", "[^a]", "a\rb", r"a\z"] {
+            assert!(sees(text), "{text}");
+        }
+        for text in ["a", r"\ba\b", "^a", r"\w+", "[a-z]{3}"] {
+            assert!(!sees(text), "{text}");
+        }
+    }
+}

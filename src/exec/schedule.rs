@@ -1,0 +1,624 @@
+//! The ordered scheduler: many workers, one emission order.
+//!
+//! Every piece of work has a position in emission order: expanding a unit of the source, or searching a run of
+//! files. Workers always take the earliest piece, so that the tree is listed only as far as it is searched;
+//! what they finish ahead of the emission point waits in a bounded window. The result is therefore the same
+//! for any number of threads, and a search whose limit is reached early has touched little more than what it
+//! shows. Cost: one ordered-map operation and one lock per piece of work.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::exec::collect::{Collector, Limits, Truncation};
+use crate::exec::eligible::{EligibleFile, FileSource, Item};
+use crate::exec::engine::{Batching, EngineError, Prepared};
+use crate::exec::event::{FileError, FileEvents, FileOutcome};
+use crate::exec::stop::{CancelHandle, Deadline, Stop, StopReason};
+
+/// Finished but not yet emittable work: at most so many pieces, and so many bytes of events.
+const WINDOW_PIECES: usize = 4096;
+const WINDOW_BYTES: usize = 32 << 20;
+
+/// How often a waiting call looks at its deadline and its cancel handle.
+const TICK: Duration = Duration::from_millis(4);
+
+/// How many ticks workers get to hand over what they have once a call must end.
+const GRACE_TICKS: u32 = 6;
+
+/// Workers that may be stuck in work nobody waits for any more, before new calls are refused.
+const ABANDONED_LIMIT: usize = 64;
+
+/// Counts the workers that did not notice in time that their call had ended.
+#[derive(Clone, Debug, Default)]
+pub struct Abandoned(Arc<AtomicUsize>);
+
+impl Abandoned {
+    /// Returns how many such workers are still busy.
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// What a run needs besides its files and its engine.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// Limits of the call.
+    pub limits: Limits,
+    /// Worker threads, at least 1.
+    pub threads: usize,
+    /// When the call must return.
+    pub deadline: Deadline,
+    /// The caller's handle.
+    pub cancel: CancelHandle,
+    /// Where workers that outlive their call are counted.
+    pub abandoned: Abandoned,
+}
+
+/// The result of a run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Files with events, in emission order.
+    pub files: Vec<FileEvents>,
+    /// Events in `files`.
+    pub count: usize,
+    /// Eligible files up to and including the one in which the search ended.
+    pub files_scanned: u64,
+    /// Which limit cut the result.
+    pub truncation: Option<Truncation>,
+    /// Errors up to where the search ended, in emission order.
+    pub errors: Vec<FileError>,
+    /// The deadline passed first: the result is a prefix of the full one.
+    pub timed_out: bool,
+    /// The engine failed: the result is a prefix of the full one.
+    pub failure: Option<EngineError>,
+}
+
+/// Why a run has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// The caller cancelled.
+    #[error("the search was cancelled")]
+    Cancelled,
+    /// Workers could not be started.
+    #[error("{0}")]
+    NoWorkers(String),
+}
+
+/// A position in emission order: the indices on the way through the source.
+type Position = Box<[u32]>;
+
+enum Task<U> {
+    Expand(U),
+    Search(Vec<EligibleFile>),
+}
+
+enum Finished {
+    Files(Arc<Vec<EligibleFile>>, Vec<FileOutcome>),
+    Error(FileError),
+}
+
+/// Outcomes of a piece of work in progress, readable by the waiting call at any time.
+type Slot = Arc<Mutex<Vec<FileOutcome>>>;
+
+/// Work that a thread has taken.
+enum Running {
+    Expanding,
+    Searching(Arc<Vec<EligibleFile>>, Slot),
+}
+
+struct State<U> {
+    queued: BTreeMap<Position, Task<U>>,
+    running: BTreeMap<Position, Running>,
+    finished: BTreeMap<Position, Finished>,
+    finished_bytes: usize,
+    /// Files enqueued so far; pieces grow with it, so that short searches do little ahead.
+    enqueued: usize,
+    collector: Collector,
+    failure: Option<EngineError>,
+    active: usize,
+}
+
+struct Shared<S: FileSource> {
+    source: S,
+    prepared: Arc<dyn Prepared>,
+    batching: Batching,
+    stop: Stop,
+    state: Mutex<State<S::Unit>>,
+    /// Signals workers that there may be something to take.
+    work: Condvar,
+    /// Signals the waiting call that a worker ended or the result is known.
+    news: Condvar,
+    abandoned: Abandoned,
+    is_abandoned: AtomicBool,
+}
+
+/// Locks even after a panic elsewhere: the state is only ever changed in consistent steps, and a worker that
+/// panicked is reported as a failure of the engine.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs a search and returns when its result is known, its deadline has passed or it was cancelled; at the
+/// latest some 25 ms after that.
+///
+/// # Errors
+///
+/// [`RunError`]; failures of the engine are part of the [`Run`].
+pub fn run<S: FileSource>(
+    source: S,
+    prepared: Arc<dyn Prepared>,
+    options: &RunOptions,
+) -> Result<Run, RunError> {
+    if options.abandoned.count() >= ABANDONED_LIMIT {
+        return Err(RunError::NoWorkers(format!(
+            "{ABANDONED_LIMIT} workers of earlier searches are still busy past their deadlines; wait for them, \
+             or use simpler expressions and a smaller max_file_size_bytes"
+        )));
+    }
+    let batching = prepared.batching();
+    let mut state = State {
+        queued: BTreeMap::new(),
+        running: BTreeMap::new(),
+        finished: BTreeMap::new(),
+        finished_bytes: 0,
+        enqueued: 0,
+        collector: Collector::new(options.limits),
+        failure: None,
+        active: 0,
+    };
+    state.enqueue(&[], source.start(), batching);
+    let pieces = state.queued.len();
+    let units = state
+        .queued
+        .values()
+        .any(|task| matches!(task, Task::Expand(_)));
+    state.emit();
+    let threads = if units {
+        options.threads
+    } else {
+        options.threads.min(pieces)
+    };
+    let shared = Arc::new(Shared {
+        source,
+        prepared,
+        batching,
+        stop: Stop::new(),
+        state: Mutex::new(state),
+        work: Condvar::new(),
+        news: Condvar::new(),
+        abandoned: options.abandoned.clone(),
+        is_abandoned: AtomicBool::new(false),
+    });
+    start_workers(&shared, threads)?;
+    wait(&shared, options);
+    finish(&shared)
+}
+
+fn start_workers<S: FileSource>(shared: &Arc<Shared<S>>, threads: usize) -> Result<(), RunError> {
+    for n in 0..threads {
+        lock(&shared.state).active += 1;
+        let own = shared.clone();
+        let started = thread::Builder::new()
+            .name(format!("forge-search-{n}"))
+            .spawn(move || work(&own));
+        if let Err(error) = started {
+            let mut state = lock(&shared.state);
+            state.active -= 1;
+            if state.active == 0 {
+                return Err(RunError::NoWorkers(format!(
+                    "no worker thread could be started: {error}"
+                )));
+            }
+            // The ones that run will do all of the work.
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Waits until the result is known or the call must end, then a little longer for the workers.
+fn wait<S: FileSource>(shared: &Shared<S>, options: &RunOptions) {
+    let mut state = lock(&shared.state);
+    let mut grace = GRACE_TICKS;
+    while state.active > 0 && !state.collector.is_closed() {
+        if shared.stop.is_raised() {
+            if grace == 0 {
+                break;
+            }
+            grace -= 1;
+        } else if options.cancel.is_cancelled() {
+            shared.stop.raise(StopReason::Cancelled);
+            shared.work.notify_all();
+        } else if options.deadline.remaining().is_zero() {
+            shared.stop.raise(StopReason::TimedOut);
+            shared.work.notify_all();
+        }
+        let tick = TICK.min(options.deadline.remaining().max(Duration::from_micros(500)));
+        let (guard, _) = shared
+            .news
+            .wait_timeout(state, tick)
+            .unwrap_or_else(PoisonError::into_inner);
+        state = guard;
+    }
+    shared.stop.raise(StopReason::Satisfied);
+    shared.work.notify_all();
+}
+
+/// Assembles the result from what was emitted, and on a forced end from what is known up to the first gap.
+fn finish<S: FileSource>(shared: &Shared<S>) -> Result<Run, RunError> {
+    let mut state = lock(&shared.state);
+    let reason = shared.stop.reason();
+    let satisfied = state.collector.is_closed() || reason == Some(StopReason::Satisfied);
+    if state.active > 0 {
+        // These threads hold nothing that anyone waits for; they end when they next look at the flag.
+        shared.is_abandoned.store(true, Ordering::Release);
+        shared.abandoned.0.fetch_add(state.active, Ordering::AcqRel);
+    }
+    if reason == Some(StopReason::Cancelled) {
+        return Err(RunError::Cancelled);
+    }
+    if !satisfied {
+        state.emit_up_to_gap();
+    }
+    let timed_out = !satisfied && reason == Some(StopReason::TimedOut);
+    let failure = if satisfied {
+        None
+    } else {
+        state.failure.take()
+    };
+    let collector = std::mem::replace(
+        &mut state.collector,
+        Collector::new(Limits {
+            max_results: 0,
+            max_files: 0,
+        }),
+    );
+    let mut truncation = collector.truncation;
+    if timed_out && truncation.is_none() && collector.count > 0 && collector.room() == 0 {
+        // One event more could neither be seen nor ruled out (FR-LS-06a).
+        truncation = Some(Truncation::MaxResults);
+    }
+    Ok(Run {
+        files: collector.files,
+        count: collector.count,
+        files_scanned: collector.files_scanned,
+        truncation,
+        errors: collector.errors,
+        timed_out,
+        failure,
+    })
+}
+
+impl<U> State<U> {
+    /// Puts the items of an expanded unit at `parent` in their places.
+    fn enqueue(&mut self, parent: &[u32], items: Vec<Item<U>>, batching: Batching) {
+        let mut next = 0u32;
+        let mut run: Vec<EligibleFile> = Vec::new();
+        let mut place = || {
+            let mut position = Vec::with_capacity(parent.len() + 1);
+            position.extend_from_slice(parent);
+            position.push(next);
+            next += 1;
+            position.into_boxed_slice()
+        };
+        for item in items {
+            let piece = (self.enqueued / 16).clamp(4, batching.max_files.max(4));
+            if !run.is_empty() && (run.len() >= piece || !matches!(item, Item::File(_))) {
+                self.enqueued += run.len();
+                self.queued
+                    .insert(place(), Task::Search(std::mem::take(&mut run)));
+            }
+            match item {
+                Item::File(file) => run.push(file),
+                Item::Unit(unit) => {
+                    self.queued.insert(place(), Task::Expand(unit));
+                }
+                Item::Error(error) => {
+                    self.finished.insert(place(), Finished::Error(error));
+                }
+            }
+        }
+        if !run.is_empty() {
+            self.enqueued += run.len();
+            self.queued.insert(place(), Task::Search(run));
+        }
+    }
+
+    /// Hands everything to the collector that no earlier work is missing for.
+    fn emit(&mut self) {
+        while let Some(entry) = self.finished.first_entry() {
+            let gap = [
+                self.queued.first_key_value().map(|(p, _)| p),
+                self.running.first_key_value().map(|(p, _)| p),
+            ];
+            if gap
+                .into_iter()
+                .flatten()
+                .any(|position| position < entry.key())
+            {
+                break;
+            }
+            match entry.remove() {
+                Finished::Error(error) => self.collector.error(error),
+                Finished::Files(files, outcomes) => {
+                    self.finished_bytes -= footprint(&outcomes);
+                    for (file, outcome) in files.iter().zip(outcomes) {
+                        self.collector.file(file, outcome);
+                    }
+                }
+            }
+            if self.collector.is_closed() {
+                break;
+            }
+        }
+    }
+
+    /// Emits what can be, then what the thread at the gap has found so far.
+    fn emit_up_to_gap(&mut self) {
+        self.emit();
+        if self.collector.is_closed() {
+            return;
+        }
+        let first_queued = self.queued.first_key_value().map(|(position, _)| position);
+        if let Some((position, Running::Searching(files, slot))) = self.running.first_key_value()
+            && first_queued.is_none_or(|queued| position < queued)
+        {
+            let outcomes = std::mem::take(&mut *lock(slot));
+            for (file, outcome) in files.iter().zip(outcomes) {
+                self.collector.file(file, outcome);
+            }
+        }
+    }
+
+    /// Whether what is finished but can't be emitted fills the window.
+    fn window_full(&self) -> bool {
+        self.finished.len() >= WINDOW_PIECES || self.finished_bytes >= WINDOW_BYTES
+    }
+
+    /// Takes the earliest piece of work that should be done now.
+    fn take(&mut self, batching: Batching) -> Option<Taken<U>> {
+        let (first, _) = self.queued.first_key_value()?;
+        if self.window_full()
+            && self
+                .running
+                .first_key_value()
+                .is_some_and(|(running, _)| running < first)
+        {
+            return None;
+        }
+        // Engines with a high cost per task want more files: list further before searching few.
+        let mut files = 0;
+        let mut expand = None;
+        for (position, task) in &self.queued {
+            match task {
+                Task::Search(run) => files += run.len(),
+                Task::Expand(_) => {
+                    if files < batching.min_files {
+                        expand = Some(position.clone());
+                    }
+                    break;
+                }
+            }
+            if files >= batching.min_files {
+                break;
+            }
+        }
+        if expand.is_none() && files < batching.min_files && self.expanding() {
+            // More files are about to be known.
+            return None;
+        }
+        let position = match expand {
+            Some(position) => position,
+            None => self.queued.first_key_value()?.0.clone(),
+        };
+        match self.queued.remove(&position)? {
+            Task::Expand(unit) => {
+                self.running.insert(position.clone(), Running::Expanding);
+                Some(Taken::Expand(position, unit))
+            }
+            Task::Search(files) => {
+                let mut pieces = VecDeque::new();
+                let mut total = files.len();
+                self.take_piece(position, files, &mut pieces);
+                while total < batching.min_files
+                    && let Some(entry) = self.queued.first_entry()
+                    && matches!(entry.get(), Task::Search(_))
+                {
+                    let (position, task) = entry.remove_entry();
+                    if let Task::Search(files) = task {
+                        total += files.len();
+                        self.take_piece(position, files, &mut pieces);
+                    }
+                }
+                Some(Taken::Search(pieces))
+            }
+        }
+    }
+
+    fn take_piece(
+        &mut self,
+        position: Position,
+        files: Vec<EligibleFile>,
+        pieces: &mut VecDeque<Piece>,
+    ) {
+        let files = Arc::new(files);
+        let slot = Slot::default();
+        let running = Running::Searching(files.clone(), slot.clone());
+        self.running.insert(position.clone(), running);
+        pieces.push_back(Piece {
+            position,
+            files,
+            slot,
+        });
+    }
+
+    fn expanding(&self) -> bool {
+        self.running
+            .values()
+            .any(|running| matches!(running, Running::Expanding))
+    }
+}
+
+/// A run of files at one position.
+struct Piece {
+    position: Position,
+    files: Arc<Vec<EligibleFile>>,
+    slot: Slot,
+}
+
+enum Taken<U> {
+    Expand(Position, U),
+    Search(VecDeque<Piece>),
+}
+
+fn footprint(outcomes: &[FileOutcome]) -> usize {
+    outcomes
+        .iter()
+        .flat_map(|outcome| &outcome.events)
+        .map(|event| event.footprint())
+        .sum()
+}
+
+/// Reports the end of a worker, even one that ended by a panic.
+struct Leaving<'a, S: FileSource>(&'a Shared<S>);
+
+impl<S: FileSource> Drop for Leaving<'_, S> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0.state);
+        if thread::panicking() {
+            state.failure = Some(EngineError::Failed {
+                message: "a search worker ended unexpectedly; please report the request"
+                    .to_string(),
+                stderr: None,
+            });
+            self.0.stop.raise(StopReason::Failed);
+        }
+        state.active -= 1;
+        if self.0.is_abandoned.load(Ordering::Acquire) {
+            self.0.abandoned.0.fetch_sub(1, Ordering::AcqRel);
+        }
+        self.0.work.notify_all();
+        self.0.news.notify_all();
+    }
+}
+
+/// The loop of one worker.
+fn work<S: FileSource>(shared: &Shared<S>) {
+    let _leaving = Leaving(shared);
+    let mut worker = shared.prepared.worker(shared.stop.clone());
+    loop {
+        let mut state = lock(&shared.state);
+        let taken = loop {
+            if shared.stop.is_raised() {
+                return;
+            }
+            if let Some(taken) = state.take(shared.batching) {
+                break taken;
+            }
+            if state.queued.is_empty() && state.running.is_empty() {
+                return;
+            }
+            state = shared
+                .work
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        };
+        drop(state);
+        match taken {
+            Taken::Expand(position, unit) => {
+                let items = shared.source.expand(unit, &shared.stop);
+                if shared.stop.is_raised() {
+                    // The listing may be partial, so its place stays a gap.
+                    return;
+                }
+                let mut state = lock(&shared.state);
+                state.enqueue(&position, items, shared.batching);
+                state.running.remove(&position);
+                advance(shared, state);
+            }
+            Taken::Search(pieces) => {
+                if !search(shared, worker.as_mut(), pieces) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Searches pieces as one task of the engine. Returns false when the worker should end.
+fn search<S: FileSource>(
+    shared: &Shared<S>,
+    worker: &mut dyn crate::exec::engine::Worker,
+    mut pieces: VecDeque<Piece>,
+) -> bool {
+    let files: Arc<Vec<EligibleFile>> = match pieces.front() {
+        Some(first) if pieces.len() == 1 => first.files.clone(),
+        _ => Arc::new(
+            pieces
+                .iter()
+                .flat_map(|piece| piece.files.iter().cloned())
+                .collect(),
+        ),
+    };
+    let mut before = 0;
+    let result = worker.search(&files, &mut |n, outcome| {
+        // The engine answers in order, so a piece is done when the first file of the next is answered.
+        while let Some(piece) = pieces.front() {
+            if n < before + piece.files.len() {
+                lock(&piece.slot).push(outcome);
+                return;
+            }
+            before += piece.files.len();
+            if let Some(piece) = pieces.pop_front() {
+                complete(shared, piece);
+            }
+        }
+    });
+    if let Err(error) = result {
+        let mut state = lock(&shared.state);
+        if !shared.stop.is_raised() {
+            state.failure = Some(error);
+            shared.stop.raise(StopReason::Failed);
+        }
+        return false;
+    }
+    while let Some(piece) = pieces.pop_front() {
+        complete(shared, piece);
+    }
+    !shared.stop.is_raised()
+}
+
+/// Moves a searched piece into the window, unless it is not whole: then its place stays a gap.
+fn complete<S: FileSource>(shared: &Shared<S>, piece: Piece) {
+    let mut state = lock(&shared.state);
+    {
+        let outcomes = lock(&piece.slot);
+        let whole = outcomes.len() == piece.files.len() && outcomes.iter().all(|o| o.complete);
+        if !whole {
+            return;
+        }
+    }
+    state.running.remove(&piece.position);
+    let outcomes = std::mem::take(&mut *lock(&piece.slot));
+    state.finished_bytes += footprint(&outcomes);
+    state
+        .finished
+        .insert(piece.position, Finished::Files(piece.files, outcomes));
+    advance(shared, state);
+}
+
+/// Emits what became emittable and tells everyone who waits for it.
+fn advance<S: FileSource>(shared: &Shared<S>, mut state: MutexGuard<'_, State<S::Unit>>) {
+    if shared.stop.reason().is_none() {
+        state.emit();
+        if state.collector.is_closed() {
+            shared.stop.raise(StopReason::Satisfied);
+            shared.news.notify_all();
+        }
+    }
+    drop(state);
+    shared.work.notify_all();
+}

@@ -1,0 +1,158 @@
+//! Stopping: deadlines, cancellation and the end of interest, seen by every worker.
+//!
+//! Owns the one flag that long work polls. Workers never read a clock: the thread that waits for
+//! them does, through the [`Clock`] it was given, and raises the flag.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+/// A source of monotonic time, injected so that deadlines can be tested without sleeping.
+pub trait Clock: Send + Sync + fmt::Debug {
+    /// Returns the current instant.
+    fn now(&self) -> Instant;
+}
+
+/// The system's monotonic clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Instant {
+        // The one place that reads the monotonic clock.
+        #[allow(clippy::disallowed_methods)]
+        Instant::now()
+    }
+}
+
+/// Why a search was stopped before it had seen everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// Everything that the response can hold is known.
+    Satisfied,
+    /// The deadline passed (FR-LS-07).
+    TimedOut,
+    /// The caller cancelled.
+    Cancelled,
+    /// An engine failed in a way that makes further work pointless.
+    Failed,
+}
+
+/// A handle with which a caller cancels a search that runs on another thread.
+///
+/// # Examples
+///
+/// ```
+/// let cancel = forge_search::exec::stop::CancelHandle::new();
+/// let for_the_tool = cancel.clone();
+/// cancel.cancel();
+/// assert!(for_the_tool.is_cancelled());
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct CancelHandle(Arc<AtomicBool>);
+
+impl CancelHandle {
+    /// Creates a handle that is not cancelled.
+    pub fn new() -> CancelHandle {
+        CancelHandle::default()
+    }
+
+    /// Cancels the search; it returns within 50 ms.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Returns true once [`CancelHandle::cancel`] was called.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// The flag that workers poll between steps.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicU8>);
+
+impl Stop {
+    /// Creates a flag that is not raised.
+    pub fn new() -> Stop {
+        Stop::default()
+    }
+
+    /// Raises the flag; the first reason stays.
+    pub fn raise(&self, reason: StopReason) {
+        let code = match reason {
+            StopReason::Satisfied => 1,
+            StopReason::TimedOut => 2,
+            StopReason::Cancelled => 3,
+            StopReason::Failed => 4,
+        };
+        // A lost race means that another reason came first, which is the one to keep.
+        let _ = self
+            .0
+            .compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Returns the reason once the flag was raised. Costs one atomic load.
+    pub fn reason(&self) -> Option<StopReason> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => None,
+            1 => Some(StopReason::Satisfied),
+            2 => Some(StopReason::TimedOut),
+            3 => Some(StopReason::Cancelled),
+            _ => Some(StopReason::Failed),
+        }
+    }
+
+    /// Returns true once the flag was raised.
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+}
+
+/// The moment at which a call must have returned.
+#[derive(Clone, Debug)]
+pub struct Deadline {
+    at: Instant,
+    clock: Arc<dyn Clock>,
+}
+
+impl Deadline {
+    /// Creates the deadline `timeout` after now. A timeout too long for the platform's clock means
+    /// "in a hundred years".
+    pub fn after(timeout: Duration, clock: Arc<dyn Clock>) -> Deadline {
+        const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+        let now = clock.now();
+        let at = now
+            .checked_add(timeout)
+            .or_else(|| now.checked_add(FAR))
+            .unwrap_or(now);
+        Deadline { at, clock }
+    }
+
+    /// Returns the time that is left, zero when the deadline has passed.
+    pub fn remaining(&self) -> Duration {
+        self.at.saturating_duration_since(self.clock.now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_reason_stays() {
+        let stop = Stop::new();
+        assert_eq!(stop.reason(), None);
+        stop.raise(StopReason::TimedOut);
+        stop.raise(StopReason::Cancelled);
+        assert_eq!(stop.reason(), Some(StopReason::TimedOut));
+        assert!(stop.is_raised());
+    }
+
+    #[test]
+    fn an_endless_timeout_does_not_overflow() {
+        let deadline = Deadline::after(Duration::MAX, Arc::new(SystemClock));
+        assert!(deadline.remaining() > Duration::from_secs(3600));
+    }
+}

@@ -1,0 +1,330 @@
+//! The patterns of paths that are never opened.
+//!
+//! This module owns what a denied pattern means and which patterns are in force. It must not know
+//! where they are configured, nor open anything.
+//!
+//! A pattern is a glob over a whole path with `/` between its components: `*`, `?` and classes stay
+//! within one component, `**` spans any number of them. A path is denied if its absolute spelling
+//! or its spelling relative to its root matches, so `secrets/**` denies what is directly below a
+//! root and `**/secrets/**` what is anywhere. A pattern that denies everything in a directory
+//! (`…/**`) denies the directory too, and nothing in a denied directory is reachable.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+use thiserror::Error;
+
+/// The patterns that are denied unless they are switched off: keys, and where they are kept.
+pub const DEFAULT_DENIES: [&str; 5] = [
+    "**/.ssh/**",
+    "**/.gnupg/**",
+    "**/id_rsa*",
+    "**/*.pem",
+    "**/*.key",
+];
+
+/// A denied pattern that is no valid glob.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("denied pattern `{pattern}`: {message}")]
+pub struct DenyError {
+    /// The pattern as configured.
+    pub pattern: String,
+    /// What is wrong with it and what to do.
+    pub message: String,
+}
+
+/// The denied patterns in force, ready to be asked about many paths (`NFR-LS-SEC-01`).
+#[derive(Clone, Debug)]
+pub struct DenySet {
+    /// Sorted and without repetitions.
+    patterns: Vec<String>,
+    /// Patterns whose answer for the absolute path covers the relative one.
+    anywhere: Globs,
+    /// Patterns that are asked about both.
+    anchored: Globs,
+}
+
+/// Some of the patterns, compiled together.
+#[derive(Clone, Debug, Default)]
+struct Globs {
+    set: GlobSet,
+    /// For each glob of `set`, the pattern it was made from, as an index into `patterns`.
+    sources: Vec<usize>,
+    /// Whether some glob has a wildcard for exactly one character. The globs match bytes, and then
+    /// a character of several bytes needs a look of its own.
+    one_character: bool,
+}
+
+impl DenySet {
+    /// Compiles `patterns`, and the default ones if `include_default` is set.
+    ///
+    /// # Errors
+    ///
+    /// The first pattern that is not a valid glob, or that could never match any path and would
+    /// therefore protect nothing.
+    pub fn new(patterns: &[String], include_default: bool) -> Result<Self, DenyError> {
+        let mut effective: Vec<String> = patterns.to_vec();
+        if include_default {
+            effective.extend(DEFAULT_DENIES.map(String::from));
+        }
+        effective.sort_unstable();
+        effective.dedup();
+
+        let (mut anywhere, mut anchored) = (Builder::default(), Builder::default());
+        for (source, pattern) in effective.iter().enumerate() {
+            let fail = |message: String| DenyError {
+                pattern: pattern.clone(),
+                message,
+            };
+            let glob = normalize(pattern).map_err(fail)?;
+            // Whatever precedes it, `**/x` matches the absolute path if it matches a tail of it.
+            let is_anywhere = glob == "**" || glob.starts_with("**/") || is_absolute(&glob);
+            let into = if is_anywhere {
+                &mut anywhere
+            } else {
+                &mut anchored
+            };
+            into.add(compile(&glob).map_err(fail)?, &glob, source);
+            if let Some(directory) = whole_directory(&glob)
+                && let Ok(compiled) = compile(directory)
+            {
+                into.add(compiled, directory, source);
+            }
+        }
+        let fail = |error: globset::Error| DenyError {
+            pattern: effective.join(", "),
+            message: format!("the patterns are too large together: {error}"),
+        };
+        let anywhere = anywhere.build().map_err(fail)?;
+        let anchored = anchored.build().map_err(fail)?;
+        Ok(Self {
+            patterns: effective,
+            anywhere,
+            anchored,
+        })
+    }
+
+    /// Returns the patterns in force, sorted and without repetitions. Two sets with the same
+    /// patterns deny the same paths.
+    pub fn patterns(&self) -> &[String] {
+        &self.patterns
+    }
+
+    /// Returns the pattern that denies this path itself; the first one where there are several.
+    /// `relative_to_root` is the end of `absolute` that lies below the root, empty for the root.
+    ///
+    /// A walk that asks this of every directory before it enters it, and of every file, needs no
+    /// more; a path from elsewhere needs [`denies_path_or_parent`](Self::denies_path_or_parent).
+    pub fn denies(&self, absolute: &Path, relative_to_root: &Path) -> Option<&str> {
+        let absolute = Spelling::new(absolute);
+        if self.anchored.sources.is_empty() {
+            if !self.anywhere.matches(&absolute) {
+                return None;
+            }
+            return self.name(self.anywhere.first(&absolute));
+        }
+        let relative = Spelling::new(relative_to_root);
+        let denied = self.anywhere.matches(&absolute)
+            || self.anchored.matches(&relative)
+            || self.anchored.matches(&absolute);
+        if !denied {
+            return None;
+        }
+        let found = [
+            self.anywhere.first(&absolute),
+            self.anchored.first(&relative),
+            self.anchored.first(&absolute),
+        ];
+        self.name(found.into_iter().flatten().min())
+    }
+
+    /// Returns the pattern that denies this path or a directory between the root and it.
+    pub fn denies_path_or_parent(&self, absolute: &Path, relative_to_root: &Path) -> Option<&str> {
+        if relative_to_root.as_os_str().is_empty() {
+            return self.denies(absolute, relative_to_root);
+        }
+        absolute
+            .ancestors()
+            .zip(relative_to_root.ancestors())
+            .take_while(|(_, relative)| !relative.as_os_str().is_empty())
+            .find_map(|(absolute, relative)| self.denies(absolute, relative))
+    }
+
+    fn name(&self, source: Option<usize>) -> Option<&str> {
+        source
+            .and_then(|source| self.patterns.get(source))
+            .map(String::as_str)
+    }
+}
+
+impl Globs {
+    fn matches(&self, path: &Spelling<'_>) -> bool {
+        self.set.is_match_candidate(&path.candidate)
+            || self.one_character
+                && path
+                    .collapsed()
+                    .is_some_and(|collapsed| self.set.is_match(collapsed))
+    }
+
+    /// Returns the first pattern that matches.
+    fn first(&self, path: &Spelling<'_>) -> Option<usize> {
+        let mut matching = self.set.matches_candidate(&path.candidate);
+        if self.one_character
+            && let Some(collapsed) = path.collapsed()
+        {
+            matching.extend(self.set.matches(collapsed));
+        }
+        matching
+            .into_iter()
+            .filter_map(|glob| self.sources.get(glob).copied())
+            .min()
+    }
+}
+
+/// Collects globs before they are compiled together.
+struct Builder {
+    set: GlobSetBuilder,
+    globs: Globs,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            set: GlobSetBuilder::new(),
+            globs: Globs::default(),
+        }
+    }
+}
+
+impl Builder {
+    fn add(&mut self, compiled: Glob, glob: &str, source: usize) {
+        self.set.add(compiled);
+        self.globs.sources.push(source);
+        self.globs.one_character |= glob.contains(['?', '[']);
+    }
+
+    fn build(self) -> Result<Globs, globset::Error> {
+        Ok(Globs {
+            set: self.set.build()?,
+            ..self.globs
+        })
+    }
+}
+
+/// Brings a pattern into the form that canonical paths have: forward slashes, no empty and no `.`
+/// components, none at the end.
+fn normalize(pattern: &str) -> Result<String, String> {
+    if pattern.trim().is_empty() {
+        return Err("is empty; remove it or write a glob such as `**/secrets/**`".into());
+    }
+    if pattern.contains('\0') {
+        return Err("contains a NUL byte, which no path has; remove it".into());
+    }
+    // Where the backslash separates components it can't be the escape character as well.
+    let slashed = if cfg!(windows) {
+        pattern.replace('\\', "/")
+    } else {
+        pattern.to_owned()
+    };
+    if slashed.split('/').any(|part| part == "..") {
+        return Err(
+            "contains a `..` component, which no resolved path has, so it would deny \
+                    nothing; write the path it means"
+                .into(),
+        );
+    }
+    let parts: Vec<&str> = slashed
+        .split('/')
+        .filter(|part| !matches!(*part, "" | "."))
+        .collect();
+    let start = if slashed.starts_with('/') { "/" } else { "" };
+    let normal = format!("{start}{}", parts.join("/"));
+    if normal.is_empty() {
+        return Err("names no path; write `**` to deny everything below the roots".into());
+    }
+    Ok(normal)
+}
+
+fn is_absolute(glob: &str) -> bool {
+    glob.starts_with('/') || cfg!(windows) && glob.get(1..3) == Some(":/")
+}
+
+/// Returns the directory that a pattern denies everything in.
+fn whole_directory(glob: &str) -> Option<&str> {
+    let mut directory = glob.strip_suffix("/**")?;
+    while let Some(shorter) = directory.strip_suffix("/**") {
+        directory = shorter;
+    }
+    Some(if directory.is_empty() { "/" } else { directory })
+}
+
+fn compile(glob: &str) -> Result<Glob, String> {
+    GlobBuilder::new(glob)
+        .literal_separator(true)
+        .backslash_escape(true)
+        // There, another spelling opens the same file.
+        .case_insensitive(cfg!(any(windows, target_os = "macos", target_os = "ios")))
+        .build()
+        .map_err(|error| format!("is not a valid glob: {}", error.kind()))
+}
+
+/// A path as the globs see it.
+struct Spelling<'a> {
+    candidate: Candidate<'a>,
+    path: &'a Path,
+}
+
+impl<'a> Spelling<'a> {
+    #[cfg(not(windows))]
+    fn new(path: &'a Path) -> Self {
+        // Unix paths are matched as the bytes they are, valid UTF-8 or not.
+        Self {
+            candidate: Candidate::new(path),
+            path,
+        }
+    }
+
+    #[cfg(windows)]
+    fn new(path: &'a Path) -> Self {
+        let plain = without_verbatim_prefix(path.to_string_lossy());
+        Self {
+            candidate: Candidate::from_cow(plain),
+            path,
+        }
+    }
+
+    /// Returns the path with each character outside ASCII, and each byte that is part of none,
+    /// replaced by one byte, so that a wildcard for one character matches it. `None` if there are
+    /// no such characters.
+    fn collapsed(&self) -> Option<String> {
+        let bytes = self.path.as_os_str().as_encoded_bytes();
+        if bytes.is_ascii() {
+            return None;
+        }
+        const STAND_IN: char = '\u{1a}';
+        let mut collapsed = String::with_capacity(bytes.len());
+        for chunk in bytes.utf8_chunks() {
+            let ascii = |c: char| if c.is_ascii() { c } else { STAND_IN };
+            collapsed.extend(chunk.valid().chars().map(ascii));
+            collapsed.extend(chunk.invalid().iter().map(|_| STAND_IN));
+        }
+        Some(without_verbatim_prefix(Cow::Owned(collapsed)).into_owned())
+    }
+}
+
+/// Removes the prefix that canonical Windows paths have and patterns don't.
+fn without_verbatim_prefix(path: Cow<'_, str>) -> Cow<'_, str> {
+    if !cfg!(windows) {
+        return path;
+    }
+    let slashed = path.replace('\\', "/");
+    match (
+        slashed.strip_prefix("//?/UNC/"),
+        slashed.strip_prefix("//?/"),
+    ) {
+        (Some(share), _) => Cow::Owned(format!("//{share}")),
+        (None, Some(plain)) => Cow::Owned(plain.to_owned()),
+        (None, None) => Cow::Owned(slashed),
+    }
+}

@@ -1,0 +1,364 @@
+//! Ignore rules: which entries of a directory the ignore files leave out.
+//!
+//! Owns the order of precedence among `.rgignore`, `.ignore`, `.gitignore`, `.git/info/exclude` and the global
+//! excludes, which is ripgrep's. The globs themselves are the `ignore` crate's. Malformed lines are left
+//! out silently here; `doctor` reports them.
+
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+/// Largest ignore file that is read, in bytes; the rest of a larger one is not looked at.
+const IGNORE_FILE_LIMIT: u64 = 16 << 20;
+
+/// The names that matter for the rules of a directory, as found in its listing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ControlFiles {
+    /// `.rgignore` exists.
+    pub rgignore: bool,
+    /// `.ignore` exists.
+    pub ignore: bool,
+    /// `.gitignore` exists.
+    pub gitignore: bool,
+    /// `.git` exists.
+    pub git: bool,
+    /// `.jj` exists.
+    pub jj: bool,
+}
+
+impl ControlFiles {
+    /// Notes `name` if it is one of them.
+    pub fn note(&mut self, name: &[u8]) {
+        match name {
+            b".rgignore" => self.rgignore = true,
+            b".ignore" => self.ignore = true,
+            b".gitignore" => self.gitignore = true,
+            b".git" => self.git = true,
+            b".jj" => self.jj = true,
+            _ => {}
+        }
+    }
+
+    fn any(self) -> bool {
+        self.rgignore || self.ignore || self.gitignore || self.git || self.jj
+    }
+
+    /// Finds them by looking at the filesystem, for directories that are not listed.
+    fn probe(dir: &Path) -> ControlFiles {
+        ControlFiles {
+            rgignore: dir.join(".rgignore").exists(),
+            ignore: dir.join(".ignore").exists(),
+            gitignore: dir.join(".gitignore").exists(),
+            git: dir.join(".git").exists(),
+            jj: dir.join(".jj").exists(),
+        }
+    }
+}
+
+/// The rules that hold in one directory: its own, on top of those above it.
+#[derive(Debug)]
+pub struct Rules {
+    parent: Option<Arc<Rules>>,
+    global: Arc<Gitignore>,
+    rgignore: Gitignore,
+    ignore: Gitignore,
+    gitignore: Gitignore,
+    exclude: Gitignore,
+    /// This directory is the top of a repository: git's rules above it don't reach in.
+    has_git: bool,
+    /// This directory or one above it is in a repository: git's rules count at all.
+    any_git: bool,
+    /// Neither this directory nor one above it has any rule.
+    empty: bool,
+}
+
+impl Rules {
+    /// Returns rules that leave nothing out.
+    pub fn none() -> Arc<Rules> {
+        Rules::top(Arc::new(Gitignore::empty()))
+    }
+
+    fn top(global: Arc<Gitignore>) -> Arc<Rules> {
+        let empty = global.is_empty();
+        Arc::new(Rules {
+            parent: None,
+            global,
+            rgignore: Gitignore::empty(),
+            ignore: Gitignore::empty(),
+            gitignore: Gitignore::empty(),
+            exclude: Gitignore::empty(),
+            has_git: false,
+            any_git: false,
+            empty,
+        })
+    }
+
+    /// Returns the rules that hold for the directory `dir` from what lies above it, without its own.
+    /// `global_excludes` is git's `core.excludesFile`, whose patterns are relative to `working_dir`.
+    pub fn above(dir: &Path, global_excludes: Option<&Path>, working_dir: &Path) -> Arc<Rules> {
+        let global = match global_excludes {
+            Some(path) => read_ignore_file(working_dir, path),
+            None => Gitignore::empty(),
+        };
+        let mut rules = Rules::top(Arc::new(global));
+        let mut parents: Vec<&Path> = dir.ancestors().skip(1).collect();
+        parents.reverse();
+        for parent in parents {
+            rules = Rules::child(&rules, parent, ControlFiles::probe(parent));
+        }
+        rules
+    }
+
+    /// Returns the rules of `dir`, a directory directly below that of `parent`, given the control files in
+    /// it. Shares the parent's when it adds none.
+    pub fn child(parent: &Arc<Rules>, dir: &Path, found: ControlFiles) -> Arc<Rules> {
+        if !found.any() {
+            return parent.clone();
+        }
+        let read = |exists: bool, name: &str| {
+            if exists {
+                read_ignore_file(dir, &dir.join(name))
+            } else {
+                Gitignore::empty()
+            }
+        };
+        let has_git = found.git || found.jj;
+        let exclude = match found.git.then(|| common_git_dir(dir)).flatten() {
+            Some(git_dir) => read_ignore_file(dir, &git_dir.join("info/exclude")),
+            None => Gitignore::empty(),
+        };
+        let rgignore = read(found.rgignore, ".rgignore");
+        let ignore = read(found.ignore, ".ignore");
+        let gitignore = read(found.gitignore, ".gitignore");
+        let adds = ![&rgignore, &ignore, &gitignore, &exclude]
+            .iter()
+            .all(|rules| rules.is_empty());
+        if !adds && !has_git {
+            return parent.clone();
+        }
+        Arc::new(Rules {
+            parent: Some(parent.clone()),
+            global: parent.global.clone(),
+            rgignore,
+            ignore,
+            gitignore,
+            exclude,
+            has_git,
+            any_git: parent.any_git || has_git,
+            empty: parent.empty && !adds,
+        })
+    }
+
+    /// Returns true when no rule exists, so that no path needs to be matched.
+    pub fn is_empty(&self) -> bool {
+        self.empty
+    }
+
+    /// Decides about an entry of this directory, by its absolute path. Costs one match per rule file
+    /// above it, at most.
+    pub fn decide(&self, path: &Path, is_dir: bool) -> Verdict {
+        if self.empty {
+            return Verdict::Neutral;
+        }
+        let (mut custom, mut ignore, mut git, mut exclude) =
+            (Match::None, Match::None, Match::None, Match::None);
+        let mut left_repository = false;
+        let mut level = Some(self);
+        while let Some(rules) = level {
+            if custom.is_none() && !rules.rgignore.is_empty() {
+                custom = rules.rgignore.matched(path, is_dir);
+            }
+            if ignore.is_none() && !rules.ignore.is_empty() {
+                ignore = rules.ignore.matched(path, is_dir);
+            }
+            if self.any_git && !left_repository {
+                if git.is_none() && !rules.gitignore.is_empty() {
+                    git = rules.gitignore.matched(path, is_dir);
+                }
+                if exclude.is_none() && !rules.exclude.is_empty() {
+                    exclude = rules.exclude.matched(path, is_dir);
+                }
+            }
+            left_repository |= rules.has_git;
+            level = rules.parent.as_deref();
+        }
+        let global = if self.any_git && !self.global.is_empty() {
+            self.global.matched(path, is_dir)
+        } else {
+            Match::None
+        };
+        match custom.or(ignore).or(git).or(exclude).or(global) {
+            Match::None => Verdict::Neutral,
+            Match::Ignore(_) => Verdict::Ignored,
+            Match::Whitelist(_) => Verdict::Kept,
+        }
+    }
+}
+
+/// What the ignore rules say about an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing.
+    Neutral,
+    /// Leave it out.
+    Ignored,
+    /// Keep it, even if its name is hidden.
+    Kept,
+}
+
+/// Reads an ignore file; one that can't be read, or is no regular file, has no rules.
+fn read_ignore_file(dir: &Path, path: &Path) -> Gitignore {
+    let Some(bytes) = read_regular_file(path) else {
+        return Gitignore::empty();
+    };
+    let mut builder = GitignoreBuilder::new(dir);
+    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&bytes);
+    for line in bytes.split(|&byte| byte == b'\n') {
+        // As in ripgrep, what follows a line that is no UTF-8 doesn't count.
+        let Ok(line) = std::str::from_utf8(line) else {
+            break;
+        };
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        // A malformed glob is left out; doctor reports it.
+        let _ = builder.add_line(None, line);
+    }
+    builder.build().unwrap_or_else(|_| Gitignore::empty())
+}
+
+/// Reads a configuration file of the tree without ever waiting for a pipe.
+fn read_regular_file(path: &Path) -> Option<Vec<u8>> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
+    }
+    let file: File = options.open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(IGNORE_FILE_LIMIT).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// Finds the directory that holds `info/exclude`: `.git` itself, or for a worktree, whose `.git` is a file,
+/// the one shared by all of them.
+fn common_git_dir(dir: &Path) -> Option<PathBuf> {
+    let dot_git = dir.join(".git");
+    if !dot_git.metadata().ok()?.is_file() {
+        return Some(dot_git);
+    }
+    let first_line = |path: &Path| -> Option<String> {
+        let text = String::from_utf8(read_regular_file(path)?).ok()?;
+        Some(text.lines().next()?.to_string())
+    };
+    let git_dir = PathBuf::from(first_line(&dot_git)?.strip_prefix("gitdir: ")?);
+    let common = first_line(&git_dir.join("commondir"))?;
+    Some(if common.starts_with('.') {
+        git_dir.join(common)
+    } else {
+        PathBuf::from(common)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn write(dir: &Path, files: &[(&str, &str)]) {
+        for (path, text) in files {
+            let path = dir.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+    }
+
+    fn rules_of(top: &Path, dir: &str) -> Arc<Rules> {
+        let mut rules = Rules::above(top, None, top);
+        let mut at = top.to_path_buf();
+        rules = Rules::child(&rules, &at, ControlFiles::probe(&at));
+        for part in Path::new(dir) {
+            at.push(part);
+            rules = Rules::child(&rules, &at, ControlFiles::probe(&at));
+        }
+        rules
+    }
+
+    #[test]
+    fn precedence_is_ripgreps() {
+        let tmp = tempfile::tempdir().unwrap();
+        let top = tmp.path().canonicalize().unwrap();
+        write(
+            &top,
+            &[
+                (".git/info/exclude", "*.excluded\n"),
+                (".gitignore", "*.log\n!keep.log\n"),
+                (".ignore", "!back.log\n"),
+                (".rgignore", "never.log\n"),
+                ("sub/.gitignore", "!sub.log\n"),
+            ],
+        );
+        let rules = rules_of(&top, "");
+        let verdict = |name: &str| rules.decide(&top.join(name), false);
+        assert_eq!(verdict("a.log"), Verdict::Ignored);
+        assert_eq!(verdict("keep.log"), Verdict::Kept);
+        assert_eq!(verdict("back.log"), Verdict::Kept);
+        assert_eq!(verdict("never.log"), Verdict::Ignored);
+        assert_eq!(verdict("a.excluded"), Verdict::Ignored);
+        assert_eq!(verdict("a.txt"), Verdict::Neutral);
+        let sub = rules_of(&top, "sub");
+        assert_eq!(sub.decide(&top.join("sub/sub.log"), false), Verdict::Kept);
+        assert_eq!(sub.decide(&top.join("sub/a.log"), false), Verdict::Ignored);
+    }
+
+    #[test]
+    fn gitignore_counts_only_in_a_repository() {
+        let tmp = tempfile::tempdir().unwrap();
+        let top = tmp.path().canonicalize().unwrap();
+        write(&top, &[(".gitignore", "*.log\n"), (".ignore", "*.tmp\n")]);
+        let rules = rules_of(&top, "");
+        assert_eq!(rules.decide(&top.join("a.log"), false), Verdict::Neutral);
+        assert_eq!(rules.decide(&top.join("a.tmp"), false), Verdict::Ignored);
+        // A repository further down does not make the rules above it count inside.
+        write(&top, &[("repo/.git/HEAD", "x")]);
+        let rules = rules_of(&top, "repo");
+        assert_eq!(
+            rules.decide(&top.join("repo/a.log"), false),
+            Verdict::Neutral
+        );
+    }
+
+    #[test]
+    fn a_worktree_finds_its_excludes() {
+        let tmp = tempfile::tempdir().unwrap();
+        let top = tmp.path().canonicalize().unwrap();
+        let git = top.join("main/.git/worktrees/w");
+        write(
+            &top,
+            &[
+                ("main/.git/info/exclude", "*.x\n"),
+                ("main/.git/worktrees/w/commondir", "../..\n"),
+                ("w/.git", &format!("gitdir: {}\n", git.display())),
+            ],
+        );
+        let rules = rules_of(&top.join("w"), "");
+        assert_eq!(rules.decide(&top.join("w/a.x"), false), Verdict::Ignored);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_in_place_of_an_ignore_file_does_not_hang() {
+        let tmp = tempfile::tempdir().unwrap();
+        let top = tmp.path().canonicalize().unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, top.join(".ignore"), rustix::fs::Mode::RWXU).unwrap();
+        assert!(rules_of(&top, "").is_empty());
+    }
+}

@@ -1,0 +1,319 @@
+//! What counts as text, and which part of a file is searched.
+//!
+//! Owns the rules for byte-order marks, binary content and line terminators, shared by everything that
+//! reads content: a file that matching and indexing saw differently could be left out wrongly.
+
+use std::borrow::Cow;
+use std::io::{self, Read};
+
+use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
+use memchr::{memchr, memmem, memrchr};
+
+/// A NUL byte among so many first bytes makes a file binary: it yields no events.
+pub const BINARY_PROBE_BYTES: usize = 65_536;
+
+const UTF8_BOM: &[u8] = b"\xEF\xBB\xBF";
+
+/// Returns the encoding that a byte-order mark announces, if it is not UTF-8.
+pub fn utf16_mark(head: &[u8]) -> Option<&'static Encoding> {
+    match head {
+        [0xFF, 0xFE, ..] => Some(UTF_16LE),
+        [0xFE, 0xFF, ..] => Some(UTF_16BE),
+        _ => None,
+    }
+}
+
+/// Returns the text of a whole file: UTF-16 with a byte-order mark as UTF-8 (invalid units become
+/// U+FFFD), anything else as it is without a UTF-8 byte-order mark.
+pub fn decode(bytes: &[u8]) -> Cow<'_, [u8]> {
+    if let Some(encoding) = utf16_mark(bytes) {
+        let (text, _) = encoding.decode_with_bom_removal(bytes);
+        return Cow::Owned(text.into_owned().into_bytes());
+    }
+    Cow::Borrowed(bytes.strip_prefix(UTF8_BOM).unwrap_or(bytes))
+}
+
+/// The searched part of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Region {
+    /// All of it.
+    Whole,
+    /// None of it: a NUL byte stands in the first [`BINARY_PROBE_BYTES`].
+    Binary,
+    /// The first `end` bytes: whole lines before the one that holds the NUL byte at `nul`.
+    Until {
+        /// Where the searched part ends, in bytes of the text.
+        end: usize,
+        /// Where the first NUL byte stands, in bytes of the text.
+        nul: usize,
+    },
+}
+
+/// Finds the searched part of a text. One pass for the NUL byte.
+pub fn region(text: &[u8]) -> Region {
+    match memchr(0, text) {
+        None => Region::Whole,
+        Some(nul) if nul < BINARY_PROBE_BYTES => Region::Binary,
+        Some(nul) => Region::Until {
+            end: line_start(text, nul),
+            nul,
+        },
+    }
+}
+
+/// Returns where the line that holds position `at` starts.
+fn line_start(text: &[u8], at: usize) -> usize {
+    memrchr(b'\n', text.get(..at).unwrap_or(text)).map_or(0, |feed| feed + 1)
+}
+
+/// Takes the carriage returns away that belong to line terminators: those before a line feed; one at the
+/// very end of the text, which ends the last line too, becomes a line feed. Returns the text as it is when
+/// there are none.
+pub fn strip_carriage_returns(text: &[u8]) -> Cow<'_, [u8]> {
+    let mut stripped = strip_inside(text);
+    if stripped.last() == Some(&b'\r')
+        && let Some(last) = stripped.to_mut().last_mut()
+    {
+        *last = b'\n';
+    }
+    stripped
+}
+
+/// Takes carriage returns before line feeds away.
+fn strip_inside(text: &[u8]) -> Cow<'_, [u8]> {
+    let mut ends = memmem::find_iter(text, b"\r\n").peekable();
+    if ends.peek().is_none() {
+        return Cow::Borrowed(text);
+    }
+    let mut stripped = Vec::with_capacity(text.len());
+    let mut from = 0;
+    for at in ends {
+        stripped.extend_from_slice(&text[from..at]);
+        from = at + 1;
+    }
+    stripped.extend_from_slice(&text[from..]);
+    Cow::Owned(stripped)
+}
+
+/// Returns a line without its terminator: `\n`, `\r\n`, or a lone `\r` at the end of the file.
+pub fn without_terminator(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// A reader over the searched part of a stream, for files too large to hold in memory.
+///
+/// It hands out whole lines, stops before the line that holds the first NUL byte, and can take the
+/// carriage returns of line terminators away. Memory: the longest line plus one block.
+#[derive(Debug)]
+pub struct RegionReader<R> {
+    inner: R,
+    options: RegionOptions,
+    /// Bytes read but not handed out; `ready` of them, from `at` on, may be.
+    held: Vec<u8>,
+    at: usize,
+    ready: usize,
+    /// Bytes of the stream before `held`.
+    consumed: u64,
+    nul: Option<u64>,
+    done: bool,
+}
+
+/// How a [`RegionReader`] reads.
+#[derive(Clone, Copy, Debug)]
+pub struct RegionOptions {
+    /// Whether carriage returns before line feeds, and one at the very end, are left out.
+    pub strip_carriage_returns: bool,
+    /// The longest line in bytes; a longer one is an error.
+    pub max_line: usize,
+}
+
+const BLOCK: usize = 256 << 10;
+
+impl<R: Read> RegionReader<R> {
+    /// Creates a reader over decoded text.
+    pub fn new(inner: R, options: RegionOptions) -> RegionReader<R> {
+        RegionReader {
+            inner,
+            options,
+            held: Vec::new(),
+            at: 0,
+            ready: 0,
+            consumed: 0,
+            nul: None,
+            done: false,
+        }
+    }
+
+    /// Returns the offset of the NUL byte that ended the region, once it was reached. The offset counts
+    /// bytes of the text.
+    pub fn nul(&self) -> Option<u64> {
+        self.nul
+    }
+
+    /// Reads on until at least one whole line, or the rest of the stream, can be handed out.
+    fn refill(&mut self) -> io::Result<()> {
+        self.consumed += self.at as u64;
+        self.held.drain(..self.at);
+        self.at = 0;
+        self.ready = 0;
+        // Nothing held has a line feed: only whole lines were ready before.
+        while self.ready == 0 && !self.done {
+            let known = self.held.len();
+            if known > self.options.max_line {
+                return Err(io::Error::new(
+                    io::ErrorKind::FileTooLarge,
+                    format!("a line is longer than {} bytes", self.options.max_line),
+                ));
+            }
+            let read = self
+                .inner
+                .by_ref()
+                .take(BLOCK as u64)
+                .read_to_end(&mut self.held)?;
+            if read == 0 {
+                self.done = true;
+                self.ready = self.held.len();
+                if self.options.strip_carriage_returns
+                    && let Some(last @ b'\r') = self.held.last_mut()
+                {
+                    *last = b'\n';
+                }
+            } else if let Some(found) = memchr(0, &self.held[known..]) {
+                let nul = known + found;
+                self.nul = Some(self.consumed + nul as u64);
+                self.done = true;
+                self.ready = line_start(&self.held, nul);
+            } else {
+                self.ready = memrchr(b'\n', &self.held[known..]).map_or(0, |feed| known + feed + 1);
+            }
+        }
+        if self.options.strip_carriage_returns
+            && let Cow::Owned(stripped) = strip_inside(&self.held[..self.ready])
+        {
+            // The offset of a NUL byte found later still counts the bytes of the file.
+            self.consumed += (self.ready - stripped.len()) as u64;
+            self.held.splice(..self.ready, stripped.iter().copied());
+            self.ready = stripped.len();
+        }
+        if self.done {
+            self.held.truncate(self.ready);
+        }
+        Ok(())
+    }
+}
+
+impl<R: Read> Read for RegionReader<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.ready && !self.done {
+            self.refill()?;
+        }
+        let n = out.len().min(self.ready - self.at);
+        out[..n].copy_from_slice(&self.held[self.at..self.at + n]);
+        self.at += n;
+        Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn stream(bytes: &[u8], strip: bool) -> (Vec<u8>, Option<u64>) {
+        /// Hands out at most seven bytes at once.
+        struct Slow<'a>(&'a [u8]);
+        impl Read for Slow<'_> {
+            fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+                let n = out.len().min(7);
+                self.0.read(&mut out[..n])
+            }
+        }
+        let options = RegionOptions {
+            strip_carriage_returns: strip,
+            max_line: 1 << 20,
+        };
+        let mut reader = RegionReader::new(Slow(bytes), options);
+        let mut out = Vec::new();
+        reader.read_to_end(&mut out).unwrap();
+        (out, reader.nul())
+    }
+
+    #[test]
+    fn a_nul_byte_decides_by_its_place() {
+        assert_eq!(region(b"a\nb\n"), Region::Whole);
+        assert_eq!(region(b"a\0b"), Region::Binary);
+        let mut late = vec![b'x'; BINARY_PROBE_BYTES];
+        late.extend_from_slice(b"\nabc\0def\n");
+        let nul = BINARY_PROBE_BYTES + 4;
+        assert_eq!(
+            region(&late),
+            Region::Until {
+                end: BINARY_PROBE_BYTES + 1,
+                nul
+            }
+        );
+        late[BINARY_PROBE_BYTES - 1] = 0;
+        assert_eq!(region(&late), Region::Binary);
+    }
+
+    #[test]
+    fn byte_order_marks_are_no_text() {
+        assert_eq!(&*decode(b"\xEF\xBB\xBFab"), b"ab");
+        assert_eq!(&*decode(b"\xFF\xFEa\0\xE9\0"), "aé".as_bytes());
+        assert_eq!(&*decode(b"\xFE\xFF\0a\xD8\0"), "a\u{FFFD}".as_bytes());
+        assert_eq!(&*decode(b"plain"), b"plain");
+    }
+
+    #[test]
+    fn a_line_that_outgrows_the_limit_is_an_error() {
+        let options = RegionOptions {
+            strip_carriage_returns: false,
+            max_line: 1000,
+        };
+        let long = vec![b'a'; BLOCK * 2];
+        let error = RegionReader::new(&long[..], options)
+            .read_to_end(&mut Vec::new())
+            .unwrap_err();
+        assert!(
+            error.to_string().contains("longer than 1000 bytes"),
+            "{error}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn the_stream_reads_what_the_whole_text_holds(
+            bytes in prop::collection::vec(prop::sample::select(b"ab\r\n\0".to_vec()), 0..60),
+            strip: bool,
+        ) {
+            // The probe is not the reader's business, so a NUL byte anywhere just ends the region.
+            let (end, nul) = match memchr(0, &bytes) {
+                None => (bytes.len(), None),
+                Some(nul) => (line_start(&bytes, nul), Some(nul as u64)),
+            };
+            let text = &bytes[..end];
+            let expected = if strip { strip_carriage_returns(text) } else { Cow::Borrowed(text) };
+            let (read, found) = stream(&bytes, strip);
+            prop_assert_eq!(&read[..], &*expected);
+            prop_assert_eq!(found, nul);
+        }
+
+        #[test]
+        fn stripping_keeps_every_line(
+            bytes in prop::collection::vec(prop::sample::select(b"ab\r\n".to_vec()), 0..60),
+        ) {
+            let stripped = strip_carriage_returns(&bytes);
+            let lines = |text: &[u8]| -> Vec<Vec<u8>> {
+                text.split_inclusive(|&b| b == b'\n').map(|l| without_terminator(l).to_vec()).collect()
+            };
+            let expected: Vec<Vec<u8>> = lines(&bytes);
+            let found: Vec<Vec<u8>> = stripped
+                .split_inclusive(|&b| b == b'\n')
+                .map(|l| l.strip_suffix(b"\n").unwrap_or(l).to_vec())
+                .collect();
+            prop_assert_eq!(found, expected);
+        }
+    }
+}

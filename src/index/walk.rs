@@ -1,0 +1,464 @@
+//! Enumeration: listing directories in emission order.
+//!
+//! Owns the one way in which the files of a tree are found, for searches and for indexing alike
+//! (FR-LSI-ELIG-01, FR-LSI-ELIG-02). A directory is listed on demand and sorted by the one ordering key, so
+//! that visiting directories depth first yields files in emission order without knowing the rest of the
+//! tree. It decides nothing about requests: what a request filters by path it hands in as a filter.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::format::sort_key::component_key;
+use crate::index::beneath::{EntryKind, EntryMeta, RootDir};
+use crate::index::deny::DenySet;
+use crate::index::rules::{ControlFiles, Rules, Verdict};
+
+/// The options that decide which entries of a tree are visited (FR-LS-SRC-06).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraversalOptions {
+    /// Visit entries whose names start with a dot.
+    pub hidden: bool,
+    /// Follow symbolic links, inside the allowed roots only.
+    pub follow: bool,
+    /// Disregard every ignore file.
+    pub no_ignore: bool,
+    /// Enter subdirectories.
+    pub recursive: bool,
+}
+
+/// Where a directory is: by the path through which it was reached, and where that really leads.
+#[derive(Debug)]
+pub struct Place {
+    /// The allowed root that holds it.
+    pub root: Arc<RootDir>,
+    /// The real path, relative to the root, free of symbolic links.
+    pub real: PathBuf,
+    /// The path through which it was reached, relative to the top of the walk; empty for the top.
+    pub logical: PathBuf,
+}
+
+impl Place {
+    /// Returns the real absolute path.
+    pub fn absolute(&self) -> PathBuf {
+        join(self.root.path(), &self.real)
+    }
+}
+
+/// Joins without the trailing separator that an empty right side would leave.
+fn join(left: &Path, right: &Path) -> PathBuf {
+    if right.as_os_str().is_empty() {
+        left.to_path_buf()
+    } else {
+        left.join(right)
+    }
+}
+
+/// A file that a walk found.
+#[derive(Clone, Debug)]
+pub struct FoundFile {
+    /// The directory in which it was found.
+    pub dir: Arc<Place>,
+    /// Its name there.
+    pub name: OsString,
+    /// For a followed link, the real path of its target relative to that target's root.
+    pub target: Option<Arc<(Arc<RootDir>, PathBuf)>>,
+}
+
+impl FoundFile {
+    /// Returns the path through which the file was reached, relative to the top of the walk.
+    pub fn logical(&self) -> PathBuf {
+        self.dir.logical.join(&self.name)
+    }
+
+    /// Returns the real absolute path.
+    pub fn absolute(&self) -> PathBuf {
+        match &self.target {
+            Some(target) => join(target.0.path(), &target.1),
+            None => join(self.dir.root.path(), &self.dir.real).join(&self.name),
+        }
+    }
+
+    /// Opens the file beneath its root; nothing on the way may have become a symbolic link.
+    ///
+    /// # Errors
+    ///
+    /// Any error of opening, in words fit for the `errors` of a response.
+    pub fn open(&self) -> io::Result<(File, EntryMeta)> {
+        match &self.target {
+            Some(target) => target.0.open_file_with_meta(&target.1),
+            None => self
+                .dir
+                .root
+                .open_file_with_meta(&self.dir.real.join(&self.name)),
+        }
+    }
+}
+
+/// One directory that waits to be listed. Siblings whose names have the same ordering key are one node:
+/// their entries interleave.
+#[derive(Clone, Debug)]
+pub struct DirNode {
+    members: Vec<Member>,
+}
+
+#[derive(Clone, Debug)]
+struct Member {
+    place: Arc<Place>,
+    /// The rules that hold for the directory's own name; those inside it come with its listing.
+    rules: Arc<Rules>,
+    /// The real directories on the way here, kept only while links are followed.
+    above: Option<Arc<Ancestor>>,
+}
+
+#[derive(Debug)]
+struct Ancestor {
+    real: PathBuf,
+    parent: Option<Arc<Ancestor>>,
+}
+
+/// What a listing yields, in emission order.
+#[derive(Debug)]
+pub enum Entry {
+    /// A file.
+    File(FoundFile),
+    /// A directory to be listed when its turn comes.
+    Dir(DirNode),
+    /// Something that could not be read: its path relative to the top, and why.
+    Error(PathBuf, String),
+}
+
+/// Where a symbolic link may lead: the allowed root that holds a canonical path, and the path in it.
+pub type Locate = dyn Fn(&Path) -> Option<(Arc<RootDir>, PathBuf)> + Send + Sync;
+
+/// Whether a path (relative to the top) is of interest; a directory that is not is never entered.
+pub type PathFilter<'a> = dyn Fn(&Path, bool) -> bool + Send + Sync + 'a;
+
+/// A walk over one tree.
+pub struct Walk {
+    options: TraversalOptions,
+    deny: Arc<DenySet>,
+    locate: Arc<Locate>,
+    /// The absolute path of the top, by which ignore rules match, and the same relative to its root.
+    top: PathBuf,
+    top_in_root: PathBuf,
+    node: DirNode,
+}
+
+impl Walk {
+    /// Prepares a walk over the directory at `real` beneath `root`. `global_excludes` and `working_dir` are as
+    /// for [`Rules::above`]. Reads the ignore files above the directory, nothing else.
+    pub fn new(
+        root: Arc<RootDir>,
+        real: PathBuf,
+        options: TraversalOptions,
+        deny: Arc<DenySet>,
+        locate: Arc<Locate>,
+        global_excludes: Option<&Path>,
+        working_dir: &Path,
+    ) -> Walk {
+        let top = join(root.path(), &real);
+        let rules = if options.no_ignore {
+            Rules::none()
+        } else {
+            Rules::above(&top, global_excludes, working_dir)
+        };
+        let above = options.follow.then(|| {
+            Arc::new(Ancestor {
+                real: top.clone(),
+                parent: None,
+            })
+        });
+        let top_in_root = real.clone();
+        let place = Arc::new(Place {
+            root,
+            real,
+            logical: PathBuf::new(),
+        });
+        let node = DirNode {
+            members: vec![Member {
+                place,
+                rules,
+                above,
+            }],
+        };
+        Walk {
+            options,
+            deny,
+            locate,
+            top,
+            top_in_root,
+            node,
+        }
+    }
+
+    /// Returns the top of the walk.
+    pub fn start(&self) -> DirNode {
+        self.node.clone()
+    }
+
+    /// Lists a directory: its entries in emission order. Costs one listing and a sort of its entries, plus
+    /// one match per entry and rule file.
+    pub fn list(&self, node: &DirNode, filter: &PathFilter<'_>) -> Vec<Entry> {
+        let mut keyed = Vec::new();
+        for member in &node.members {
+            self.list_member(member, filter, &mut keyed);
+        }
+        let twins = node.members.len() > 1;
+        keyed.sort_by(|a, b| {
+            a.key.cmp(&b.key).then_with(|| {
+                // Only entries of twin directories, or twin names, get here.
+                if twins {
+                    let path = |k: &Keyed| k.logical_dir.join(&k.name);
+                    bytes(path(a).as_os_str()).cmp(bytes(path(b).as_os_str()))
+                } else {
+                    bytes(&a.name).cmp(bytes(&b.name))
+                }
+            })
+        });
+        let mut entries: Vec<Entry> = Vec::with_capacity(keyed.len());
+        let mut last_dir_key: Option<Vec<u8>> = None;
+        for item in keyed {
+            match item.what {
+                What::File(file) => {
+                    last_dir_key = None;
+                    entries.push(Entry::File(file));
+                }
+                What::Error(path, message) => {
+                    entries.push(Entry::Error(path, message));
+                }
+                What::Dir(member) => {
+                    if last_dir_key.as_ref() == Some(&item.key)
+                        && let Some(Entry::Dir(node)) = entries.last_mut()
+                    {
+                        node.members.push(member);
+                        continue;
+                    }
+                    last_dir_key = Some(item.key);
+                    entries.push(Entry::Dir(DirNode {
+                        members: vec![member],
+                    }));
+                }
+            }
+        }
+        entries
+    }
+
+    fn list_member(&self, member: &Member, filter: &PathFilter<'_>, out: &mut Vec<Keyed>) {
+        let place = &member.place;
+        let listing = match place.root.open_dir_entries(&place.real) {
+            Ok(listing) => listing,
+            Err(error) => {
+                // Sorts before everything else that could come from this directory.
+                out.push(Keyed {
+                    key: Vec::new(),
+                    name: OsString::new(),
+                    logical_dir: place.logical.clone(),
+                    what: What::Error(place.logical.clone(), error.to_string()),
+                });
+                return;
+            }
+        };
+        let logical_abs = join(&self.top, &place.logical);
+        let rules = if self.options.no_ignore {
+            member.rules.clone()
+        } else {
+            let mut found = ControlFiles::default();
+            for entry in &listing {
+                if entry.name.as_encoded_bytes().first() == Some(&b'.') {
+                    found.note(entry.name.as_encoded_bytes());
+                }
+            }
+            Rules::child(&member.rules, &logical_abs, found)
+        };
+        out.reserve(listing.len());
+        // Reused for every entry: the absolute logical path, the logical and the real one.
+        let mut absolute = logical_abs;
+        let mut logical = place.logical.clone();
+        let mut real = place.real.clone();
+        for entry in listing {
+            absolute.push(&entry.name);
+            logical.push(&entry.name);
+            real.push(&entry.name);
+            let paths = EntryPaths {
+                absolute: &absolute,
+                logical: &logical,
+                real: &real,
+            };
+            self.consider(member, &rules, entry.name, entry.kind, &paths, filter, out);
+            absolute.pop();
+            logical.pop();
+            real.pop();
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn consider(
+        &self,
+        member: &Member,
+        rules: &Arc<Rules>,
+        name: OsString,
+        kind: EntryKind,
+        paths: &EntryPaths<'_>,
+        filter: &PathFilter<'_>,
+        out: &mut Vec<Keyed>,
+    ) {
+        let place = &member.place;
+        let mut fail = |name: OsString, message: String| {
+            out.push(Keyed {
+                key: component_key(&name).as_bytes().to_vec(),
+                name,
+                logical_dir: place.logical.clone(),
+                what: What::Error(paths.logical.to_path_buf(), message),
+            });
+        };
+        let (is_dir, target) = match kind {
+            EntryKind::File => (false, None),
+            EntryKind::Dir => (true, None),
+            EntryKind::Symlink if self.options.follow => {
+                // Hidden and ignored links are not even resolved.
+                if self.left_out(rules, &name, paths.absolute, false)
+                    && self.left_out(rules, &name, paths.absolute, true)
+                {
+                    return;
+                }
+                match self.resolve_link(member, paths) {
+                    Ok(Some((is_dir, root, real))) => (is_dir, Some((root, real))),
+                    Ok(None) => return,
+                    Err(message) => return fail(name, message),
+                }
+            }
+            EntryKind::Symlink | EntryKind::Other => return,
+        };
+        if is_dir && !self.options.recursive {
+            return;
+        }
+        if self.left_out(rules, &name, paths.absolute, is_dir) {
+            return;
+        }
+        // A link's target was checked when it was resolved.
+        if target.is_none() {
+            let real_absolute = place.root.path().join(paths.real);
+            if self.deny.denies(&real_absolute, paths.real).is_some() {
+                return;
+            }
+        }
+        // Where links are followed, the name under which something is reached counts as well.
+        if self.options.follow {
+            let from_root = self.top_in_root.join(paths.logical);
+            if self.deny.denies(paths.absolute, &from_root).is_some() {
+                return;
+            }
+        }
+        if !filter(paths.logical, is_dir) {
+            return;
+        }
+        let mut key = component_key(&name).as_bytes().to_vec();
+        let what = if is_dir {
+            key.push(b'/');
+            let (root, real) = match target {
+                Some((root, real)) => (root, real),
+                None => (place.root.clone(), paths.real.to_path_buf()),
+            };
+            let above = member.above.as_ref().map(|above| {
+                Arc::new(Ancestor {
+                    real: join(root.path(), &real),
+                    parent: Some(above.clone()),
+                })
+            });
+            let place = Arc::new(Place {
+                root,
+                real,
+                logical: paths.logical.to_path_buf(),
+            });
+            What::Dir(Member {
+                place,
+                rules: rules.clone(),
+                above,
+            })
+        } else {
+            let target = target.map(Arc::new);
+            What::File(FoundFile {
+                dir: place.clone(),
+                name: name.clone(),
+                target,
+            })
+        };
+        out.push(Keyed {
+            key,
+            name,
+            logical_dir: place.logical.clone(),
+            what,
+        });
+    }
+
+    /// Whether ignore rules or a hidden name leave an entry out. A rule that keeps an entry keeps it even
+    /// if it is hidden, as in ripgrep.
+    fn left_out(&self, rules: &Rules, name: &OsStr, absolute: &Path, is_dir: bool) -> bool {
+        match rules.decide(absolute, is_dir) {
+            Verdict::Ignored => true,
+            Verdict::Kept => false,
+            Verdict::Neutral => !self.options.hidden && bytes(name).first() == Some(&b'.'),
+        }
+    }
+
+    /// Finds out where a link leads. `Ok(None)` leaves it out silently: denied, or neither file nor directory.
+    fn resolve_link(
+        &self,
+        member: &Member,
+        paths: &EntryPaths<'_>,
+    ) -> Result<Option<(bool, Arc<RootDir>, PathBuf)>, String> {
+        let link = member.place.root.path().join(paths.real);
+        let target = link
+            .canonicalize()
+            .map_err(|error| format!("symbolic link can't be followed: {error}"))?;
+        let Some((root, real)) = (self.locate)(&target) else {
+            return Err("symbolic link leads outside the allowed roots and is not followed".into());
+        };
+        if self.deny.denies_path_or_parent(&target, &real).is_some() {
+            return Ok(None);
+        }
+        let metadata = root.metadata(&real).map_err(|error| error.to_string())?;
+        match metadata.kind {
+            EntryKind::File => return Ok(Some((false, root, real))),
+            EntryKind::Dir => {}
+            EntryKind::Symlink | EntryKind::Other => return Ok(None),
+        }
+        let mut above = member.above.as_deref();
+        while let Some(ancestor) = above {
+            if ancestor.real == target {
+                return Err(
+                    "symbolic link leads to a directory above it and is not followed".into(),
+                );
+            }
+            above = ancestor.parent.as_deref();
+        }
+        Ok(Some((true, root, real)))
+    }
+}
+
+struct EntryPaths<'a> {
+    absolute: &'a Path,
+    logical: &'a Path,
+    real: &'a Path,
+}
+
+struct Keyed {
+    /// The entry's part of the ordering key; a directory's ends in a slash.
+    key: Vec<u8>,
+    name: OsString,
+    logical_dir: PathBuf,
+    what: What,
+}
+
+enum What {
+    File(FoundFile),
+    Dir(Member),
+    Error(PathBuf, String),
+}
+
+fn bytes(text: &OsStr) -> &[u8] {
+    text.as_encoded_bytes()
+}
