@@ -1,0 +1,115 @@
+//! The `content` of a response: events as text that people can read.
+//!
+//! Owns the line format and the closing note. Control characters are escaped here, so that what a file
+//! holds can't reach a terminal as commands (FR-LSI-ENC-02); the structured data stay untouched.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+use crate::tool::response::{Record, RecordKind};
+
+/// Escapes control characters, line ends and bidirectional overrides as `\x1b`, `\n`, `\u{202e}`. A tab stays.
+pub fn escape_controls(text: &str) -> Cow<'_, str> {
+    let dangerous = |c: char| {
+        (c.is_control() && c != '\t')
+            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(dangerous) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            c if dangerous(c) && (c as u32) < 0x100 => {
+                let _ = write!(out, "\\x{:02x}", c as u32);
+            }
+            c if dangerous(c) => {
+                let _ = write!(out, "\\u{{{:x}}}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Writes an event as one line: `path:line:column:text` for a match, `path-line-text` for context.
+pub fn content_line(record: &Record) -> String {
+    let data = &record.data;
+    let path = escape_controls(&data.path.text);
+    let text = escape_controls(&data.lines.text);
+    match record.kind {
+        RecordKind::Match => {
+            let column = data.column.unwrap_or(1);
+            format!("{path}:{}:{column}:{text}\n", data.line_number)
+        }
+        RecordKind::Context => format!("{path}-{}-{text}\n", data.line_number),
+    }
+}
+
+/// What is missing from a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// More events than `max_results`.
+    MaxResults(usize),
+    /// More eligible files than `max_files`.
+    MaxFiles(u64),
+    /// More bytes than the output may have.
+    Bytes(usize),
+    /// The deadline passed after so many milliseconds.
+    Deadline(u64),
+}
+
+/// Writes the closing note: what cut the answer, and what to do about it. Empty when nothing did.
+pub fn closing_note(cuts: &[Cut]) -> String {
+    let mut note = String::new();
+    for cut in cuts {
+        let _ = match cut {
+            Cut::MaxResults(limit) => writeln!(
+                note,
+                "[truncated: more than max_results = {limit} events exist; further files were not searched. Narrow \
+                 the pattern, path or globs, or raise max_results]"
+            ),
+            Cut::MaxFiles(limit) => writeln!(
+                note,
+                "[truncated: max_files = {limit} files were searched and further eligible files were not. Narrow \
+                 the path or globs, or raise max_files]"
+            ),
+            Cut::Bytes(limit) => writeln!(
+                note,
+                "[truncated: the output was cut to fit {limit} bytes; events are missing here. Narrow the \
+                 search]"
+            ),
+            Cut::Deadline(limit) => writeln!(
+                note,
+                "[timed out after {limit} ms: these are the first events; further files were not searched. \
+                 Narrow the search or raise timeout_ms]"
+            ),
+        };
+    }
+    note
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fr_lsi_enc_02_terminal_commands_are_escaped() {
+        assert_eq!(
+            escape_controls("a\x1b[31mb\tc\u{9b}\u{202e}"),
+            "a\\x1b[31mb\tc\\x9b\\u{202e}"
+        );
+        assert_eq!(escape_controls("a\nb\r"), "a\\nb\\r");
+        assert!(matches!(escape_controls("plain é"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn the_note_names_every_limit() {
+        let note = closing_note(&[Cut::MaxResults(200), Cut::Deadline(50)]);
+        assert!(note.contains("max_results = 200") && note.contains("50 ms"));
+        assert!(note.contains("not searched"));
+        assert_eq!(closing_note(&[]), "");
+    }
+}

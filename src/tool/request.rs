@@ -1,0 +1,431 @@
+//! The request of the `Search` tool: its fields, their schema and what values they take.
+//!
+//! Owns the one request type that every surface uses (FR-LS-02). It validates what can be known without
+//! looking at configuration or files.
+
+use std::sync::LazyLock;
+
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::exec::query::CaseMode;
+use crate::tool::error::ToolError;
+
+/// The name of the tool.
+pub const SEARCH_NAME: &str = "Search";
+
+/// Other names under which the tool answers (FR-LS-01).
+pub const SEARCH_ALIASES: [&str; 5] = ["search", "rg", "ripgrep", "ugrep", "ug"];
+
+/// How letters compare (`case`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Case {
+    /// Sensitive if the pattern holds an ASCII uppercase letter.
+    #[default]
+    Smart,
+    /// Always sensitive.
+    Sensitive,
+    /// ASCII letters compare without case.
+    Insensitive,
+}
+
+impl From<Case> for CaseMode {
+    fn from(case: Case) -> CaseMode {
+        match case {
+            Case::Smart => CaseMode::Smart,
+            Case::Sensitive => CaseMode::Sensitive,
+            Case::Insensitive => CaseMode::Insensitive,
+        }
+    }
+}
+
+/// A request of the `Search` tool (FR-LS-02). Fields that are left out take their default.
+///
+/// # Examples
+///
+/// ```
+/// use forge_search::tool::request::SearchRequest;
+///
+/// let request = SearchRequest::from_json(r#"{"pattern": "fn main", "include_glob": ["*.rs"]}"#)?;
+/// assert_eq!(request.pattern, "fn main");
+/// assert!(SearchRequest::from_json(r#"{"pattern": "x", "contxt": 2}"#)
+///     .unwrap_err()
+///     .to_string()
+///     .contains("did you mean `context`"));
+/// # Ok::<(), forge_search::tool::error::ToolError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SearchRequest {
+    /// What to search for: a regular expression, or a literal with `fixed_strings`.
+    #[schemars(length(min = 1))]
+    pub pattern: String,
+    /// Where to search: a file or directory; the working directory if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub path: Option<String>,
+    /// How letters compare.
+    #[serde(default)]
+    pub case: Case,
+    /// The pattern is a literal.
+    #[serde(default)]
+    pub fixed_strings: bool,
+    /// Matches stand between word boundaries.
+    #[serde(default)]
+    pub word_regexp: bool,
+    /// Only files that match one of these globs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<String>")]
+    pub include_glob: Option<Vec<String>>,
+    /// No files that match one of these globs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<String>")]
+    pub exclude_glob: Option<Vec<String>>,
+    /// An older name of `include_glob`, which wins if both are given (FR-LS-VAL-11).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<String>")]
+    pub glob: Option<Vec<String>>,
+    /// Enter subdirectories.
+    #[serde(default = "yes")]
+    pub recursive: bool,
+    /// Search files and directories whose names start with a dot.
+    #[serde(default)]
+    pub hidden: bool,
+    /// Follow symbolic links.
+    #[serde(default)]
+    pub follow: bool,
+    /// Disregard ignore files.
+    #[serde(default)]
+    pub no_ignore: bool,
+    /// Lines of context around each match.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub context: u64,
+    /// Events in the response, matches and context together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 1), extend("default" = 200))]
+    pub max_results: Option<u64>,
+    /// Matching lines of one file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 1))]
+    pub max_matches_per_file: Option<u64>,
+    /// Files that are searched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 1))]
+    pub max_files: Option<u64>,
+    /// Larger files are skipped, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 1))]
+    pub max_file_size_bytes: Option<u64>,
+    /// Milliseconds after which the call returns what it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 1), extend("default" = 20000))]
+    pub timeout_ms: Option<u64>,
+    /// Approximate matching, 1 (strict) to 4 (loose).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 1, max = 4))]
+    pub fuzzy: Option<u64>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl SearchRequest {
+    /// Creates a request for `pattern` with every other field at its default.
+    pub fn new(pattern: impl Into<String>) -> SearchRequest {
+        SearchRequest {
+            pattern: pattern.into(),
+            recursive: true,
+            ..SearchRequest::default()
+        }
+    }
+
+    /// Parses and validates a request.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError::BadArgs`] that names the field, what it holds and what it may hold.
+    pub fn from_json(text: &str) -> Result<SearchRequest, ToolError> {
+        let value = serde_json::from_str(text).map_err(|error| {
+            ToolError::bad_args(format!("the request is not valid JSON: {error}"))
+        })?;
+        SearchRequest::from_value(value)
+    }
+
+    /// Validates a request that is already JSON.
+    ///
+    /// # Errors
+    ///
+    /// As [`SearchRequest::from_json`].
+    pub fn from_value(value: Value) -> Result<SearchRequest, ToolError> {
+        let Value::Object(mut fields) = value else {
+            return Err(ToolError::bad_args(format!(
+                "the request must be a JSON object such as {{\"pattern\": \"text\"}}, not {}",
+                kind_of(&value)
+            )));
+        };
+        check_names(&fields)?;
+        for (name, value) in &mut fields {
+            if value.is_null() {
+                return Err(ToolError::bad_args(format!(
+                    "`{name}` is null; leave the field out to use its default"
+                )));
+            }
+            whole_number(value);
+        }
+        let request: SearchRequest = serde_path_to_error::deserialize(Value::Object(fields))
+            .map_err(|error| ToolError::bad_args(explain(&error)))?;
+        request.validate()?;
+        Ok(request)
+    }
+
+    /// Checks the values that the type does not (FR-LS-VAL-01, FR-LS-VAL-02).
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError::BadArgs`].
+    pub fn validate(&self) -> Result<(), ToolError> {
+        if self.pattern.trim().is_empty() {
+            return Err(ToolError::bad_args(
+                "`pattern` is empty or blank; give the text or regular expression to search for",
+            ));
+        }
+        let positive = [
+            ("max_results", self.max_results),
+            ("max_matches_per_file", self.max_matches_per_file),
+            ("max_files", self.max_files),
+            ("max_file_size_bytes", self.max_file_size_bytes),
+            ("timeout_ms", self.timeout_ms),
+        ];
+        for (name, value) in positive {
+            if value == Some(0) {
+                return Err(ToolError::bad_args(format!(
+                    "`{name}` must be at least 1, not 0"
+                )));
+            }
+        }
+        if let Some(level) = self.fuzzy
+            && !(1..=4).contains(&level)
+        {
+            return Err(ToolError::bad_args(format!(
+                "`fuzzy` must be 1, 2, 3 or 4, not {level}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Returns the include globs that count: `include_glob`, else its older name `glob`.
+    pub fn includes(&self) -> &[String] {
+        self.include_glob
+            .as_ref()
+            .or(self.glob.as_ref())
+            .map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the exclude globs.
+    pub fn excludes(&self) -> &[String] {
+        self.exclude_glob.as_deref().unwrap_or_default()
+    }
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// Turns a number like `200.0`, which is an integer to JSON schema, into one.
+fn whole_number(value: &mut Value) {
+    if let Value::Number(number) = value
+        && let Some(float) = number.as_f64().filter(|_| number.is_f64())
+        && float.fract() == 0.0
+        && (0.0..9e15).contains(&float)
+    {
+        *value = Value::from(float as u64);
+    }
+}
+
+/// Refuses unknown fields, with the nearest known one (FR-LS-02b).
+fn check_names(fields: &Map<String, Value>) -> Result<(), ToolError> {
+    static SCHEMA: LazyLock<Value> = LazyLock::new(search_schema);
+    let known: Vec<&str> = SCHEMA["properties"]
+        .as_object()
+        .map(|properties| properties.keys().map(String::as_str).collect())
+        .unwrap_or_default();
+    for name in fields.keys() {
+        if known.contains(&name.as_str()) {
+            continue;
+        }
+        let nearest = known
+            .iter()
+            .map(|known| (strsim::jaro_winkler(known, name), *known))
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .filter(|(likeness, _)| *likeness > 0.75);
+        let hint = match nearest {
+            Some((_, nearest)) => format!("did you mean `{nearest}`?"),
+            None => format!("known fields are {}", known.join(", ")),
+        };
+        return Err(ToolError::bad_args(format!(
+            "unknown field `{name}`; {hint}"
+        )));
+    }
+    Ok(())
+}
+
+fn explain(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
+    let path = error.path().to_string();
+    let inner = error.inner().to_string();
+    if path == "." {
+        format!("invalid request: {inner}")
+    } else {
+        format!("`{path}`: {inner}")
+    }
+}
+
+/// Returns the JSON schema of the request (draft 2020-12), generated from the type (FR-LS-02a).
+pub fn search_schema() -> Value {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.meta_schema = None;
+    settings.inline_subschemas = true;
+    let schema = settings
+        .into_generator()
+        .into_root_schema_for::<SearchRequest>();
+    let mut value = schema.to_value();
+    contract_only(&mut value);
+    value
+}
+
+/// Leaves out what a generated schema says beyond the contract: titles, descriptions, number formats,
+/// and the defaults that mean no more than "left out".
+fn contract_only(value: &mut Value) {
+    let Value::Object(schema) = value else { return };
+    for annotation in ["title", "description", "format"] {
+        schema.remove(annotation);
+    }
+    if schema.get("default").is_some_and(Value::is_null) {
+        schema.remove("default");
+    }
+    // Each value of an enumeration comes with its description.
+    if let Some(Value::Array(options)) = schema.remove("oneOf") {
+        let values: Vec<Value> = options
+            .iter()
+            .filter_map(|option| option.get("const").cloned())
+            .collect();
+        schema.insert("type".into(), "string".into());
+        schema.insert("enum".into(), values.into());
+    }
+    for (name, inner) in schema.iter_mut() {
+        match (name.as_str(), inner) {
+            ("properties", Value::Object(properties)) => {
+                properties.values_mut().for_each(contract_only);
+            }
+            ("items", inner) => contract_only(inner),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The normative schema of FR-LS-02a.
+    const NORMATIVE: &str = include_str!("../../tests/data/search_request.schema.json");
+
+    #[test]
+    fn fr_ls_02a_the_generated_schema_is_the_normative_one() {
+        let normative: Value = serde_json::from_str(NORMATIVE).unwrap();
+        assert_eq!(search_schema(), normative);
+    }
+
+    fn refused(value: Value) -> String {
+        match SearchRequest::from_value(value) {
+            Err(ToolError::BadArgs { message }) => message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn fr_ls_02b_unknown_fields_are_refused_with_the_nearest() {
+        assert!(refused(json!({"pattern": "x", "patern": 1})).contains("`pattern`"));
+        assert!(refused(json!({"pattern": "x", "zzz": 1})).contains("known fields are"));
+    }
+
+    #[test]
+    fn fr_ls_val_01_and_02_values_are_checked() {
+        for (value, part) in [
+            (json!({}), "pattern"),
+            (json!({"pattern": ""}), "empty or blank"),
+            (json!({"pattern": " \t\n"}), "empty or blank"),
+            (json!({"pattern": 5}), "`pattern`"),
+            (json!({"pattern": "x", "context": -1}), "`context`"),
+            (json!({"pattern": "x", "context": 1.5}), "`context`"),
+            (json!({"pattern": "x", "max_results": 0}), "at least 1"),
+            (json!({"pattern": "x", "timeout_ms": 0}), "at least 1"),
+            (json!({"pattern": "x", "max_files": 0}), "at least 1"),
+            (
+                json!({"pattern": "x", "max_matches_per_file": 0}),
+                "at least 1",
+            ),
+            (
+                json!({"pattern": "x", "max_file_size_bytes": 0}),
+                "at least 1",
+            ),
+            (json!({"pattern": "x", "fuzzy": 0}), "1, 2, 3 or 4"),
+            (json!({"pattern": "x", "fuzzy": 5}), "1, 2, 3 or 4"),
+            (json!({"pattern": "x", "case": "Smart"}), "`case`"),
+            (json!({"pattern": "x", "hidden": "yes"}), "`hidden`"),
+            (
+                json!({"pattern": "x", "include_glob": "*.rs"}),
+                "`include_glob`",
+            ),
+            (
+                json!({"pattern": "x", "include_glob": ["a", 3]}),
+                "include_glob[1]",
+            ),
+            (json!({"pattern": "x", "path": null}), "leave the field out"),
+            (
+                json!({"pattern": "x", "max_results": 1e30}),
+                "`max_results`",
+            ),
+            (json!(["x"]), "an array"),
+            (json!("x"), "a string"),
+        ] {
+            let message = refused(value.clone());
+            assert!(message.contains(part), "{value}: {message}");
+        }
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_contract() {
+        let request = SearchRequest::from_value(json!({"pattern": "x"})).unwrap();
+        assert_eq!(request, SearchRequest::new("x"));
+        assert!(request.recursive && !request.hidden && !request.follow && !request.no_ignore);
+        let request = SearchRequest::from_value(json!({"pattern": "x", "context": 2.0})).unwrap();
+        assert_eq!(request.context, 2);
+    }
+
+    #[test]
+    fn fr_ls_val_11_include_glob_wins_over_glob() {
+        let request = |value: Value| SearchRequest::from_value(value).unwrap();
+        assert_eq!(
+            request(json!({"pattern": "x", "glob": ["a"]})).includes(),
+            ["a"]
+        );
+        let both = request(json!({"pattern": "x", "glob": ["a"], "include_glob": ["b"]}));
+        assert_eq!(both.includes(), ["b"]);
+        let empty = request(json!({"pattern": "x", "glob": ["a"], "include_glob": []}));
+        assert!(empty.includes().is_empty());
+    }
+}

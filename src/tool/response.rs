@@ -1,0 +1,171 @@
+//! The response of the `Search` tool: its fields and how it fits a byte budget.
+//!
+//! Owns the shapes of FR-LS-04 and FR-LS-05. It does not search and decides nothing about order.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::exec::event::{Event, EventKind};
+
+/// A response of the `Search` tool (FR-LS-05).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SearchResponse {
+    /// The pattern as requested.
+    pub pattern: String,
+    /// The search root: canonical, absolute, with forward slashes (FR-LS-05b).
+    pub path: String,
+    /// The number of events in `matches` (FR-LS-05a).
+    pub count: usize,
+    /// The events, in emission order.
+    pub matches: Vec<Record>,
+    /// Whether something is missing because of a limit: events beyond `max_results`, files beyond
+    /// `max_files`, or events that did not fit the byte budget.
+    pub truncated: bool,
+    /// Whether the deadline came first; `matches` is then a prefix of the full answer.
+    pub timed_out: bool,
+    /// Eligible files up to and including the one in which the search ended (FR-LS-05e).
+    pub files_scanned: u64,
+    /// Files and directories that could not be read, in emission order (FR-LS-ERR-06).
+    pub errors: Vec<ErrorEntry>,
+    /// 0 with matches, 1 without, 2 after an error of the engine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// What an engine that failed wrote to its standard error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
+    /// The events as text for people, with a closing note when something is missing (FR-LS-05c).
+    pub content: String,
+    /// Diagnostics, when configured (FR-LSI-STAT-01). Optional and forward-compatible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stats: Option<Stats>,
+}
+
+/// One event of a response (FR-LS-04).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Record {
+    /// `match` or `context`.
+    #[serde(rename = "type")]
+    pub kind: RecordKind,
+    /// The line.
+    pub data: RecordData,
+}
+
+/// The type of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RecordKind {
+    /// The line matches.
+    Match,
+    /// The line is near one that does.
+    Context,
+}
+
+/// The line of an event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RecordData {
+    /// The file.
+    pub path: Text,
+    /// The 1-based number of the line.
+    pub line_number: u64,
+    /// The 1-based byte offset of the first match; matches only (FR-LS-04b).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<u64>,
+    /// The line without its terminator (FR-LS-04a).
+    pub lines: Text,
+    /// The first match; matches only (FR-LS-04c).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub match_text: Option<String>,
+}
+
+/// A text in the shape that ripgrep's JSON has made customary.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Text {
+    /// The text; what was no UTF-8 is U+FFFD.
+    pub text: String,
+}
+
+/// A file or directory that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ErrorEntry {
+    /// Its path, in the form that events have.
+    pub path: String,
+    /// What went wrong.
+    pub error: String,
+}
+
+/// Diagnostics about how an answer came about (FR-LSI-STAT-02). Consumers must tolerate further fields.
+/// All but `elapsed_ms` are deterministic.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Stats {
+    /// The version of this object: 1.
+    pub stats_version: u32,
+    /// The state of the index.
+    pub index_safety_state: String,
+    /// Why the index is uncertain or disabled.
+    pub index_uncertain_reason: Option<String>,
+    /// Whether files were left out because of the index.
+    pub index_exclusion_used: bool,
+    /// Where the index is kept: `none`, `memory`, `mmap` or `sqlite`.
+    pub storage_mode: String,
+    /// Why the index is kept elsewhere than configured.
+    pub storage_fallback_reason: Option<String>,
+    /// Whether fuzzy fallback was attempted.
+    pub fallback_used: bool,
+    /// Why it was.
+    pub fallback_reason: Option<String>,
+    /// The levels it tried.
+    pub fuzzy_levels_tried: Vec<u8>,
+    /// Wall-clock time of the call in milliseconds; best effort (FR-LSI-STAT-04).
+    pub elapsed_ms: u64,
+    /// Eligible files up to where the search ended.
+    pub candidates_total: u64,
+    /// Of these, left out because of the index.
+    pub candidates_excluded: u64,
+    /// Of these, searched.
+    pub candidates_scanned: u64,
+}
+
+impl Record {
+    /// Makes the record of an event in the file shown as `path`.
+    pub fn new(path: &str, event: Event) -> Record {
+        let (kind, column, match_text) = match event.kind {
+            EventKind::Match { column, text } => (RecordKind::Match, Some(column), Some(text)),
+            EventKind::Context => (RecordKind::Context, None, None),
+        };
+        Record {
+            kind,
+            data: RecordData {
+                path: Text {
+                    text: path.to_string(),
+                },
+                line_number: event.line_number,
+                column,
+                lines: Text { text: event.line },
+                match_text,
+            },
+        }
+    }
+
+    /// Returns true for a line that matched.
+    pub fn is_match(&self) -> bool {
+        self.kind == RecordKind::Match
+    }
+}
+
+impl SearchResponse {
+    /// Returns the response as a JSON value.
+    pub fn to_value(&self) -> Value {
+        // Serialising plain strings and numbers can't fail.
+        serde_json::to_value(self).unwrap_or(Value::Null)
+    }
+
+    /// Returns the response as one line of JSON.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// The length of a string inside JSON, without its quotes.
+pub(crate) fn json_len(text: &str) -> usize {
+    serde_json::to_string(text).map_or(text.len() * 6, |json| json.len() - 2)
+}

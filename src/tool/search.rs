@@ -1,0 +1,620 @@
+//! The `Search` tool: from a request to a response.
+//!
+//! Owns the one path on which every surface's request goes: validation, sandbox, engine, answer. It adds no
+//! semantics of its own beyond defaults and caps.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::exec::collect::{Limits, Truncation};
+use crate::exec::eligible::{EligibleFile, Globs, ListSource, WalkSource};
+use crate::exec::engine::{EngineError, Prepared};
+use crate::exec::event::FileError;
+use crate::exec::query::{Query, QueryOptions};
+use crate::exec::schedule::{self, Abandoned, Run, RunError, RunOptions};
+use crate::exec::stop::{CancelHandle, Clock, Deadline, SystemClock};
+use crate::index::beneath::EntryKind;
+use crate::index::walk::{Place, TraversalOptions, Walk};
+use crate::tool::config::SearchConfig;
+use crate::tool::engines::Engines;
+use crate::tool::error::{DenialReason, ToolError};
+use crate::tool::render::{Cut, closing_note, content_line};
+use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, SearchRequest, search_schema};
+use crate::tool::response::{ErrorEntry, Record, SearchResponse, Stats, json_len};
+use crate::tool::sandbox::{Resolved, Sandbox};
+
+/// How much harm a call can do; a search can do none worth asking about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RiskLevel {
+    /// Nothing is changed and nothing outside the sandbox is read.
+    Low,
+}
+
+/// Evidence that a file was read in the sense of stale-file protection. This type has no values: nothing
+/// that a search does counts as such a read, and a host can see that from here (SEC-LSI-CACHE-01,
+/// NFR-LS-SEC-03).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadEvidence {}
+
+/// What the host gives to a call.
+#[derive(Clone, Debug)]
+pub struct ToolContext {
+    /// Where the call may read.
+    pub sandbox: Arc<Sandbox>,
+    /// With which the host cancels the call.
+    pub cancel: CancelHandle,
+    /// The timeout when the request has none; the configured one if this is none either.
+    pub default_timeout: Option<Duration>,
+    /// Bytes that the response may have as JSON; it also has to fit `available_capacity_bytes`.
+    pub max_output_bytes: Option<usize>,
+    /// Bytes that are left in the caller's context.
+    pub available_capacity_bytes: Option<usize>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Git's `core.excludesFile`, if there is one; it counts as an ignore file.
+    pub global_excludes: Option<PathBuf>,
+}
+
+impl ToolContext {
+    /// Creates a context without byte limits, on the system's clock.
+    pub fn new(sandbox: Arc<Sandbox>) -> ToolContext {
+        ToolContext {
+            sandbox,
+            cancel: CancelHandle::new(),
+            default_timeout: None,
+            max_output_bytes: None,
+            available_capacity_bytes: None,
+            clock: Arc::new(SystemClock),
+            global_excludes: None,
+        }
+    }
+}
+
+/// What a surface may ask for that a request can't say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SearchExtras {
+    /// Context lines before and after a match, in place of `context` on both sides.
+    pub context: Option<(usize, usize)>,
+}
+
+/// The `Search` tool.
+///
+/// Cheap to share; one value serves any number of calls from any number of threads.
+#[derive(Debug)]
+pub struct SearchTool {
+    config: SearchConfig,
+    engines: Engines,
+    abandoned: Abandoned,
+}
+
+impl SearchTool {
+    /// Creates the tool with engines that were set up for the same configuration.
+    pub fn new(config: SearchConfig, engines: Engines) -> SearchTool {
+        SearchTool {
+            config,
+            engines,
+            abandoned: Abandoned::default(),
+        }
+    }
+
+    /// Returns the name of the tool: `Search`.
+    pub fn name(&self) -> &'static str {
+        SEARCH_NAME
+    }
+
+    /// Returns its other names (FR-LS-01).
+    pub fn aliases(&self) -> &'static [&'static str] {
+        &SEARCH_ALIASES
+    }
+
+    /// Returns true if `name` names this tool.
+    pub fn answers_to(&self, name: &str) -> bool {
+        name == SEARCH_NAME || SEARCH_ALIASES.contains(&name)
+    }
+
+    /// Returns what the tool does, for a model that is to choose it.
+    pub fn description(&self) -> &'static str {
+        "Search file contents for a regular expression or literal. Results come in a fixed order with line \
+         numbers and columns; `truncated` and `timed_out` say when something is missing."
+    }
+
+    /// Returns the JSON schema of the request (draft 2020-12).
+    pub fn schema(&self) -> Value {
+        search_schema()
+    }
+
+    /// Returns false: a search changes nothing (NFR-LS-SEC-02).
+    pub fn is_side_effecting(&self) -> bool {
+        false
+    }
+
+    /// Returns false: a search needs no approval.
+    pub fn requires_approval(&self) -> bool {
+        false
+    }
+
+    /// Returns the risk of a call.
+    pub fn risk_level(&self) -> RiskLevel {
+        RiskLevel::Low
+    }
+
+    /// Returns nothing, for any response: a search is never the read that an edit needs first.
+    pub fn read_evidence(&self, _: &SearchResponse) -> Option<ReadEvidence> {
+        None
+    }
+
+    /// Returns the configuration in force.
+    pub fn config(&self) -> &SearchConfig {
+        &self.config
+    }
+
+    /// Returns the engines.
+    pub fn engines(&self) -> &Engines {
+        &self.engines
+    }
+
+    /// Says in at most 200 characters what a call would do.
+    pub fn summary(&self, request: &SearchRequest) -> String {
+        let path = request.path.as_deref().unwrap_or(".");
+        let kind = if request.fixed_strings {
+            "text"
+        } else {
+            "expression"
+        };
+        let text = format!("Search {path} for the {kind} {:?}", request.pattern);
+        if text.chars().count() <= 200 {
+            return text;
+        }
+        text.chars().take(199).chain(['…']).collect()
+    }
+
+    /// Answers a request given as JSON.
+    ///
+    /// # Errors
+    ///
+    /// As [`SearchTool::search`].
+    pub fn call(
+        &self,
+        arguments: Value,
+        context: &ToolContext,
+    ) -> Result<SearchResponse, ToolError> {
+        self.search(&SearchRequest::from_value(arguments)?, context)
+    }
+
+    /// Answers a request.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError::BadArgs`] for an invalid request, [`ToolError::SandboxViolation`] for a path that must not
+    /// be read or a disabled tool, [`ToolError::ExecutionFailed`] for a path that does not exist or an engine
+    /// that can't run, and [`ToolError::Cancelled`]. A deadline is no error: the response says `timed_out`.
+    pub fn search(
+        &self,
+        request: &SearchRequest,
+        context: &ToolContext,
+    ) -> Result<SearchResponse, ToolError> {
+        self.search_with(request, SearchExtras::default(), context)
+    }
+
+    /// Answers a request of a surface that can ask for more than the request type says.
+    ///
+    /// # Errors
+    ///
+    /// As [`SearchTool::search`].
+    pub fn search_with(
+        &self,
+        request: &SearchRequest,
+        extras: SearchExtras,
+        context: &ToolContext,
+    ) -> Result<SearchResponse, ToolError> {
+        if !self.config.enabled {
+            return Err(DenialReason::Disabled.into());
+        }
+        let started = context.clock.now();
+        request.validate()?;
+        let plan = self.plan(request, extras, context)?;
+        let globs = Globs::new(request.includes(), request.excludes())
+            .map_err(|error| ToolError::bad_args(error.to_string()))?;
+        let prepared = self.engines.prepare(plan.query.clone())?;
+        let options = RunOptions {
+            limits: plan.limits,
+            threads: self.threads(),
+            deadline: Deadline::after(plan.timeout, context.clock.clone()),
+            cancel: context.cancel.clone(),
+            abandoned: self.abandoned.clone(),
+        };
+        let target = context.sandbox.resolve(request.path.as_deref())?;
+        let (run, shown) = self.run(request, &target, globs, prepared, &options, context)?;
+        let elapsed = context.clock.now().saturating_duration_since(started);
+        self.respond(request, &target, &shown, run, &plan, elapsed, context)
+    }
+
+    fn threads(&self) -> usize {
+        match self.config.threads as usize {
+            0 => std::thread::available_parallelism()
+                .map_or(2, usize::from)
+                .min(32),
+            n => n,
+        }
+    }
+
+    /// Fills in defaults and checks caps (FR-LS-VAL-08, CFG-LS-03 to CFG-LS-05).
+    fn plan(
+        &self,
+        request: &SearchRequest,
+        extras: SearchExtras,
+        context: &ToolContext,
+    ) -> Result<Plan, ToolError> {
+        let config = &self.config;
+        let capped = |field: &str, asked: Option<u64>, cap: u64| match asked {
+            Some(asked) if asked > cap => Err(ToolError::bad_args(format!(
+                "`{field}` is {asked}, above the cap of {cap}; ask for at most {cap}, or raise `{field}` in \
+                 `[tools.search]`"
+            ))),
+            asked => Ok(asked.unwrap_or(cap)),
+        };
+        let max_matches_per_file = capped(
+            "max_matches_per_file",
+            request.max_matches_per_file,
+            config.max_matches_per_file,
+        )?;
+        let max_files = capped("max_files", request.max_files, config.max_files)?;
+        let max_file_size = capped(
+            "max_file_size_bytes",
+            request.max_file_size_bytes,
+            config.max_file_size_bytes,
+        )?;
+        let max_results = to_usize(request.max_results.unwrap_or(config.default_max_results));
+        let timeout = match (request.timeout_ms, context.default_timeout) {
+            (Some(ms), _) => Duration::from_millis(ms),
+            (None, Some(timeout)) => timeout,
+            (None, None) => Duration::from_millis(config.default_timeout_ms),
+        };
+        let both = to_usize(request.context);
+        let (before, after) = extras.context.unwrap_or((both, both));
+        let query = Query::new(
+            &request.pattern,
+            &QueryOptions {
+                fixed_strings: request.fixed_strings,
+                word: request.word_regexp,
+                case: request.case.into(),
+                before,
+                after,
+                max_results,
+                max_matches_per_file,
+                max_file_size,
+                fuzzy: request.fuzzy.map(|level| level as u8),
+            },
+        )
+        .map_err(|error| ToolError::bad_args(error.to_string()))?;
+        Ok(Plan {
+            query: Arc::new(query),
+            limits: Limits {
+                max_results,
+                max_files,
+            },
+            timeout,
+        })
+    }
+
+    /// Searches the target; returns what was found and how its paths are shown.
+    fn run(
+        &self,
+        request: &SearchRequest,
+        target: &Resolved,
+        globs: Globs,
+        prepared: Arc<dyn Prepared>,
+        options: &RunOptions,
+        context: &ToolContext,
+    ) -> Result<(Run, Shown), ToolError> {
+        let unreadable = |why: &str| {
+            failed(format!(
+                "path `{}` can't be searched: {why}",
+                request.path.as_deref().unwrap_or(".")
+            ))
+        };
+        let meta = target
+            .root
+            .metadata(&target.relative)
+            .map_err(|error| unreadable(&missing(&error)))?;
+        let working_dir = context.sandbox.working_dir();
+        let run = match meta.kind {
+            EntryKind::File => {
+                // Opened once up front: a named file that can't be read fails the call.
+                target
+                    .root
+                    .open_file(&target.relative)
+                    .map_err(|error| unreadable(&missing(&error)))?;
+                let file = single_file(target);
+                let kept = globs.keep(Path::new(&file.name), false);
+                let files = if kept { vec![file] } else { Vec::new() };
+                let shown = Shown::new(target.canonical.parent(), working_dir);
+                (schedule::run(ListSource(files), prepared, options), shown)
+            }
+            EntryKind::Dir => {
+                let sandbox = context.sandbox.clone();
+                let walk = Walk::new(
+                    target.root.clone(),
+                    target.relative.clone(),
+                    TraversalOptions {
+                        hidden: request.hidden,
+                        follow: request.follow,
+                        no_ignore: request.no_ignore,
+                        recursive: request.recursive,
+                    },
+                    context.sandbox.deny().clone(),
+                    Arc::new(move |path: &Path| sandbox.locate(path)),
+                    context.global_excludes.as_deref(),
+                    working_dir,
+                );
+                let shown = Shown::new(Some(&target.canonical), working_dir);
+                (
+                    schedule::run(WalkSource::new(walk, globs), prepared, options),
+                    shown,
+                )
+            }
+            EntryKind::Symlink | EntryKind::Other => {
+                return Err(unreadable("it is neither a regular file nor a directory"));
+            }
+        };
+        match run {
+            (Ok(run), shown) => {
+                // The root itself could not be listed.
+                if let Some(FileError { path, message }) = run.errors.first()
+                    && path.as_os_str().is_empty()
+                {
+                    return Err(unreadable(message));
+                }
+                Ok((run, shown))
+            }
+            (Err(RunError::Cancelled), _) => Err(ToolError::Cancelled),
+            (Err(RunError::NoWorkers(message)), _) => Err(failed(message)),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn respond(
+        &self,
+        request: &SearchRequest,
+        target: &Resolved,
+        shown: &Shown,
+        run: Run,
+        plan: &Plan,
+        elapsed: Duration,
+        context: &ToolContext,
+    ) -> Result<SearchResponse, ToolError> {
+        let (failure, stderr) = match run.failure {
+            Some(EngineError::Failed { message, stderr }) => (Some(message), stderr),
+            Some(other) => (Some(other.to_string()), None),
+            None => (None, None),
+        };
+        if let Some(message) = &failure
+            && run.count == 0
+        {
+            return Err(failed(message.clone()));
+        }
+        let mut cuts = Vec::new();
+        match run.truncation {
+            Some(Truncation::MaxResults) => cuts.push(Cut::MaxResults(plan.limits.max_results)),
+            Some(Truncation::MaxFiles) => cuts.push(Cut::MaxFiles(plan.limits.max_files)),
+            None => {}
+        }
+        if run.timed_out {
+            let ms = plan.timeout.as_millis().try_into().unwrap_or(u64::MAX);
+            cuts.push(Cut::Deadline(ms));
+        }
+        let mut matches = Vec::with_capacity(run.count);
+        for file in run.files {
+            let path = shown.show(&file.path);
+            matches.extend(
+                file.events
+                    .into_iter()
+                    .map(|event| Record::new(&path, event)),
+            );
+        }
+        let exit_code = match (&failure, matches.iter().any(Record::is_match)) {
+            (Some(_), _) => 2,
+            (None, true) => 0,
+            (None, false) => 1,
+        };
+        let errors = run
+            .errors
+            .into_iter()
+            .map(|error| ErrorEntry {
+                path: shown.show(&error.path),
+                error: error.message,
+            })
+            .collect();
+        let response = SearchResponse {
+            pattern: request.pattern.clone(),
+            path: slashed(&target.canonical),
+            count: matches.len(),
+            matches,
+            truncated: run.truncation.is_some(),
+            timed_out: run.timed_out,
+            files_scanned: run.files_scanned,
+            errors,
+            exit_code: Some(exit_code),
+            stderr: stderr.or(failure),
+            content: String::new(),
+            stats: self
+                .config
+                .emit_stats
+                .then(|| self.stats(run.files_scanned, elapsed)),
+        };
+        let budget = match (context.max_output_bytes, context.available_capacity_bytes) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        fit(response, cuts, budget)
+    }
+
+    fn stats(&self, files: u64, elapsed: Duration) -> Stats {
+        Stats {
+            stats_version: 1,
+            index_safety_state: "DISABLED".to_string(),
+            index_uncertain_reason: None,
+            index_exclusion_used: false,
+            storage_mode: "none".to_string(),
+            storage_fallback_reason: None,
+            fallback_used: false,
+            fallback_reason: None,
+            fuzzy_levels_tried: Vec::new(),
+            elapsed_ms: elapsed.as_millis().try_into().unwrap_or(u64::MAX),
+            candidates_total: files,
+            candidates_excluded: 0,
+            candidates_scanned: files,
+        }
+    }
+}
+
+/// A validated request with its defaults filled in.
+struct Plan {
+    query: Arc<Query>,
+    limits: Limits,
+    timeout: Duration,
+}
+
+/// How paths below the search root are shown: relative to the working directory where they are inside it,
+/// else absolute; always with forward slashes.
+struct Shown {
+    prefix: PathBuf,
+}
+
+impl Shown {
+    fn new(top: Option<&Path>, working_dir: &Path) -> Shown {
+        let top = top.unwrap_or(Path::new("/"));
+        let prefix = top.strip_prefix(working_dir).unwrap_or(top).to_path_buf();
+        Shown { prefix }
+    }
+
+    fn show(&self, path: &Path) -> String {
+        if path.as_os_str().is_empty() {
+            let prefix = slashed(&self.prefix);
+            return if prefix.is_empty() {
+                ".".to_string()
+            } else {
+                prefix
+            };
+        }
+        slashed(&self.prefix.join(path))
+    }
+}
+
+fn slashed(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    if std::path::MAIN_SEPARATOR == '/' {
+        text.into_owned()
+    } else {
+        text.replace(std::path::MAIN_SEPARATOR, "/")
+    }
+}
+
+fn single_file(target: &Resolved) -> EligibleFile {
+    let dir = target
+        .relative
+        .parent()
+        .unwrap_or(Path::new(""))
+        .to_path_buf();
+    let place = Place {
+        root: target.root.clone(),
+        real: dir,
+        logical: PathBuf::new(),
+    };
+    EligibleFile {
+        dir: Arc::new(place),
+        name: target
+            .relative
+            .file_name()
+            .unwrap_or_default()
+            .to_os_string(),
+        target: None,
+    }
+}
+
+fn missing(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "it does not exist".to_string(),
+        std::io::ErrorKind::PermissionDenied => format!("it is not readable ({error})"),
+        _ => error.to_string(),
+    }
+}
+
+fn failed(message: String) -> ToolError {
+    ToolError::ExecutionFailed {
+        tool: SEARCH_NAME.to_string(),
+        message,
+    }
+}
+
+fn to_usize(n: u64) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}
+
+/// Writes `content`, and drops events from the end until the response fits `budget` bytes of JSON. Linear in
+/// the size of the response.
+fn fit(
+    mut response: SearchResponse,
+    mut cuts: Vec<Cut>,
+    budget: Option<usize>,
+) -> Result<SearchResponse, ToolError> {
+    let lines: Vec<String> = response.matches.iter().map(content_line).collect();
+    let note = closing_note(&cuts);
+    let compose = |lines: &[String], note: &str| {
+        let mut content =
+            String::with_capacity(lines.iter().map(String::len).sum::<usize>() + note.len());
+        lines.iter().for_each(|line| content.push_str(line));
+        content.push_str(note);
+        content
+    };
+    let Some(budget) = budget else {
+        response.content = compose(&lines, &note);
+        return Ok(response);
+    };
+    let matches = std::mem::take(&mut response.matches);
+    let sizes: Vec<usize> = matches
+        .iter()
+        .zip(&lines)
+        .map(|(record, line)| {
+            let record = serde_json::to_string(record).map_or(usize::MAX / 4, |json| json.len());
+            record + 1 + json_len(line)
+        })
+        .collect();
+    // Everything but the events, with the count written as wide as it can become.
+    let base = |response: &mut SearchResponse, note: &str| {
+        response.content = note.to_string();
+        response.to_json().len() + 1
+    };
+    let all = sizes.iter().sum::<usize>();
+    if base(&mut response, &note) + all <= budget {
+        response.content = compose(&lines, &note);
+        response.matches = matches;
+        return Ok(response);
+    }
+    cuts.retain(|cut| !matches!(cut, Cut::MaxResults(_)));
+    cuts.push(Cut::Bytes(budget));
+    let note = closing_note(&cuts);
+    response.truncated = true;
+    let mut room = base(&mut response, &note);
+    if room > budget {
+        return Err(DenialReason::LimitsExceeded {
+            message: format!(
+                "not even a response without events fits {budget} bytes; it needs {room}. Allow more output"
+            ),
+        }
+        .into());
+    }
+    let mut kept = 0;
+    while kept < sizes.len() && room + sizes[kept] <= budget {
+        room += sizes[kept];
+        kept += 1;
+    }
+    response.content = compose(&lines[..kept], &note);
+    response.matches = matches;
+    response.matches.truncate(kept);
+    response.count = kept;
+    Ok(response)
+}
