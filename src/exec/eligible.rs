@@ -94,6 +94,7 @@ fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, G
     }
     let refuse = |message: String| Err(GlobError { field, message });
     let mut all = GitignoreBuilder::new("");
+    all.allow_unclosed_class(false);
     for glob in globs {
         if glob.trim().is_empty() {
             return refuse(
@@ -106,6 +107,7 @@ fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, G
             ));
         }
         let mut one = GitignoreBuilder::new("");
+        one.allow_unclosed_class(false);
         if let Err(error) = one.add_line(None, glob).and(all.add_line(None, glob)) {
             return refuse(format!("the glob {glob:?} is invalid: {error}"));
         }
@@ -244,6 +246,7 @@ mod tests {
             ("  ", "empty"),
             ("#x", "comment"),
             ("a[", "invalid"),
+            ("src/a[", "invalid"),
         ] {
             let error = globs(&[include], &[]).unwrap_err();
             assert_eq!(error.field, "include_glob");

@@ -174,11 +174,12 @@ fn explain_parse_error(text: &str, error: &ast::Error) -> String {
              time; match the surrounding text too and look at `match_text`, or use \\b for word \
              boundaries"
         ),
-        K::UnsupportedBackreference => format!(
-            "backreferences (`{construct}`, at byte {at}) are not supported: expressions are matched in \
-             linear time; write the alternatives out, as in (aa|bb), or search for the repeated part \
-             and filter"
-        ),
+        K::UnsupportedBackreference => no_backreferences(&construct, at),
+        // References by name: `\k<name>` is no escape that the parser knows, `(?P=name)` no flag.
+        K::EscapeUnrecognized if construct == r"\k" => no_backreferences(&construct, at),
+        K::FlagUnrecognized if text.get(at..).is_some_and(|rest| rest.starts_with("P=")) => {
+            no_backreferences("(?P=", at.saturating_sub(2))
+        }
         K::NestLimitExceeded(limit) => format!(
             "the regular expression nests deeper than {limit} levels; simplify it or search for a \
              literal with fixed_strings"
@@ -188,6 +189,13 @@ fn explain_parse_error(text: &str, error: &ast::Error) -> String {
              as it is"
         ),
     }
+}
+
+fn no_backreferences(construct: &str, at: usize) -> String {
+    format!(
+        "backreferences (`{construct}`, at byte {at}) are not supported: expressions are matched in linear \
+         time; write the alternatives out, as in (aa|bb), or search for the repeated part and filter"
+    )
 }
 
 /// Returns true when every match, or an alternative of it, needs a line feed.

@@ -415,10 +415,11 @@ impl SearchTool {
                     .map(|event| Record::new(&path, event)),
             );
         }
-        let exit_code = match (&failure, matches.iter().any(Record::is_match)) {
+        // Context alone says that there is a match too, just beyond the cut.
+        let exit_code = match (&failure, matches.is_empty()) {
             (Some(_), _) => 2,
-            (None, true) => 0,
-            (None, false) => 1,
+            (None, false) => 0,
+            (None, true) => 1,
         };
         let errors = run
             .errors
