@@ -6,4 +6,8 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod cases;
+mod contract;
+mod hooked;
+mod permissions;
 mod support;
+mod verification;
