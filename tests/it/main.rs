@@ -8,6 +8,8 @@
 mod cases;
 mod contract;
 mod hooked;
+mod oracle;
 mod permissions;
+mod properties;
 mod support;
 mod verification;
