@@ -125,7 +125,7 @@ impl FileSearcher {
             Ok((mut opened, meta)) => self.search_open(&mut opened, meta.len),
             Err(error) => Err(error),
         };
-        if self.buffer.capacity() > KEPT_BUFFER {
+        if self.buffer.len() > KEPT_BUFFER {
             self.buffer = Vec::new();
         }
         match outcome {
@@ -142,19 +142,12 @@ impl FileSearcher {
             return self.search_stream(file);
         }
         let mut buffer = std::mem::take(&mut self.buffer);
-        buffer.clear();
-        buffer.reserve(size as usize + 1);
-        // A file that grows while it is read must not get past the limit either.
-        let read = file
-            .by_ref()
-            .take(WHOLE_FILE_LIMIT + 1)
-            .read_to_end(&mut buffer);
-        let outcome = match read {
+        let outcome = match read_whole(file, size as usize, &mut buffer) {
             Ok(n) if n as u64 > self.query.max_file_size => Ok(FileOutcome::nothing()),
             Ok(n) if n as u64 > WHOLE_FILE_LIMIT => {
                 file.rewind().and_then(|()| self.search_stream(file))
             }
-            Ok(_) => Ok(self.search_bytes(&buffer)),
+            Ok(n) => Ok(self.search_bytes(&buffer[..n])),
             Err(error) => Err(error),
         };
         self.buffer = buffer;
@@ -238,6 +231,32 @@ impl Worker for FileSearcher {
             emit(n, outcome);
         }
         Ok(())
+    }
+}
+
+/// Reads a file of about `size` bytes into `buffer`, whose length is only ever grown, and returns how much
+/// was read. A file that grows meanwhile is read to just past the limit of what is read whole.
+fn read_whole(file: &mut File, size: usize, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    let most = WHOLE_FILE_LIMIT as usize + 1;
+    let mut filled = 0;
+    // One byte more than expected, so that the usual file is known to end without a second call.
+    let mut want = (size + 1).min(most);
+    loop {
+        if buffer.len() < want {
+            buffer.resize(want.next_power_of_two().max(64 << 10), 0);
+        }
+        match file.read(&mut buffer[filled..want]) {
+            Ok(0) => return Ok(filled),
+            Ok(n) => filled += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        }
+        if filled == size || filled >= most {
+            return Ok(filled);
+        }
+        if filled == want {
+            want = (want * 2).min(most);
+        }
     }
 }
 
