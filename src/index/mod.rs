@@ -1,1 +1,4 @@
 //! index
+
+pub mod beneath;
+pub mod deny;

@@ -1,1 +1,5 @@
 //! tool
+
+pub mod config;
+pub mod error;
+pub mod sandbox;

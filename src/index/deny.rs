@@ -1,0 +1,564 @@
+//! The patterns of paths that are never opened.
+//!
+//! This module owns what a denied pattern means and which patterns are in force. It must not know
+//! where they are configured, nor open anything.
+//!
+//! A pattern is a glob over a whole path with `/` between its components: `*` and `?` stay within
+//! one component, `**` spans any number of them. A path is denied if its absolute spelling
+//! or its spelling relative to its root matches, so `secrets/**` denies what is directly below a
+//! root and `**/secrets/**` what is anywhere. A pattern that denies everything in a directory
+//! (`…/**`) denies the directory too, and nothing in a denied directory is reachable.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+use thiserror::Error;
+
+/// The patterns that are denied unless they are switched off: keys, and where they are kept.
+pub const DEFAULT_DENIES: [&str; 5] = [
+    "**/.ssh/**",
+    "**/.gnupg/**",
+    "**/id_rsa*",
+    "**/*.pem",
+    "**/*.key",
+];
+
+/// A denied pattern that is no valid glob.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("denied pattern `{pattern}`: {message}")]
+pub struct DenyError {
+    /// The pattern as configured.
+    pub pattern: String,
+    /// What is wrong with it and what to do.
+    pub message: String,
+}
+
+/// The denied patterns in force, ready to be asked about many paths (`NFR-LS-SEC-01`).
+#[derive(Clone, Debug)]
+pub struct DenySet {
+    /// Sorted and without repetitions.
+    patterns: Vec<String>,
+    /// Patterns whose answer for the absolute path covers the relative one.
+    anywhere: Globs,
+    /// Patterns that are asked about both.
+    anchored: Globs,
+}
+
+/// Some of the patterns, compiled together.
+#[derive(Clone, Debug, Default)]
+struct Globs {
+    set: GlobSet,
+    /// For each glob of `set`, the pattern it was made from, as an index into `patterns`.
+    sources: Vec<usize>,
+    /// Whether some glob has a wildcard for exactly one character. The globs match bytes, and then
+    /// a character of several bytes needs a look of its own.
+    one_character: bool,
+}
+
+impl DenySet {
+    /// Compiles `patterns`, and the default ones if `include_default` is set.
+    ///
+    /// # Errors
+    ///
+    /// The first pattern that is not a valid glob, or that could never match any path and would
+    /// therefore protect nothing.
+    pub fn new(patterns: &[String], include_default: bool) -> Result<Self, DenyError> {
+        let mut effective: Vec<String> = patterns.to_vec();
+        if include_default {
+            effective.extend(DEFAULT_DENIES.map(String::from));
+        }
+        effective.sort_unstable();
+        effective.dedup();
+
+        let (mut anywhere, mut anchored) = (Builder::default(), Builder::default());
+        for (source, pattern) in effective.iter().enumerate() {
+            let fail = |message: String| DenyError {
+                pattern: pattern.clone(),
+                message,
+            };
+            let glob = normalize(pattern).map_err(fail)?;
+            // Whatever precedes it, `**/x` matches the absolute path if it matches a tail of it.
+            let is_anywhere = glob == "**" || glob.starts_with("**/") || is_absolute(&glob);
+            let into = if is_anywhere {
+                &mut anywhere
+            } else {
+                &mut anchored
+            };
+            into.add(compile(&glob).map_err(fail)?, &glob, source);
+            if let Some(directory) = whole_directory(&glob)
+                && let Ok(compiled) = compile(directory)
+            {
+                into.add(compiled, directory, source);
+            }
+        }
+        let fail = |error: globset::Error| DenyError {
+            pattern: effective.join(", "),
+            message: format!("the patterns are too large together: {error}"),
+        };
+        let anywhere = anywhere.build().map_err(fail)?;
+        let anchored = anchored.build().map_err(fail)?;
+        Ok(Self {
+            patterns: effective,
+            anywhere,
+            anchored,
+        })
+    }
+
+    /// Returns the patterns in force, sorted and without repetitions. Two sets with the same
+    /// patterns deny the same paths.
+    pub fn patterns(&self) -> &[String] {
+        &self.patterns
+    }
+
+    /// Returns the pattern that denies this path itself; the first one where there are several.
+    /// `relative_to_root` is the end of `absolute` that lies below the root, empty for the root.
+    ///
+    /// A walk that asks this of every directory before it enters it, and of every file, needs no
+    /// more; a path from elsewhere needs [`denies_path_or_parent`](Self::denies_path_or_parent).
+    pub fn denies(&self, absolute: &Path, relative_to_root: &Path) -> Option<&str> {
+        let absolute = Spelling::new(absolute);
+        if self.anchored.sources.is_empty() {
+            if !self.anywhere.matches(&absolute) {
+                return None;
+            }
+            return self.name(self.anywhere.first(&absolute));
+        }
+        let relative = Spelling::new(relative_to_root);
+        let denied = self.anywhere.matches(&absolute)
+            || self.anchored.matches(&relative)
+            || self.anchored.matches(&absolute);
+        if !denied {
+            return None;
+        }
+        let found = [
+            self.anywhere.first(&absolute),
+            self.anchored.first(&relative),
+            self.anchored.first(&absolute),
+        ];
+        self.name(found.into_iter().flatten().min())
+    }
+
+    /// Returns the pattern that denies this path or a directory between the root and it.
+    pub fn denies_path_or_parent(&self, absolute: &Path, relative_to_root: &Path) -> Option<&str> {
+        if relative_to_root.as_os_str().is_empty() {
+            return self.denies(absolute, relative_to_root);
+        }
+        absolute
+            .ancestors()
+            .zip(relative_to_root.ancestors())
+            .take_while(|(_, relative)| !relative.as_os_str().is_empty())
+            .find_map(|(absolute, relative)| self.denies(absolute, relative))
+    }
+
+    fn name(&self, source: Option<usize>) -> Option<&str> {
+        source
+            .and_then(|source| self.patterns.get(source))
+            .map(String::as_str)
+    }
+}
+
+impl Globs {
+    fn matches(&self, path: &Spelling<'_>) -> bool {
+        self.set.is_match_candidate(&path.candidate())
+            || self.one_character
+                && path
+                    .collapsed()
+                    .is_some_and(|collapsed| self.set.is_match(collapsed))
+    }
+
+    /// Returns the first pattern that matches.
+    fn first(&self, path: &Spelling<'_>) -> Option<usize> {
+        let mut matching = self.set.matches_candidate(&path.candidate());
+        if self.one_character
+            && let Some(collapsed) = path.collapsed()
+        {
+            matching.extend(self.set.matches(collapsed));
+        }
+        matching
+            .into_iter()
+            .filter_map(|glob| self.sources.get(glob).copied())
+            .min()
+    }
+}
+
+/// Collects globs before they are compiled together.
+struct Builder {
+    set: GlobSetBuilder,
+    globs: Globs,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            set: GlobSetBuilder::new(),
+            globs: Globs::default(),
+        }
+    }
+}
+
+impl Builder {
+    fn add(&mut self, compiled: Glob, glob: &str, source: usize) {
+        self.set.add(compiled);
+        self.globs.sources.push(source);
+        self.globs.one_character |= glob.contains(['?', '[']);
+    }
+
+    fn build(self) -> Result<Globs, globset::Error> {
+        Ok(Globs {
+            set: self.set.build()?,
+            ..self.globs
+        })
+    }
+}
+
+/// Brings a pattern into the form that canonical paths have: forward slashes, no empty and no `.`
+/// components, none at the end.
+fn normalize(pattern: &str) -> Result<String, String> {
+    if pattern.trim().is_empty() {
+        return Err("is empty; remove it or write a glob such as `**/secrets/**`".into());
+    }
+    if pattern.contains('\0') {
+        return Err("contains a NUL byte, which no path has; remove it".into());
+    }
+    // Where the backslash separates components it can't be the escape character as well.
+    let slashed = if cfg!(windows) {
+        pattern.replace('\\', "/")
+    } else {
+        pattern.to_owned()
+    };
+    if slashed.split('/').any(|part| part == "..") {
+        return Err(
+            "contains a `..` component, which no resolved path has, so it would deny \
+                    nothing; write the path it means"
+                .into(),
+        );
+    }
+    let parts: Vec<&str> = slashed
+        .split('/')
+        .filter(|part| !matches!(*part, "" | "."))
+        .collect();
+    let start = if slashed.starts_with('/') { "/" } else { "" };
+    let normal = format!("{start}{}", parts.join("/"));
+    if normal.is_empty() {
+        return Err("names no path; write `**` to deny everything below the roots".into());
+    }
+    Ok(normal)
+}
+
+fn is_absolute(glob: &str) -> bool {
+    glob.starts_with('/') || cfg!(windows) && glob.get(1..3) == Some(":/")
+}
+
+/// Returns the directory that a pattern denies everything in.
+fn whole_directory(glob: &str) -> Option<&str> {
+    let mut directory = glob.strip_suffix("/**")?;
+    while let Some(shorter) = directory.strip_suffix("/**") {
+        directory = shorter;
+    }
+    Some(if directory.is_empty() { "/" } else { directory })
+}
+
+fn compile(glob: &str) -> Result<Glob, String> {
+    GlobBuilder::new(glob)
+        .literal_separator(true)
+        .backslash_escape(true)
+        // There, another spelling opens the same file.
+        .case_insensitive(cfg!(any(windows, target_os = "macos", target_os = "ios")))
+        .build()
+        .map_err(|error| format!("is not a valid glob: {}", error.kind()))
+}
+
+/// A path as the globs see it.
+struct Spelling<'a>(Cow<'a, [u8]>);
+
+impl<'a> Spelling<'a> {
+    fn new(path: &'a Path) -> Self {
+        if cfg!(windows) {
+            let plain = without_verbatim_prefix(&path.to_string_lossy());
+            return Self(Cow::Owned(plain.into_bytes()));
+        }
+        // Unix paths are matched as the bytes they are, valid UTF-8 or not.
+        Self(Cow::Borrowed(path.as_os_str().as_encoded_bytes()))
+    }
+
+    fn candidate(&self) -> Candidate<'_> {
+        Candidate::from_bytes(&self.0)
+    }
+
+    /// Returns the path with each character outside ASCII, and each byte that is part of none,
+    /// replaced by one byte, so that a wildcard for one character matches it. `None` if there are
+    /// no such characters.
+    fn collapsed(&self) -> Option<String> {
+        const STAND_IN: char = '\u{1a}';
+        if self.0.is_ascii() {
+            return None;
+        }
+        let mut collapsed = String::with_capacity(self.0.len());
+        for chunk in self.0.utf8_chunks() {
+            let ascii = |c: char| if c.is_ascii() { c } else { STAND_IN };
+            collapsed.extend(chunk.valid().chars().map(ascii));
+            collapsed.extend(chunk.invalid().iter().map(|_| STAND_IN));
+        }
+        Some(collapsed)
+    }
+}
+
+/// Spells a canonical Windows path as people and patterns do: with forward slashes and without the
+/// verbatim prefix.
+fn without_verbatim_prefix(path: &str) -> String {
+    let slashed = path.replace('\\', "/");
+    if let Some(share) = slashed.strip_prefix("//?/UNC/") {
+        return format!("//{share}");
+    }
+    slashed
+        .strip_prefix("//?/")
+        .map_or_else(|| slashed.clone(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROOT: &str = "/home/user/project";
+
+    fn set(patterns: &[&str]) -> DenySet {
+        let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).into()).collect();
+        DenySet::new(&patterns, false).unwrap()
+    }
+
+    /// Whether a path below [`ROOT`] is denied, by itself and with its parents considered.
+    fn denied(set: &DenySet, relative: &str) -> (bool, bool) {
+        let absolute = Path::new(ROOT).join(relative);
+        (
+            set.denies(&absolute, Path::new(relative)).is_some(),
+            set.denies_path_or_parent(&absolute, Path::new(relative))
+                .is_some(),
+        )
+    }
+
+    #[track_caller]
+    fn check(pattern: &str, denied_ones: &[&str], others: &[&str]) {
+        let set = set(&[pattern]);
+        for path in denied_ones {
+            assert_eq!(
+                denied(&set, path),
+                (true, true),
+                "{pattern} should deny {path}"
+            );
+        }
+        for path in others {
+            assert_eq!(
+                denied(&set, path),
+                (false, false),
+                "{pattern} should not deny {path}"
+            );
+        }
+    }
+
+    #[test]
+    fn default_denies_protect_keys_wherever_they_are() {
+        let set = DenySet::new(&[], true).unwrap();
+        for (path, pattern) in [
+            (".ssh", "**/.ssh/**"),
+            (".ssh/config", "**/.ssh/**"),
+            ("backup/.ssh/deep/known_hosts", "**/.ssh/**"),
+            (".gnupg/trustdb.gpg", "**/.gnupg/**"),
+            ("id_rsa", "**/id_rsa*"),
+            ("deploy/id_rsa.pub", "**/id_rsa*"),
+            ("tls/server.pem", "**/*.pem"),
+            ("server.key", "**/*.key"),
+            (".key", "**/*.key"),
+            ("line\nbreak.key", "**/*.key"),
+        ] {
+            let absolute = Path::new(ROOT).join(path);
+            assert_eq!(
+                set.denies(&absolute, Path::new(path)),
+                Some(pattern),
+                "{path}"
+            );
+        }
+        for path in [
+            "ssh/config",
+            "a.pem.txt",
+            "src/key.rs",
+            "my_id_rsa",
+            "x.ssh/f",
+            "keyfile",
+        ] {
+            assert_eq!(denied(&set, path), (false, false), "{path}");
+        }
+    }
+
+    #[test]
+    fn default_denies_can_be_switched_off_and_added_to() {
+        let none = DenySet::new(&[], false).unwrap();
+        assert_eq!(denied(&none, ".ssh/id_rsa"), (false, false));
+        assert!(none.patterns().is_empty());
+        let own = DenySet::new(&["secret.txt".into()], true).unwrap();
+        assert_eq!(denied(&own, "secret.txt"), (true, true));
+        assert_eq!(denied(&own, "x.pem"), (true, true));
+    }
+
+    #[test]
+    fn a_wildcard_stays_within_its_component() {
+        check("*.txt", &["a.txt"], &["d/a.txt"]);
+        check(
+            "d/*.txt",
+            &["d/a.txt"],
+            &["a.txt", "d/e/a.txt", "x/d/a.txt"],
+        );
+        check("d?e", &["dxe"], &["d/e", "de", "dxxe"]);
+        check("d[!x]e", &["dye"], &["dxe", "de"]);
+        check("{a,b}/c", &["a/c", "b/c"], &["c/c"]);
+        check("**/a/**/z", &["a/z", "q/a/b/c/z"], &["a", "z"]);
+        check("\\*.txt", &["*.txt"], &["a.txt"]);
+    }
+
+    #[test]
+    fn everything_in_a_directory_includes_the_directory() {
+        check("d/**", &["d", "d/f", "d/e/f"], &["de", "x/d", "x/d/f"]);
+        check("**/d/**", &["d", "x/d", "x/d/f"], &["de", "xd/f"]);
+        check("**", &["a", "a/b"], &[]);
+        check("d/**/**", &["d", "d/f"], &["e"]);
+        assert!(
+            set(&["**"])
+                .denies(Path::new(ROOT), Path::new(""))
+                .is_some()
+        );
+        let absolute = set(&["/home/user/project/**"]);
+        assert!(absolute.denies(Path::new(ROOT), Path::new("")).is_some());
+    }
+
+    #[test]
+    fn absolute_patterns_match_absolute_paths() {
+        check(
+            "/home/user/project/private/**",
+            &["private", "private/x"],
+            &["x/private"],
+        );
+        check("/home/*/project/*.cfg", &["a.cfg"], &["d/a.cfg"]);
+        check("/", &[], &["a"]);
+        // A root inside a denied directory has nothing to offer.
+        let set = set(&["**/user/**"]);
+        assert_eq!(denied(&set, "any/file"), (true, true));
+        assert!(
+            set.denies_path_or_parent(Path::new(ROOT), Path::new(""))
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn a_denied_directory_denies_what_is_in_it() {
+        let set = set(&["**/vault", "top"]);
+        assert_eq!(denied(&set, "a/vault"), (true, true));
+        assert_eq!(denied(&set, "a/vault/b/c"), (false, true));
+        assert_eq!(denied(&set, "top/x"), (false, true));
+        assert_eq!(denied(&set, "a/vaults/b"), (false, false));
+        let absolute = Path::new(ROOT).join("a/vault/b");
+        let by = set.denies_path_or_parent(&absolute, Path::new("a/vault/b"));
+        assert_eq!(by, Some("**/vault"));
+        // What lies above the root was allowed by whoever allowed the root.
+        let above = DenySet::new(&["**/user".into()], false).unwrap();
+        assert_eq!(denied(&above, "x"), (false, false));
+    }
+
+    #[test]
+    fn spellings_of_one_pattern_mean_the_same() {
+        for pattern in ["./d/f", "d//f", "d/./f", "d/f/", "d/f"] {
+            check(pattern, &["d/f"], &["f", "d"]);
+        }
+        check("d/", &["d"], &["e"]);
+        check(".//./d/**/", &["d", "d/x"], &["e"]);
+    }
+
+    #[test]
+    fn a_wildcard_for_one_character_matches_one_character() {
+        check(
+            "key?.txt",
+            &["key1.txt", "keyé.txt", "key語.txt"],
+            &["key.txt", "keyéé.txt"],
+        );
+        check("key[!0-9].txt", &["keyä.txt", "keyx.txt"], &["key1.txt"]);
+        check("é?", &["éx"], &["é", "e1"]);
+        check("**/g?heim/**", &["a/gëheim/f"], &["a/gxxheim/f"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn names_that_are_not_utf_8_are_denied_too() {
+        use std::ffi::OsStr;
+        use std::os::unix::ffi::OsStrExt;
+
+        let defaults = DenySet::new(&["k?y".into()], true).unwrap();
+        for name in [
+            &b"bad\xff.key"[..],
+            b"d\xff/.ssh/\xfe",
+            b"id_rsa\xff",
+            b"\xf0\x9f.pem",
+            b"k\xe9y",
+        ] {
+            let relative = Path::new(OsStr::from_bytes(name));
+            let absolute = Path::new(ROOT).join(relative);
+            assert!(
+                defaults.denies(&absolute, relative).is_some(),
+                "{relative:?}"
+            );
+            assert!(
+                defaults
+                    .denies_path_or_parent(&absolute, relative)
+                    .is_some()
+            );
+        }
+        let harmless = Path::new(OsStr::from_bytes(b"bad\xff.keys"));
+        assert!(
+            defaults
+                .denies(&Path::new(ROOT).join(harmless), harmless)
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn invalid_and_useless_patterns_are_refused() {
+        for (pattern, words) in [
+            ("a[", "character class"),
+            ("{a,b", "alternate"),
+            ("a\\", "dangling"),
+            ("", "is empty"),
+            ("  ", "is empty"),
+            ("a\0", "NUL"),
+            ("../x", "`..`"),
+            ("a/../b", "`..`"),
+            ("./", "names no path"),
+        ] {
+            let error = DenySet::new(&["fine".into(), pattern.into()], true).unwrap_err();
+            assert_eq!(error.pattern, pattern);
+            assert!(error.message.contains(words), "{pattern}: {error}");
+        }
+    }
+
+    #[test]
+    fn patterns_are_listed_in_one_order_whatever_the_order_given() {
+        let one = set(&["b", "a", "b"]);
+        let other = set(&["a", "b"]);
+        assert_eq!(one.patterns(), ["a", "b"]);
+        assert_eq!(one.patterns(), other.patterns());
+        let defaults = DenySet::new(&["**/*.pem".into()], true).unwrap();
+        assert_eq!(defaults.patterns().len(), DEFAULT_DENIES.len());
+        assert!(defaults.patterns().is_sorted());
+        // The first of several is named, in that order.
+        let several = set(&["x*", "**/x", "/home/user/project/x"]);
+        let path = Path::new(ROOT).join("x");
+        assert_eq!(several.denies(&path, Path::new("x")), Some("**/x"));
+    }
+
+    #[test]
+    fn windows_paths_lose_their_verbatim_prefix() {
+        assert_eq!(without_verbatim_prefix(r"\\?\C:\a\b"), "C:/a/b");
+        assert_eq!(
+            without_verbatim_prefix(r"\\?\UNC\server\share\x"),
+            "//server/share/x"
+        );
+        assert_eq!(without_verbatim_prefix(r"C:\a"), "C:/a");
+    }
+}

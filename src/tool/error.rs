@@ -1,0 +1,350 @@
+//! What a tool call can fail with.
+//!
+//! This module owns the kinds of failure, their stable codes and the words a caller reads. It must
+//! not know how a failure came about, nor how a surface prints it.
+
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use thiserror::Error;
+
+/// A tool call that gave no response.
+///
+/// Every kind has a stable [`code`](ToolError::code) for programs and a
+/// [`message`](ToolError::message) that tells the caller what to change.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ToolError {
+    /// The request or the configuration is not valid (`FR-LS-ERR-01`).
+    #[error("{message}")]
+    BadArgs {
+        /// What is wrong with which argument, and what is allowed.
+        message: String,
+    },
+    /// The call did not finish in its time.
+    #[error(
+        "`{tool}` was stopped after {} ms; search a smaller `path`, or raise `timeout_ms`",
+        .elapsed.as_millis()
+    )]
+    Timeout {
+        /// The tool that was called.
+        tool: String,
+        /// How long it had run when it was stopped.
+        elapsed: Duration,
+    },
+    /// The sandbox refuses the call (`NFR-LS-SEC-01`).
+    #[error(transparent)]
+    SandboxViolation(#[from] DenialReason),
+    /// The call was valid, but carrying it out failed (`FR-LS-ERR-02`, `FR-LS-VAL-05`).
+    #[error("{message}")]
+    ExecutionFailed {
+        /// The tool that was called.
+        tool: String,
+        /// What failed, where, and what to do about it.
+        message: String,
+    },
+    /// The host cancelled the call.
+    #[error("the call was cancelled before it finished; repeat it if its answer is still needed")]
+    Cancelled,
+    /// There is no tool of that name.
+    #[error("there is no tool `{name}`; use `Search` or `search_files`")]
+    UnknownTool {
+        /// The name that was asked for.
+        name: String,
+    },
+}
+
+/// Why the sandbox refuses a call.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DenialReason {
+    /// The path is absolute where that is not allowed, climbs with `..`, or leads outside every
+    /// allowed root.
+    #[error("{}", outside(.attempted, .resolved))]
+    PathOutsideSandbox {
+        /// The path as the caller wrote it.
+        attempted: PathBuf,
+        /// What it leads to as far as validation got: the canonical path, or, where the path is
+        /// refused by its form alone, the path as written.
+        resolved: PathBuf,
+    },
+    /// The path, or a directory above it, is denied.
+    #[error(
+        "path `{}` is denied by the pattern `{pattern}`; choose another path, or change \
+         `denied_patterns` or `include_default_denies` in `[tools.sandbox]`",
+        .attempted.display()
+    )]
+    DeniedPatternMatched {
+        /// The path as the caller wrote it.
+        attempted: PathBuf,
+        /// The denied pattern, as configured.
+        pattern: String,
+    },
+    /// The call asks for more than the host's limits allow.
+    #[error("{message}")]
+    LimitsExceeded {
+        /// Which limit, its value, and what was asked for.
+        message: String,
+    },
+    /// The tool is switched off.
+    #[error("the tool is disabled; set `enabled = true` in `[tools.search]` to allow it")]
+    Disabled,
+}
+
+/// Explains a refused path. The remedy depends on its form, which the caller can see and change.
+fn outside(attempted: &Path, resolved: &Path) -> String {
+    let shown = attempted.display();
+    if attempted
+        .components()
+        .any(|part| part == Component::ParentDir)
+    {
+        return format!(
+            "path `{shown}` contains a `..` component, which is never followed; write the path \
+             without it, relative to the working directory"
+        );
+    }
+    if attempted.has_root() && attempted == resolved {
+        return format!(
+            "path `{shown}` is not allowed: it is absolute or outside the allowed roots; use a \
+             path relative to the working directory, add its directory to `allowed_roots` in \
+             `[tools.sandbox]`, or permit absolute paths with `allow_absolute = true`"
+        );
+    }
+    format!(
+        "path `{shown}` leads to `{}`, which is outside the allowed roots; choose a path inside \
+         them, or add its directory to `allowed_roots` in `[tools.sandbox]`",
+        resolved.display()
+    )
+}
+
+impl ToolError {
+    /// Makes a [`ToolError::BadArgs`].
+    pub fn bad_args(message: impl Into<String>) -> Self {
+        Self::BadArgs {
+            message: message.into(),
+        }
+    }
+
+    /// Returns the stable code of the failure, in snake case.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::BadArgs { .. } => "bad_args",
+            Self::Timeout { .. } => "timeout",
+            Self::SandboxViolation(reason) => reason.code(),
+            Self::ExecutionFailed { .. } => "execution_failed",
+            Self::Cancelled => "cancelled",
+            Self::UnknownTool { .. } => "unknown_tool",
+        }
+    }
+
+    /// Returns the name of the failure's kind, such as `SandboxViolation`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::BadArgs { .. } => "BadArgs",
+            Self::Timeout { .. } => "Timeout",
+            Self::SandboxViolation(_) => "SandboxViolation",
+            Self::ExecutionFailed { .. } => "ExecutionFailed",
+            Self::Cancelled => "Cancelled",
+            Self::UnknownTool { .. } => "UnknownTool",
+        }
+    }
+
+    /// Returns what went wrong and what to change, as one line of text.
+    pub fn message(&self) -> String {
+        self.to_string()
+    }
+
+    /// Returns the failure as `{"error":{"code","kind","message",…}}`, with the fields of its kind
+    /// beside those three. `elapsed` is given in milliseconds as `elapsed_ms`.
+    pub fn to_json(&self) -> Value {
+        let mut error = Map::new();
+        error.insert("code".into(), self.code().into());
+        error.insert("kind".into(), self.kind().into());
+        error.insert("message".into(), self.message().into());
+        match self {
+            // Their own `message` is the one above.
+            Self::BadArgs { .. } | Self::Cancelled => {}
+            Self::Timeout { tool, elapsed } => {
+                let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+                error.insert("tool".into(), tool.as_str().into());
+                error.insert("elapsed_ms".into(), elapsed_ms.into());
+            }
+            Self::ExecutionFailed { tool, .. } => {
+                error.insert("tool".into(), tool.as_str().into());
+            }
+            Self::UnknownTool { name } => {
+                error.insert("name".into(), name.as_str().into());
+            }
+            Self::SandboxViolation(reason) => reason.add_fields(&mut error),
+        }
+        json!({ "error": error })
+    }
+}
+
+impl DenialReason {
+    /// Returns the stable code of the reason, in snake case.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::PathOutsideSandbox { .. } => "path_outside_sandbox",
+            Self::DeniedPatternMatched { .. } => "denied_pattern_matched",
+            Self::LimitsExceeded { .. } => "limits_exceeded",
+            Self::Disabled => "disabled",
+        }
+    }
+
+    fn add_fields(&self, error: &mut Map<String, Value>) {
+        match self {
+            Self::PathOutsideSandbox {
+                attempted,
+                resolved,
+            } => {
+                error.insert("attempted".into(), attempted.to_string_lossy().into());
+                error.insert("resolved".into(), resolved.to_string_lossy().into());
+            }
+            Self::DeniedPatternMatched { attempted, pattern } => {
+                error.insert("attempted".into(), attempted.to_string_lossy().into());
+                error.insert("pattern".into(), pattern.as_str().into());
+            }
+            Self::LimitsExceeded { .. } | Self::Disabled => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outside_error(attempted: &str, resolved: &str) -> ToolError {
+        DenialReason::PathOutsideSandbox {
+            attempted: attempted.into(),
+            resolved: resolved.into(),
+        }
+        .into()
+    }
+
+    fn every_kind() -> Vec<(ToolError, &'static str, &'static str)> {
+        vec![
+            (
+                ToolError::bad_args("`context` is -1"),
+                "bad_args",
+                "BadArgs",
+            ),
+            (
+                ToolError::Timeout {
+                    tool: "Search".into(),
+                    elapsed: Duration::from_millis(1500),
+                },
+                "timeout",
+                "Timeout",
+            ),
+            (
+                outside_error("a/b", "/etc/b"),
+                "path_outside_sandbox",
+                "SandboxViolation",
+            ),
+            (
+                DenialReason::DeniedPatternMatched {
+                    attempted: "k/id_rsa".into(),
+                    pattern: "**/id_rsa*".into(),
+                }
+                .into(),
+                "denied_pattern_matched",
+                "SandboxViolation",
+            ),
+            (
+                DenialReason::LimitsExceeded {
+                    message: "too many".into(),
+                }
+                .into(),
+                "limits_exceeded",
+                "SandboxViolation",
+            ),
+            (
+                DenialReason::Disabled.into(),
+                "disabled",
+                "SandboxViolation",
+            ),
+            (
+                ToolError::ExecutionFailed {
+                    tool: "Search".into(),
+                    message: "no engine".into(),
+                },
+                "execution_failed",
+                "ExecutionFailed",
+            ),
+            (ToolError::Cancelled, "cancelled", "Cancelled"),
+            (
+                ToolError::UnknownTool {
+                    name: "grep".into(),
+                },
+                "unknown_tool",
+                "UnknownTool",
+            ),
+        ]
+    }
+
+    #[test]
+    fn every_kind_has_its_code_and_says_something() {
+        for (error, code, kind) in every_kind() {
+            assert_eq!(error.code(), code);
+            assert_eq!(error.kind(), kind);
+            assert!(
+                !error.message().is_empty() && !error.message().contains('\n'),
+                "{error:?}"
+            );
+            let json = error.to_json();
+            assert_eq!(json["error"]["code"], code);
+            assert_eq!(json["error"]["kind"], kind);
+            assert_eq!(json["error"]["message"], error.message());
+            assert_eq!(json.as_object().unwrap().len(), 1);
+        }
+    }
+
+    #[test]
+    fn json_carries_the_fields_of_the_kind() {
+        let timeout = ToolError::Timeout {
+            tool: "Search".into(),
+            elapsed: Duration::from_micros(20_500),
+        };
+        assert_eq!(timeout.to_json()["error"]["elapsed_ms"], 20);
+        assert_eq!(timeout.to_json()["error"]["tool"], "Search");
+
+        let denied: ToolError = DenialReason::DeniedPatternMatched {
+            attempted: "a/id_rsa".into(),
+            pattern: "**/id_rsa*".into(),
+        }
+        .into();
+        assert_eq!(denied.to_json()["error"]["attempted"], "a/id_rsa");
+        assert_eq!(denied.to_json()["error"]["pattern"], "**/id_rsa*");
+
+        let outside = outside_error("link/x", "/etc/x").to_json();
+        assert_eq!(outside["error"]["attempted"], "link/x");
+        assert_eq!(outside["error"]["resolved"], "/etc/x");
+
+        let unknown = ToolError::UnknownTool {
+            name: "grep".into(),
+        }
+        .to_json();
+        assert_eq!(unknown["error"]["name"], "grep");
+    }
+
+    #[test]
+    fn a_refused_path_is_told_what_to_change() {
+        assert!(outside_error("../x", "../x").message().contains("`..`"));
+        assert!(
+            outside_error("/etc", "/etc")
+                .message()
+                .contains("allow_absolute")
+        );
+        let linked = outside_error("link/x", "/etc/x").message();
+        assert!(linked.contains("`/etc/x`") && linked.contains("allowed_roots"));
+    }
+
+    #[test]
+    fn an_endless_duration_does_not_overflow() {
+        let error = ToolError::Timeout {
+            tool: "Search".into(),
+            elapsed: Duration::MAX,
+        };
+        assert_eq!(error.to_json()["error"]["elapsed_ms"], u64::MAX);
+    }
+}

@@ -1,0 +1,311 @@
+//! Which paths a call may reach.
+//!
+//! This module owns the validation of paths and the allowed roots. What it hands out is a root and
+//! a path relative to it, to be opened through [`RootDir`], which refuses whatever changed since.
+//! It must not know what is searched for, nor read any file.
+
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::error::{DenialReason, ToolError};
+use crate::index::beneath::RootDir;
+use crate::index::deny::DenySet;
+
+/// The longest path that is looked at, in bytes. No supported system opens a longer one.
+const MAX_PATH_BYTES: usize = 32_768;
+
+/// What `[tools.sandbox]` configures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SandboxConfig {
+    /// The directories that calls may search, with everything in them; relative ones are relative
+    /// to the working directory. Where there are none, the working directory is the only one.
+    pub allowed_roots: Vec<PathBuf>,
+    /// Globs of paths that are never opened; see [`DenySet`].
+    pub denied_patterns: Vec<String>,
+    /// Whether a call may name an absolute path. It must lie inside an allowed root all the same.
+    pub allow_absolute: bool,
+    /// Whether the patterns that protect keys and certificates are denied as well.
+    pub include_default_denies: bool,
+}
+
+impl Default for SandboxConfig {
+    fn default() -> Self {
+        Self {
+            allowed_roots: Vec::new(),
+            denied_patterns: Vec::new(),
+            allow_absolute: false,
+            include_default_denies: true,
+        }
+    }
+}
+
+/// The allowed roots and denied patterns in force, and the working directory of relative paths
+/// (`FR-LS-VAL-03`, `NFR-LS-SEC-01`).
+#[derive(Debug)]
+pub struct Sandbox {
+    working_dir: PathBuf,
+    /// Deepest first, so that the first one that contains a path is the one to open it through.
+    roots: Vec<AllowedRoot>,
+    deny: Arc<DenySet>,
+    allow_absolute: bool,
+}
+
+/// An allowed root. Its directory can be removed and made anew while the sandbox lives (a fresh
+/// clone, a restored backup), so the handle is exchanged when its path names another directory.
+#[derive(Debug)]
+struct AllowedRoot {
+    path: PathBuf,
+    handle: Mutex<Arc<RootDir>>,
+}
+
+/// A path that passed validation.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    /// The canonical absolute path, the only spelling to be used from here on.
+    pub canonical: PathBuf,
+    /// The deepest allowed root that contains it.
+    pub root: Arc<RootDir>,
+    /// The path relative to that root; empty for the root itself.
+    pub relative: PathBuf,
+}
+
+impl Sandbox {
+    /// Opens the allowed roots and compiles the denied patterns.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError::BadArgs`] if the working directory or a root does not exist, is not a
+    /// directory or can't be opened, or if a pattern is not valid.
+    pub fn new(config: &SandboxConfig, working_dir: &Path) -> Result<Self, ToolError> {
+        let working_dir = canonical_directory(working_dir).map_err(|error| {
+            let shown = working_dir.display();
+            ToolError::bad_args(format!(
+                "the working directory `{shown}` can't be used: {error}"
+            ))
+        })?;
+        let mut paths = Vec::new();
+        for configured in &config.allowed_roots {
+            paths.push(canonical_root(configured, &working_dir)?);
+        }
+        if paths.is_empty() {
+            paths.push(working_dir.clone());
+        }
+        let depth = |path: &PathBuf| path.components().count();
+        paths.sort_by(|a, b| depth(b).cmp(&depth(a)).then_with(|| a.cmp(b)));
+        paths.dedup();
+        let roots = paths
+            .into_iter()
+            .map(AllowedRoot::open)
+            .collect::<Result<_, _>>()?;
+        let deny = DenySet::new(&config.denied_patterns, config.include_default_denies)
+            .map_err(|error| ToolError::bad_args(format!("in `[tools.sandbox]`: {error}")))?;
+        Ok(Self {
+            working_dir,
+            roots,
+            deny: Arc::new(deny),
+            allow_absolute: config.allow_absolute,
+        })
+    }
+
+    /// Validates the path of a request; without one, the working directory.
+    ///
+    /// Whether the path exists is not decided here: opening it tells, and tells at that moment.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError::BadArgs`] if the path is empty, has a NUL byte or is too long;
+    /// [`ToolError::SandboxViolation`] if it is absolute where that is not allowed, has a `..`
+    /// component, leads outside the allowed roots or is denied, checked in this order;
+    /// [`ToolError::ExecutionFailed`] if its root can no longer be opened.
+    pub fn resolve(&self, path: Option<&str>) -> Result<Resolved, ToolError> {
+        let attempted = Path::new(path.unwrap_or("."));
+        check_text(path)?;
+        let outside = |resolved: &Path| {
+            ToolError::SandboxViolation(DenialReason::PathOutsideSandbox {
+                attempted: attempted.to_path_buf(),
+                resolved: resolved.to_path_buf(),
+            })
+        };
+        // 1. Absolute paths need permission.
+        if is_absolute(attempted) && !self.allow_absolute {
+            return Err(outside(attempted));
+        }
+        // 2. Nothing climbs, wherever it would arrive.
+        if attempted
+            .components()
+            .any(|part| part == Component::ParentDir)
+        {
+            return Err(outside(attempted));
+        }
+        // 3. Relative paths start at the working directory; joining an absolute one replaces it.
+        let joined = self.working_dir.join(attempted);
+        // 4. and 5. Links are resolved as far as the path exists, and the rest is appended.
+        let canonical = canonicalize_existing(&joined);
+        // 6. The result is inside an allowed root,
+        let Some((root, relative)) = self.containing(&canonical) else {
+            return Err(outside(&canonical));
+        };
+        // 7. and neither it nor a directory on the way is denied.
+        if let Some(pattern) = self.deny.denies_path_or_parent(&canonical, &relative) {
+            return Err(DenialReason::DeniedPatternMatched {
+                attempted: attempted.to_path_buf(),
+                pattern: pattern.to_owned(),
+            }
+            .into());
+        }
+        let root = root.current()?;
+        Ok(Resolved {
+            canonical,
+            root,
+            relative,
+        })
+    }
+
+    /// Finds the deepest allowed root that contains a canonical path, and the path relative to it.
+    /// `None` if no root does. Denied patterns are not considered.
+    pub fn locate(&self, canonical: &Path) -> Option<(Arc<RootDir>, PathBuf)> {
+        self.containing(canonical)
+            .map(|(root, relative)| (root.handle(), relative))
+    }
+
+    /// Returns the denied patterns in force.
+    pub fn deny(&self) -> &Arc<DenySet> {
+        &self.deny
+    }
+
+    /// Returns the canonical working directory.
+    pub fn working_dir(&self) -> &Path {
+        &self.working_dir
+    }
+
+    /// Returns the canonical paths of the allowed roots, deepest first.
+    pub fn roots(&self) -> Vec<&Path> {
+        self.roots.iter().map(|root| root.path.as_path()).collect()
+    }
+
+    fn containing(&self, canonical: &Path) -> Option<(&AllowedRoot, PathBuf)> {
+        self.roots.iter().find_map(|root| {
+            let relative = canonical.strip_prefix(&root.path).ok()?;
+            Some((root, relative.to_path_buf()))
+        })
+    }
+}
+
+impl AllowedRoot {
+    fn open(path: PathBuf) -> Result<Self, ToolError> {
+        let handle = RootDir::open(&path).map_err(|error| bad_root(&path, &error))?;
+        Ok(Self {
+            path,
+            handle: Mutex::new(Arc::new(handle)),
+        })
+    }
+
+    fn handle(&self) -> Arc<RootDir> {
+        Arc::clone(&self.handle.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns a handle on the directory that the root's path names now.
+    fn current(&self) -> Result<Arc<RootDir>, ToolError> {
+        let mut handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
+        if !handle.is_current() {
+            let opened = RootDir::open(&self.path).map_err(|error| ToolError::ExecutionFailed {
+                tool: "sandbox".into(),
+                message: format!(
+                    "the allowed root `{}` can no longer be opened: {error}",
+                    self.path.display()
+                ),
+            })?;
+            *handle = Arc::new(opened);
+        }
+        Ok(Arc::clone(&handle))
+    }
+}
+
+fn check_text(path: Option<&str>) -> Result<(), ToolError> {
+    let Some(path) = path else { return Ok(()) };
+    if path.is_empty() {
+        return Err(ToolError::bad_args(
+            "`path` is empty; leave it out or write `.` for the working directory",
+        ));
+    }
+    if path.contains('\0') {
+        return Err(ToolError::bad_args(
+            "`path` contains a NUL byte, which no path can have; remove it",
+        ));
+    }
+    if path.len() > MAX_PATH_BYTES {
+        return Err(ToolError::bad_args(format!(
+            "`path` is {} bytes long; at most {MAX_PATH_BYTES} are allowed",
+            path.len()
+        )));
+    }
+    Ok(())
+}
+
+/// Tells whether joining the path to the working directory would leave it. On Windows a path can do
+/// that without being absolute.
+fn is_absolute(path: &Path) -> bool {
+    path.is_absolute()
+        || path.has_root()
+        || matches!(path.components().next(), Some(Component::Prefix(_)))
+}
+
+/// Canonicalizes the deepest ancestor that exists and appends the rest of the path. Whatever keeps
+/// an ancestor from being canonicalized, a missing permission or a loop of links, counts as not
+/// existing: a path outside the roots must answer the same whether it exists or not, and inside
+/// them opening it reports the reason.
+fn canonicalize_existing(path: &Path) -> PathBuf {
+    for ancestor in path.ancestors() {
+        let Ok(canonical) = fs::canonicalize(ancestor) else {
+            continue;
+        };
+        let Ok(rest) = path.strip_prefix(ancestor) else {
+            continue;
+        };
+        // Joining an empty rest would append a slash. Components leave out `.` and extra slashes.
+        let mut rebuilt = canonical;
+        rebuilt.extend(rest.components());
+        return rebuilt;
+    }
+    path.components().collect()
+}
+
+fn canonical_directory(path: &Path) -> io::Result<PathBuf> {
+    let canonical = fs::canonicalize(path)?;
+    if fs::metadata(&canonical)?.is_dir() {
+        Ok(canonical)
+    } else {
+        Err(io::Error::new(
+            io::ErrorKind::NotADirectory,
+            "it is not a directory",
+        ))
+    }
+}
+
+fn canonical_root(configured: &Path, working_dir: &Path) -> Result<PathBuf, ToolError> {
+    if configured.as_os_str().is_empty() {
+        return Err(ToolError::bad_args(
+            "`tools.sandbox.allowed_roots` has an empty entry; remove it or write `.` for the \
+             working directory",
+        ));
+    }
+    canonical_directory(&working_dir.join(configured)).map_err(|error| {
+        if configured.starts_with("~") {
+            let error = io::Error::new(error.kind(), format!("{error} (`~` is not expanded here)"));
+            return bad_root(configured, &error);
+        }
+        bad_root(configured, &error)
+    })
+}
+
+fn bad_root(path: &Path, error: &io::Error) -> ToolError {
+    ToolError::bad_args(format!(
+        "`tools.sandbox.allowed_roots`: `{}` can't be used: {error}; name a directory that exists",
+        path.display()
+    ))
+}
+
+#[cfg(test)]
+mod tests;
