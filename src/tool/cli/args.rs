@@ -32,19 +32,19 @@ Exit status: 0 if a line matched, 1 if none did, 2 if something went wrong.";
     after_help = EXAMPLES,
     max_term_width = 100
 )]
-pub struct Cli {
+pub(super) struct Cli {
     /// What to do other than search.
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub(super) command: Option<Command>,
 
     /// The search, when no command is named.
     #[command(flatten)]
-    pub search: SearchArgs,
+    pub(super) search: SearchArgs,
 }
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Search for people (the default when no command is named).
     #[command(after_help = EXAMPLES)]
     Search(SearchArgs),
@@ -84,109 +84,109 @@ Example:
 
 /// Where to search and with which configuration.
 #[derive(Clone, Debug, Default, Args)]
-pub struct SetupArgs {
+pub(super) struct SetupArgs {
     /// Directory beneath which everything is searched; also the working directory of relative paths.
     #[arg(long, value_name = "DIR")]
-    pub root: Option<PathBuf>,
+    pub(super) root: Option<PathBuf>,
     /// Configuration file (TOML, tables [tools.search] and [tools.sandbox]).
     #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    pub(super) config: Option<PathBuf>,
     /// Sets a configuration key, as in max_files=5000 or tools.sandbox.allow_absolute=true; repeatable.
     #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
+    pub(super) set: Vec<String>,
 }
 
 /// A search for people.
 #[derive(Debug, Args)]
-pub struct SearchArgs {
+pub(super) struct SearchArgs {
     /// The regular expression to search for; after --, one that starts with a dash.
     #[arg(required = true)]
-    pub pattern: Option<String>,
+    pub(super) pattern: Option<String>,
     /// File or directory to search [default: the working directory].
-    pub path: Option<PathBuf>,
+    pub(super) path: Option<PathBuf>,
 
     /// Search for PATTERN as a text, not as an expression.
     #[arg(short = 'F', long)]
-    pub fixed_strings: bool,
+    pub(super) fixed_strings: bool,
     /// Match only between word boundaries.
     #[arg(short = 'w', long)]
-    pub word_regexp: bool,
+    pub(super) word_regexp: bool,
     /// Compare ASCII letters without case.
     #[arg(short = 'i', long, overrides_with_all = ["case_sensitive", "smart_case"])]
-    pub ignore_case: bool,
+    pub(super) ignore_case: bool,
     /// Compare letters with case.
     #[arg(short = 's', long, overrides_with_all = ["ignore_case", "smart_case"])]
-    pub case_sensitive: bool,
+    pub(super) case_sensitive: bool,
     /// Compare with case only if PATTERN holds an uppercase ASCII letter [default].
     #[arg(short = 'S', long, overrides_with_all = ["ignore_case", "case_sensitive"])]
-    pub smart_case: bool,
+    pub(super) smart_case: bool,
 
     /// Show so many lines after each match.
     #[arg(short = 'A', long, value_name = "NUM")]
-    pub after_context: Option<u64>,
+    pub(super) after_context: Option<u64>,
     /// Show so many lines before each match.
     #[arg(short = 'B', long, value_name = "NUM")]
-    pub before_context: Option<u64>,
+    pub(super) before_context: Option<u64>,
     /// Show so many lines around each match.
     #[arg(short = 'C', long, value_name = "NUM")]
-    pub context: Option<u64>,
+    pub(super) context: Option<u64>,
 
     /// Search only files that match GLOB (gitignore syntax), or with a leading ! none that do; repeatable.
     #[arg(short = 'g', long, value_name = "GLOB")]
-    pub glob: Vec<String>,
+    pub(super) glob: Vec<String>,
     /// Search hidden files and directories.
     #[arg(short = '.', long)]
-    pub hidden: bool,
+    pub(super) hidden: bool,
     /// Follow symbolic links, within the root.
     #[arg(short = 'L', long)]
-    pub follow: bool,
+    pub(super) follow: bool,
     /// Disregard ignore files.
     #[arg(long)]
-    pub no_ignore: bool,
+    pub(super) no_ignore: bool,
     /// Search only the directory itself, not its subdirectories.
     #[arg(long)]
-    pub no_recursive: bool,
+    pub(super) no_recursive: bool,
     /// Skip files larger than NUM bytes.
     #[arg(long, value_name = "NUM")]
-    pub max_filesize: Option<u64>,
+    pub(super) max_filesize: Option<u64>,
 
     /// Show at most so many matching lines of a file.
     #[arg(short = 'm', long, value_name = "NUM")]
-    pub max_count: Option<u64>,
+    pub(super) max_count: Option<u64>,
     /// Show at most so many lines, context included [default: 200].
     #[arg(long, value_name = "NUM")]
-    pub max_results: Option<u64>,
+    pub(super) max_results: Option<u64>,
     /// Search at most so many files.
     #[arg(long, value_name = "NUM")]
-    pub max_files: Option<u64>,
+    pub(super) max_files: Option<u64>,
     /// Stop after so many milliseconds [default: 20000].
     #[arg(long, value_name = "MS")]
-    pub timeout_ms: Option<u64>,
+    pub(super) timeout_ms: Option<u64>,
     /// Match approximately, from 1 (strict) to 4 (loose); needs the engine ugrep.
     #[arg(long, value_name = "LEVEL")]
-    pub fuzzy: Option<u64>,
+    pub(super) fuzzy: Option<u64>,
 
     /// Print events as JSON lines, then a summary.
     #[arg(long, conflicts_with_all = ["color", "raw"])]
-    pub json: bool,
+    pub(super) json: bool,
     /// Print what the search did to standard error.
     #[arg(long)]
-    pub stats: bool,
+    pub(super) stats: bool,
     /// When to use colours, headings and hyperlinks.
     #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub color: When,
+    pub(super) color: When,
     /// Print control characters as they are instead of escaping them.
     #[arg(long)]
-    pub raw: bool,
+    pub(super) raw: bool,
 
     /// Where and how.
     #[command(flatten)]
-    pub setup: SetupArgs,
+    pub(super) setup: SetupArgs,
 }
 
 /// When to do something for terminals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum When {
+pub(super) enum When {
     /// On a terminal.
     #[default]
     Auto,
@@ -198,39 +198,39 @@ pub enum When {
 
 /// Which tool is meant.
 #[derive(Debug, Args)]
-pub struct ToolArgs {
+pub(super) struct ToolArgs {
     /// The tool.
     #[arg(long, value_name = "NAME", default_value = "Search")]
-    pub tool: String,
+    pub(super) tool: String,
 }
 
 /// Requests as JSON.
 #[derive(Debug, Args)]
-pub struct CallArgs {
+pub(super) struct CallArgs {
     /// The request as JSON [default: standard input].
     #[arg(conflicts_with = "jsonl")]
-    pub request: Option<String>,
+    pub(super) request: Option<String>,
     /// The tool.
     #[command(flatten)]
-    pub tool: ToolArgs,
+    pub(super) tool: ToolArgs,
     /// One request a line of standard input, one answer a line.
     #[arg(long)]
-    pub jsonl: bool,
+    pub(super) jsonl: bool,
     /// Bytes that a response may have at most.
     #[arg(long, value_name = "BYTES")]
-    pub max_output_bytes: Option<usize>,
+    pub(super) max_output_bytes: Option<usize>,
     /// Where and how.
     #[command(flatten)]
-    pub setup: SetupArgs,
+    pub(super) setup: SetupArgs,
 }
 
 /// A check-up.
 #[derive(Debug, Args)]
-pub struct DoctorArgs {
+pub(super) struct DoctorArgs {
     /// Print the report as JSON.
     #[arg(long)]
-    pub json: bool,
+    pub(super) json: bool,
     /// Where and how.
     #[command(flatten)]
-    pub setup: SetupArgs,
+    pub(super) setup: SetupArgs,
 }

@@ -34,16 +34,25 @@ pub(super) fn run(args: &CallArgs, environment: &Environment) -> Result<u8, Fail
     };
     let answer = text.and_then(|text| answer(&setup, &text));
     let failed = answer.is_err();
-    writeln!(out, "{}", answer.unwrap_or_else(|error| error.to_json().to_string()))?;
+    writeln!(
+        out,
+        "{}",
+        answer.unwrap_or_else(|error| error.to_json().to_string())
+    )?;
     Ok(if failed { FAILED } else { 0 })
 }
 
 /// Reads standard input to its end.
 fn read_request(input: &mut dyn Read) -> Result<String, ToolError> {
     let mut bytes = Vec::new();
-    input.take(REQUEST_LIMIT + 1).read_to_end(&mut bytes).map_err(|error| {
-        ToolError::bad_args(format!("the request can't be read from standard input: {error}"))
-    })?;
+    input
+        .take(REQUEST_LIMIT + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| {
+            ToolError::bad_args(format!(
+                "the request can't be read from standard input: {error}"
+            ))
+        })?;
     into_text(bytes)
 }
 
@@ -63,7 +72,9 @@ fn answer_lines(setup: &Setup, out: &mut dyn Write) -> Result<(), Failure> {
     let mut line = Vec::new();
     loop {
         line.clear();
-        let read = (&mut input).take(REQUEST_LIMIT + 2).read_until(b'\n', &mut line);
+        let read = (&mut input)
+            .take(REQUEST_LIMIT + 2)
+            .read_until(b'\n', &mut line);
         match read {
             Ok(0) => return Ok(()),
             Ok(_) => {}

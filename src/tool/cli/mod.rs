@@ -97,7 +97,9 @@ fn check_tool(args: &ToolArgs) -> Result<(), ToolError> {
     if args.tool == SEARCH_NAME || SEARCH_ALIASES.contains(&args.tool.as_str()) {
         return Ok(());
     }
-    Err(ToolError::UnknownTool { name: args.tool.clone() })
+    Err(ToolError::UnknownTool {
+        name: args.tool.clone(),
+    })
 }
 
 /// Prints a manual page.
@@ -109,7 +111,10 @@ fn manual(command: Option<&str>) -> Result<(), Failure> {
         Some(name) => match program.find_subcommand(name) {
             Some(command) => command.clone(),
             None => {
-                let known: Vec<&str> = program.get_subcommands().map(|sub| sub.get_name()).collect();
+                let known: Vec<&str> = program
+                    .get_subcommands()
+                    .map(|sub| sub.get_name())
+                    .collect();
                 return Err(ToolError::bad_args(format!(
                     "there is no command `{name}`; the commands are {}",
                     known.join(", ")

@@ -19,19 +19,24 @@ use crate::tool::response::{Record, RecordKind, SearchResponse};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Style {
     /// Colours.
-    pub color: bool,
+    pub(super) color: bool,
     /// The path on a line of its own above the lines of a file.
-    pub headings: bool,
+    pub(super) headings: bool,
     /// Paths are hyperlinks.
-    pub links: bool,
+    pub(super) links: bool,
     /// Control characters are printed as they are.
-    pub raw: bool,
+    pub(super) raw: bool,
 }
 
 impl Style {
     /// No colours, no headings.
-    pub fn plain(raw: bool) -> Style {
-        Style { color: false, headings: false, links: false, raw }
+    pub(super) fn plain(raw: bool) -> Style {
+        Style {
+            color: false,
+            headings: false,
+            links: false,
+            raw,
+        }
     }
 }
 
@@ -50,7 +55,7 @@ pub(super) struct Printer<'a> {
 
 impl<'a> Printer<'a> {
     /// Creates a printer for the answers to `request`; `root` is what shown paths are relative to.
-    pub fn new(
+    pub(super) fn new(
         style: Style,
         request: &SearchRequest,
         has_context: bool,
@@ -69,11 +74,16 @@ impl<'a> Printer<'a> {
                 Some(matcher.worker(Stop::new()))
             })
             .flatten();
-        Printer { style, has_context, root, matcher }
+        Printer {
+            style,
+            has_context,
+            root,
+            matcher,
+        }
     }
 
     /// Prints the events of a response in order.
-    pub fn print(&self, response: &SearchResponse, out: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn print(&self, response: &SearchResponse, out: &mut dyn Write) -> io::Result<()> {
         let mut last: Option<&Record> = None;
         for record in &response.matches {
             let same_file = last.is_some_and(|last| last.data.path == record.data.path);
@@ -95,11 +105,19 @@ impl<'a> Printer<'a> {
 
     fn line(&self, record: &Record, out: &mut dyn Write) -> io::Result<()> {
         let data = &record.data;
-        let separator = if record.kind == RecordKind::Match { ':' } else { '-' };
+        let separator = if record.kind == RecordKind::Match {
+            ':'
+        } else {
+            '-'
+        };
         if !self.style.headings {
             write!(out, "{}{separator}", self.path(&data.path.text))?;
         }
-        write!(out, "{}{separator}", self.paint(LINE, &data.line_number.to_string()))?;
+        write!(
+            out,
+            "{}{separator}",
+            self.paint(LINE, &data.line_number.to_string())
+        )?;
         match record.kind {
             RecordKind::Match => {
                 if !self.style.headings {
@@ -114,14 +132,17 @@ impl<'a> Printer<'a> {
     /// Returns the text of a matching line with every match in colour.
     fn highlighted(&self, record: &Record) -> String {
         let text = &record.data.lines.text;
-        let Some(matcher) = &self.matcher else { return self.escaped(text).into_owned() };
+        let Some(matcher) = &self.matcher else {
+            return self.escaped(text).into_owned();
+        };
         let mut shown = String::new();
         let mut from = 0;
         // Offsets are of the decoded line; where they fall inside a character, nothing is coloured.
         let _ = matcher.find_iter(text.as_bytes(), |found| {
-            if let (Some(before), Some(hit)) =
-                (text.get(from..found.start()), text.get(found.start()..found.end()))
-                && !hit.is_empty()
+            if let (Some(before), Some(hit)) = (
+                text.get(from..found.start()),
+                text.get(found.start()..found.end()),
+            ) && !hit.is_empty()
             {
                 shown.push_str(&self.escaped(before));
                 shown.push_str(&self.paint(MATCH, &self.escaped(hit)));
@@ -134,7 +155,11 @@ impl<'a> Printer<'a> {
     }
 
     fn escaped<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        if self.style.raw { Cow::Borrowed(text) } else { escape_controls(text) }
+        if self.style.raw {
+            Cow::Borrowed(text)
+        } else {
+            escape_controls(text)
+        }
     }
 
     fn path(&self, path: &str) -> String {
@@ -143,7 +168,10 @@ impl<'a> Printer<'a> {
             return painted;
         }
         let absolute: PathBuf = self.root.join(path);
-        format!("\x1b]8;;file://{}\x1b\\{painted}\x1b]8;;\x1b\\", percent_encoded(&absolute))
+        format!(
+            "\x1b]8;;file://{}\x1b\\{painted}\x1b]8;;\x1b\\",
+            percent_encoded(&absolute)
+        )
     }
 
     fn paint(&self, style: Ansi, text: &str) -> String {
@@ -174,6 +202,9 @@ mod tests {
 
     #[test]
     fn urls_hold_no_reserved_bytes() {
-        assert_eq!(percent_encoded(Path::new("/a b/é;\x1b")), "/a%20b/%C3%A9%3B%1B");
+        assert_eq!(
+            percent_encoded(Path::new("/a b/é;\x1b")),
+            "/a%20b/%C3%A9%3B%1B"
+        );
     }
 }

@@ -19,7 +19,9 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
     let (path, extra_root) = target(args, environment)?;
     let request = request(args, path)?;
     let setup = prepare(&args.setup, environment, extra_root.as_deref())?;
-    let response = setup.tool.search_with(&request, extras(args), &setup.context)?;
+    let response = setup
+        .tool
+        .search_with(&request, extras(args), &setup.context)?;
 
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
@@ -51,7 +53,9 @@ fn target(
     args: &SearchArgs,
     environment: &Environment,
 ) -> Result<(Option<String>, Option<PathBuf>), ToolError> {
-    let Some(path) = &args.path else { return Ok((None, None)) };
+    let Some(path) = &args.path else {
+        return Ok((None, None));
+    };
     let text = path.to_str().map(str::to_string).ok_or_else(|| {
         ToolError::bad_args(format!(
             "path {} is not valid UTF-8; name a directory above it and use -g",
@@ -78,7 +82,10 @@ fn target(
     } else {
         canonical.parent().unwrap_or(Path::new("/")).to_path_buf()
     };
-    Ok((canonical.to_str().map(str::to_string).or(Some(text)), Some(root)))
+    Ok((
+        canonical.to_str().map(str::to_string).or(Some(text)),
+        Some(root),
+    ))
 }
 
 fn request(args: &SearchArgs, path: Option<String>) -> Result<SearchRequest, ToolError> {
@@ -91,8 +98,11 @@ fn request(args: &SearchArgs, path: Option<String>) -> Result<SearchRequest, Too
     };
     request.fixed_strings = args.fixed_strings;
     request.word_regexp = args.word_regexp;
-    let (exclude, include): (Vec<String>, Vec<String>) =
-        args.glob.iter().cloned().partition(|glob| glob.starts_with('!'));
+    let (exclude, include): (Vec<String>, Vec<String>) = args
+        .glob
+        .iter()
+        .cloned()
+        .partition(|glob| glob.starts_with('!'));
     request.include_glob = (!include.is_empty()).then_some(include);
     let exclude: Vec<String> = exclude.iter().map(|glob| glob[1..].to_string()).collect();
     request.exclude_glob = (!exclude.is_empty()).then_some(exclude);
@@ -111,20 +121,31 @@ fn request(args: &SearchArgs, path: Option<String>) -> Result<SearchRequest, Too
 }
 
 fn extras(args: &SearchArgs) -> SearchExtras {
-    let side = |own: Option<u64>| {
-        usize::try_from(own.or(args.context).unwrap_or(0)).unwrap_or(usize::MAX)
-    };
-    SearchExtras { context: Some((side(args.before_context), side(args.after_context))) }
+    let side =
+        |own: Option<u64>| usize::try_from(own.or(args.context).unwrap_or(0)).unwrap_or(usize::MAX);
+    SearchExtras {
+        context: Some((side(args.before_context), side(args.after_context))),
+    }
 }
 
 fn style(args: &SearchArgs, environment: &Environment) -> Style {
     let terminal = match args.color {
         When::Always => true,
-        When::Never => return Style { headings: io::stdout().is_terminal(), ..Style::plain(args.raw) },
+        When::Never => {
+            return Style {
+                headings: io::stdout().is_terminal(),
+                ..Style::plain(args.raw)
+            };
+        }
         When::Auto => io::stdout().is_terminal(),
     };
     let fancy = terminal && (args.color == When::Always || !environment.plain);
-    Style { color: fancy, headings: terminal, links: fancy && io::stdout().is_terminal(), raw: args.raw }
+    Style {
+        color: fancy,
+        headings: terminal,
+        links: fancy && io::stdout().is_terminal(),
+        raw: args.raw,
+    }
 }
 
 fn print_json(response: &SearchResponse, out: &mut dyn Write) -> io::Result<()> {
@@ -151,11 +172,19 @@ fn report(args: &SearchArgs, response: &SearchResponse) {
         eprintln!("forge-search: {}: {}", escape(&error.path), error.error);
     }
     if let Some(stderr) = &response.stderr {
-        eprintln!("forge-search: the engine failed: {}", escape(stderr.trim_end()));
+        eprintln!(
+            "forge-search: the engine failed: {}",
+            escape(stderr.trim_end())
+        );
     }
     if response.truncated || response.timed_out {
         // The closing note of `content` names the limit.
-        for note in response.content.lines().rev().take_while(|line| line.starts_with('[')) {
+        for note in response
+            .content
+            .lines()
+            .rev()
+            .take_while(|line| line.starts_with('['))
+        {
             eprintln!("forge-search: {}", note.trim_matches(['[', ']']));
         }
     }
@@ -167,7 +196,10 @@ fn report(args: &SearchArgs, response: &SearchResponse) {
             response.errors.len()
         );
         if let Some(stats) = &response.stats {
-            eprintln!("forge-search: {}", serde_json::to_string(stats).unwrap_or_default());
+            eprintln!(
+                "forge-search: {}",
+                serde_json::to_string(stats).unwrap_or_default()
+            );
         }
     }
 }

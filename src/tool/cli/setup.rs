@@ -16,17 +16,17 @@ use crate::tool::search::{SearchTool, ToolContext};
 
 /// What the process was started with.
 #[derive(Clone, Debug)]
-pub struct Environment {
+pub(super) struct Environment {
     /// The working directory.
-    pub working_dir: PathBuf,
+    pub(super) working_dir: PathBuf,
     /// `PATH`, for finding external engines.
-    pub path: Option<std::ffi::OsString>,
+    pub(super) path: Option<std::ffi::OsString>,
     /// The configuration file that counts when none is named, if it exists.
-    pub config_file: Option<PathBuf>,
+    pub(super) config_file: Option<PathBuf>,
     /// Git's `core.excludesFile`.
-    pub global_excludes: Option<PathBuf>,
+    pub(super) global_excludes: Option<PathBuf>,
     /// `NO_COLOR` is set, or `TERM` is `dumb`.
-    pub plain: bool,
+    pub(super) plain: bool,
 }
 
 impl Environment {
@@ -36,7 +36,7 @@ impl Environment {
     ///
     /// A working directory that no longer exists.
     #[allow(clippy::disallowed_methods)]
-    pub fn read() -> Result<Environment, ToolError> {
+    pub(super) fn read() -> Result<Environment, ToolError> {
         let working_dir = std::env::current_dir().map_err(|error| {
             ToolError::bad_args(format!(
                 "the working directory can't be determined: {error}; change to one that exists, or give --root"
@@ -55,7 +55,8 @@ impl Environment {
             working_dir,
             path: set("PATH"),
             config_file,
-            global_excludes: ignore::gitignore::gitconfig_excludes_path(),
+            global_excludes: ignore::gitignore::gitconfig_excludes_path()
+                .filter(|file| file.exists()),
             plain: set("NO_COLOR").is_some() || set("TERM").is_some_and(|term| term == "dumb"),
         })
     }
@@ -63,17 +64,17 @@ impl Environment {
 
 /// A tool, the context of its calls, and how they came about.
 #[derive(Debug)]
-pub struct Setup {
+pub(super) struct Setup {
     /// The tool.
-    pub tool: SearchTool,
+    pub(super) tool: SearchTool,
     /// The context of every call.
-    pub context: ToolContext,
+    pub(super) context: ToolContext,
     /// The configuration in effect.
-    pub config: Config,
+    pub(super) config: Config,
     /// What was found out about engines.
-    pub engines: Vec<EngineReport>,
+    pub(super) engines: Vec<EngineReport>,
     /// The sandbox root and working directory of the calls.
-    pub root: PathBuf,
+    pub(super) root: PathBuf,
 }
 
 /// Loads the configuration that the arguments name.
@@ -81,7 +82,10 @@ pub struct Setup {
 /// # Errors
 ///
 /// Every problem of it.
-pub fn load_config(args: &SetupArgs, environment: &Environment) -> Result<Config, ToolError> {
+pub(super) fn load_config(
+    args: &SetupArgs,
+    environment: &Environment,
+) -> Result<Config, ToolError> {
     let mut loader = Loader::new(Profile::CommandLine);
     if let Some(file) = args.config.as_ref().or(environment.config_file.as_ref()) {
         loader = loader.file(environment.working_dir.join(file));
@@ -97,16 +101,23 @@ pub fn load_config(args: &SetupArgs, environment: &Environment) -> Result<Config
 /// # Errors
 ///
 /// Problems of the configuration and of the root.
-pub fn prepare(
+pub(super) fn prepare(
     args: &SetupArgs,
     environment: &Environment,
     extra_root: Option<&Path>,
 ) -> Result<Setup, ToolError> {
     let mut config = load_config(args, environment)?;
     let root = args.root.as_deref().unwrap_or(Path::new("."));
-    let root = environment.working_dir.join(root).canonicalize().map_err(|error| {
-        ToolError::bad_args(format!("--root {}: {error}; name a directory that exists", root.display()))
-    })?;
+    let root = environment
+        .working_dir
+        .join(root)
+        .canonicalize()
+        .map_err(|error| {
+            ToolError::bad_args(format!(
+                "--root {}: {error}; name a directory that exists",
+                root.display()
+            ))
+        })?;
     // Being called by its user, the command line allows absolute paths.
     config.sandbox.allow_absolute = true;
     if let Some(extra) = extra_root
@@ -135,9 +146,7 @@ fn cancel_on_signals() -> Result<CancelHandle, ToolError> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, flag.clone())
             .and_then(|_| signal_hook::flag::register(signal, flag.clone()))
-            .map_err(|error| {
-                ToolError::bad_args(format!("signals can't be handled: {error}"))
-            })?;
+            .map_err(|error| ToolError::bad_args(format!("signals can't be handled: {error}")))?;
     }
     Ok(CancelHandle::from_flag(flag))
 }
