@@ -233,7 +233,7 @@ impl SearchTool {
     }
 
     fn threads(&self) -> usize {
-        match self.config.threads as usize {
+        match self.config.threads {
             0 => std::thread::available_parallelism()
                 .map_or(2, usize::from)
                 .min(32),

@@ -275,17 +275,18 @@ fn an_early_limit_leaves_the_rest_of_the_tree_alone() {
     );
 }
 
+/// A clock that stands still until the worker hangs, and then is far ahead.
+#[derive(Debug)]
+struct Jump(Instant, AtomicBool);
+impl Clock for Jump {
+    fn now(&self) -> Instant {
+        let ahead = Duration::from_secs(u64::from(self.1.load(Ordering::Acquire)) * 3600);
+        self.0 + ahead
+    }
+}
+
 #[test]
 fn a_deadline_yields_the_prefix_before_the_gap() {
-    /// A clock that stands still until the worker hangs, and then is far ahead.
-    #[derive(Debug)]
-    struct Jump(Instant, AtomicBool);
-    impl Clock for Jump {
-        fn now(&self) -> Instant {
-            let ahead = Duration::from_secs(u64::from(self.1.load(Ordering::Acquire)) * 3600);
-            self.0 + ahead
-        }
-    }
     let clock = Arc::new(Jump(SystemClock.now(), AtomicBool::new(false)));
     let (tree, _tmp) = Tree::new(vec![Node::Files(30)]);
     let jump = clock.clone();
@@ -321,14 +322,17 @@ fn a_worker_that_never_looks_up_is_left_behind_and_counted() {
     let release = Arc::new(AtomicBool::new(false));
     let (tree, _tmp) = Tree::new(vec![Node::Files(3)]);
     let hold = release.clone();
+    let clock = Arc::new(Jump(SystemClock.now(), AtomicBool::new(false)));
+    let jump = clock.clone();
     let fake = Fake::new(move |name, _| {
+        jump.1.store(name == "00.001", Ordering::Release);
         while name == "00.001" && !hold.load(Ordering::Acquire) {
             thread::sleep(Duration::from_millis(1));
         }
         Ok(hit(1))
     });
     let mut options = options(1000, 1000, 1);
-    options.deadline = Deadline::after(Duration::from_millis(1), Arc::new(SystemClock));
+    options.deadline = Deadline::after(Duration::from_secs(10), clock);
     let abandoned = options.abandoned.clone();
     let started = SystemClock.now();
     let run = run(tree, Arc::new(fake), &options).unwrap();
