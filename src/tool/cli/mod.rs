@@ -22,8 +22,11 @@ use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, search_schema};
 /// Exit status when something went wrong.
 const FAILED: u8 = 2;
 
+/// Exit status after an interrupt, as shells have it.
+const INTERRUPTED: u8 = 130;
+
 /// Runs the program and returns its exit status: 0 if a line matched or a command succeeded, 1 if no line
-/// matched, 2 if something went wrong.
+/// matched, 2 if something went wrong, 130 after an interrupt.
 pub fn main() -> u8 {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -36,6 +39,7 @@ pub fn main() -> u8 {
     };
     match run(cli) {
         Ok(status) => status,
+        Err(Failure::Tool(ToolError::Cancelled)) => INTERRUPTED,
         Err(Failure::Tool(error)) => {
             eprintln!("forge-search: {}", error.message());
             FAILED
