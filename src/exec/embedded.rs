@@ -18,6 +18,7 @@ use crate::exec::engine::{
 };
 use crate::exec::event::{Event, EventKind, FileOutcome};
 use crate::exec::matcher::{LineMatcher, WorkerMatcher};
+use crate::exec::probe::{self, PROBE_FROM};
 use crate::exec::query::Query;
 use crate::exec::stop::Stop;
 use crate::index::text::{self, Region, RegionOptions, RegionReader};
@@ -137,6 +138,13 @@ impl FileSearcher {
     fn search_open(&mut self, file: &mut File, size: u64) -> io::Result<FileOutcome> {
         if size > self.query.max_file_size {
             return Ok(FileOutcome::nothing());
+        }
+        if size >= PROBE_FROM {
+            let strip = self.query.pattern.sees_carriage_return();
+            if !probe::may_match(file, &self.matcher, strip, &mut self.buffer)? {
+                return Ok(FileOutcome::nothing());
+            }
+            file.rewind()?;
         }
         if size > WHOLE_FILE_LIMIT {
             return self.search_stream(file);
