@@ -1,1 +1,3 @@
 //! format
+
+pub mod sort_key;
