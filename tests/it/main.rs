@@ -5,6 +5,7 @@
 // measure time.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod conformance;
 mod fuzz_replay;
 mod layering;
 mod source;
