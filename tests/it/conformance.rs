@@ -205,6 +205,39 @@ fn existing_tests() -> BTreeSet<String> {
     names
 }
 
+/// The decisions that the notes cite, as far as `decisions` does not hold them.
+fn unknown_decisions(document: &Document, decisions: &str) -> Vec<String> {
+    let mut unknown = Vec::new();
+    for row in document.proved.iter().chain(&document.not_built) {
+        for word in row.notes.split(|c: char| !c.is_alphanumeric()) {
+            let number = word.strip_prefix('D').unwrap_or_default();
+            let cites = !number.is_empty() && number.chars().all(|c| c.is_ascii_digit());
+            if cites && !decisions.contains(&format!("**{word}. ")) {
+                unknown.push(format!(
+                    "{} cites {word}, which docs/decisions.md does not hold",
+                    row.id
+                ));
+            }
+        }
+    }
+    unknown
+}
+
+#[test]
+fn a_decision_that_does_not_exist_is_noticed() {
+    let text = format!("{PROVED}\n| A-1 | does a | `x` | **deviation** D3, D12; not DX |\n");
+    let (document, found) = parse(&text);
+    assert!(found.is_empty(), "{found:?}");
+    assert_eq!(
+        unknown_decisions(&document, "**D3. One.** x\n**D12. Two.** y"),
+        [""; 0]
+    );
+    assert_eq!(
+        unknown_decisions(&document, "**D3. One.** x\n**D1. Two.** see D12. "),
+        ["A-1 cites D12, which docs/decisions.md does not hold"]
+    );
+}
+
 #[test]
 fn the_document_is_true() {
     let text = std::fs::read_to_string(root().join("docs/conformance.md")).unwrap();
