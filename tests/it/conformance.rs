@@ -14,6 +14,9 @@ const PROVED: &str = "## Proved";
 /// The heading over the requirements whose tests do not exist.
 const NOT_BUILT: &str = "## Not built yet";
 
+/// Set to `1` in the environment, makes the test move the rows that have to move.
+const UPDATE: &str = "UPDATE_CONFORMANCE";
+
 /// A line of one of the two tables.
 #[derive(Debug)]
 struct Row {
@@ -113,19 +116,13 @@ fn problems(document: &Document, existing: &BTreeSet<String>) -> Vec<String> {
         if !row.tests.is_empty() {
             problems.push(format!("{} stands as not built, but names tests", row.id));
         }
-        let proofs: Vec<String> = existing
-            .iter()
-            .filter(|test| carried_id(test, rows.keys().copied()) == Some(&row.id))
-            .map(|test| format!("`{test}`"))
-            .collect();
+        let proofs = proofs(row, &rows, existing);
         if !proofs.is_empty() {
             problems.push(format!(
-                "{id} stands as not built, but its tests exist; this row belongs under '{PROVED}':\n| \
-                 {id} | {requirement} | {proofs} | {notes} |",
-                id = row.id,
-                requirement = row.requirement,
-                proofs = proofs.join(", "),
-                notes = without_plan(&row.notes),
+                "{} stands as not built, but its tests exist; run the tests with {UPDATE}=1 to move \
+                 this row under '{PROVED}':\n{}",
+                row.id,
+                proved_line(row, &proofs)
             ));
         }
     }
@@ -138,6 +135,53 @@ fn problems(document: &Document, existing: &BTreeSet<String>) -> Vec<String> {
         }
     }
     problems
+}
+
+/// The existing tests that carry the id of `row`.
+fn proofs(row: &Row, rows: &BTreeMap<&str, &Row>, existing: &BTreeSet<String>) -> Vec<String> {
+    let carries = |test: &&String| carried_id(test, rows.keys().copied()) == Some(&row.id);
+    existing
+        .iter()
+        .filter(carries)
+        .map(|test| format!("`{test}`"))
+        .collect()
+}
+
+/// `row` as a line of the first table.
+fn proved_line(row: &Row, proofs: &[String]) -> String {
+    let notes = without_plan(&row.notes);
+    let line = format!(
+        "| {} | {} | {} | {notes} |",
+        row.id,
+        row.requirement,
+        proofs.join(", ")
+    );
+    line.replace("|  |", "| |")
+}
+
+/// The document with every row moved to the end of the first table whose tests exist.
+fn moved(text: &str, existing: &BTreeSet<String>) -> String {
+    let (document, _) = parse(text);
+    let all = document.proved.iter().chain(&document.not_built);
+    let rows: BTreeMap<&str, &Row> = all.map(|row| (row.id.as_str(), row)).collect();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    for row in &document.not_built {
+        let proofs = proofs(row, &rows, existing);
+        let old = lines
+            .iter()
+            .rposition(|line| line.starts_with(&format!("| {} | ", row.id)));
+        let Some(old) = old.filter(|_| !proofs.is_empty()) else {
+            continue;
+        };
+        lines.remove(old);
+        let boundary = lines.iter().position(|line| line == NOT_BUILT).unwrap();
+        let last = lines[..boundary]
+            .iter()
+            .rposition(|line| line.starts_with('|'))
+            .unwrap();
+        lines.insert(last + 1, proved_line(row, &proofs));
+    }
+    lines.join("\n") + "\n"
 }
 
 /// The id that a test carries at the start of its name, as in `t_ls_trunc_01_more_than_max_results`.
@@ -240,7 +284,12 @@ fn a_decision_that_does_not_exist_is_noticed() {
 
 #[test]
 fn the_document_is_true() {
-    let text = std::fs::read_to_string(root().join("docs/conformance.md")).unwrap();
+    let path = root().join("docs/conformance.md");
+    let mut text = std::fs::read_to_string(&path).unwrap();
+    if std::env::var_os(UPDATE).is_some_and(|value| value == "1") {
+        text = moved(&text, &existing_tests());
+        std::fs::write(&path, &text).unwrap();
+    }
     let (document, mut found) = parse(&text);
     assert!(
         !document.proved.is_empty() && !document.not_built.is_empty(),
