@@ -34,7 +34,7 @@
 //!
 //! # Layers
 //!
-//! [`tool`] knows users, [`exec`] knows what requests mean, [`index`] knows files, [`format`] knows bytes. Each
+//! [`tool`] knows users, [`exec`] knows what requests mean, [`index`] knows files, [`mod@format`] knows bytes. Each
 //! uses only itself and what stands after it in this list.
 //!
 //! # Features
