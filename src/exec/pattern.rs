@@ -14,6 +14,9 @@ use crate::exec::query::Fold;
 /// Largest compiled form of an expression, in bytes of automaton.
 pub const REGEX_SIZE_LIMIT: usize = 10 << 20;
 
+/// Longest pattern, in bytes.
+pub const PATTERN_LIMIT: usize = 64 << 10;
+
 /// Deepest nesting of groups and repetitions in an expression.
 pub const REGEX_NEST_LIMIT: u32 = 200;
 
@@ -48,6 +51,13 @@ impl Pattern {
         fold: Fold,
         word: bool,
     ) -> Result<Pattern, PatternError> {
+        if text.len() > PATTERN_LIMIT {
+            return Err(PatternError(format!(
+                "the pattern is {} bytes long, more than the {PATTERN_LIMIT} that are allowed; search for a part of \
+                 it that is rare",
+                text.len()
+            )));
+        }
         let source = if fixed {
             regex_syntax::escape(text)
         } else {
@@ -301,6 +311,17 @@ mod tests {
         assert!(
             refused(&format!("{}a{}", "(".repeat(500), ")".repeat(500))).contains("nests deeper")
         );
+    }
+
+    #[test]
+    fn a_pattern_beyond_the_limit_is_refused() {
+        let message = refused(&"a".repeat(PATTERN_LIMIT + 1));
+        assert!(
+            message.contains("65537 bytes") && message.contains("65536"),
+            "{message}"
+        );
+        let longest = "a".repeat(PATTERN_LIMIT);
+        assert!(Pattern::compile(&longest, true, Fold::AsciiInsensitive, true).is_ok());
     }
 
     #[test]
