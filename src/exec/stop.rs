@@ -58,6 +58,11 @@ impl CancelHandle {
         CancelHandle::default()
     }
 
+    /// Creates a handle over a flag that something else raises, such as a signal handler.
+    pub fn from_flag(flag: Arc<AtomicBool>) -> CancelHandle {
+        CancelHandle(flag)
+    }
+
     /// Cancels the search; it returns within 50 ms.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Release);

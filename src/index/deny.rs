@@ -3,8 +3,8 @@
 //! This module owns what a denied pattern means and which patterns are in force. It must not know
 //! where they are configured, nor open anything.
 //!
-//! A pattern is a glob over a whole path with `/` between its components: `*`, `?` and classes stay
-//! within one component, `**` spans any number of them. A path is denied if its absolute spelling
+//! A pattern is a glob over a whole path with `/` between its components: `*` and `?` stay within
+//! one component, `**` spans any number of them. A path is denied if its absolute spelling
 //! or its spelling relative to its root matches, so `secrets/**` denies what is directly below a
 //! root and `**/secrets/**` what is anywhere. A pattern that denies everything in a directory
 //! (`…/**`) denies the directory too, and nothing in a denied directory is reachable.
@@ -160,7 +160,7 @@ impl DenySet {
 
 impl Globs {
     fn matches(&self, path: &Spelling<'_>) -> bool {
-        self.set.is_match_candidate(&path.candidate)
+        self.set.is_match_candidate(&path.candidate())
             || self.one_character
                 && path
                     .collapsed()
@@ -169,7 +169,7 @@ impl Globs {
 
     /// Returns the first pattern that matches.
     fn first(&self, path: &Spelling<'_>) -> Option<usize> {
-        let mut matching = self.set.matches_candidate(&path.candidate);
+        let mut matching = self.set.matches_candidate(&path.candidate());
         if self.one_character
             && let Some(collapsed) = path.collapsed()
         {
@@ -270,61 +270,295 @@ fn compile(glob: &str) -> Result<Glob, String> {
 }
 
 /// A path as the globs see it.
-struct Spelling<'a> {
-    candidate: Candidate<'a>,
-    path: &'a Path,
-}
+struct Spelling<'a>(Cow<'a, [u8]>);
 
 impl<'a> Spelling<'a> {
-    #[cfg(not(windows))]
     fn new(path: &'a Path) -> Self {
-        // Unix paths are matched as the bytes they are, valid UTF-8 or not.
-        Self {
-            candidate: Candidate::new(path),
-            path,
+        if cfg!(windows) {
+            let plain = without_verbatim_prefix(&path.to_string_lossy());
+            return Self(Cow::Owned(plain.into_bytes()));
         }
+        // Unix paths are matched as the bytes they are, valid UTF-8 or not.
+        Self(Cow::Borrowed(path.as_os_str().as_encoded_bytes()))
     }
 
-    #[cfg(windows)]
-    fn new(path: &'a Path) -> Self {
-        let plain = without_verbatim_prefix(path.to_string_lossy());
-        Self {
-            candidate: Candidate::from_cow(plain),
-            path,
-        }
+    fn candidate(&self) -> Candidate<'_> {
+        Candidate::from_bytes(&self.0)
     }
 
     /// Returns the path with each character outside ASCII, and each byte that is part of none,
     /// replaced by one byte, so that a wildcard for one character matches it. `None` if there are
     /// no such characters.
     fn collapsed(&self) -> Option<String> {
-        let bytes = self.path.as_os_str().as_encoded_bytes();
-        if bytes.is_ascii() {
+        const STAND_IN: char = '\u{1a}';
+        if self.0.is_ascii() {
             return None;
         }
-        const STAND_IN: char = '\u{1a}';
-        let mut collapsed = String::with_capacity(bytes.len());
-        for chunk in bytes.utf8_chunks() {
+        let mut collapsed = String::with_capacity(self.0.len());
+        for chunk in self.0.utf8_chunks() {
             let ascii = |c: char| if c.is_ascii() { c } else { STAND_IN };
             collapsed.extend(chunk.valid().chars().map(ascii));
             collapsed.extend(chunk.invalid().iter().map(|_| STAND_IN));
         }
-        Some(without_verbatim_prefix(Cow::Owned(collapsed)).into_owned())
+        Some(collapsed)
     }
 }
 
-/// Removes the prefix that canonical Windows paths have and patterns don't.
-fn without_verbatim_prefix(path: Cow<'_, str>) -> Cow<'_, str> {
-    if !cfg!(windows) {
-        return path;
-    }
+/// Spells a canonical Windows path as people and patterns do: with forward slashes and without the
+/// verbatim prefix.
+fn without_verbatim_prefix(path: &str) -> String {
     let slashed = path.replace('\\', "/");
-    match (
-        slashed.strip_prefix("//?/UNC/"),
-        slashed.strip_prefix("//?/"),
-    ) {
-        (Some(share), _) => Cow::Owned(format!("//{share}")),
-        (None, Some(plain)) => Cow::Owned(plain.to_owned()),
-        (None, None) => Cow::Owned(slashed),
+    if let Some(share) = slashed.strip_prefix("//?/UNC/") {
+        return format!("//{share}");
+    }
+    slashed
+        .strip_prefix("//?/")
+        .map_or_else(|| slashed.clone(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROOT: &str = "/home/user/project";
+
+    fn set(patterns: &[&str]) -> DenySet {
+        let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).into()).collect();
+        DenySet::new(&patterns, false).unwrap()
+    }
+
+    /// Whether a path below [`ROOT`] is denied, by itself and with its parents considered.
+    fn denied(set: &DenySet, relative: &str) -> (bool, bool) {
+        let absolute = Path::new(ROOT).join(relative);
+        (
+            set.denies(&absolute, Path::new(relative)).is_some(),
+            set.denies_path_or_parent(&absolute, Path::new(relative))
+                .is_some(),
+        )
+    }
+
+    #[track_caller]
+    fn check(pattern: &str, denied_ones: &[&str], others: &[&str]) {
+        let set = set(&[pattern]);
+        for path in denied_ones {
+            assert_eq!(
+                denied(&set, path),
+                (true, true),
+                "{pattern} should deny {path}"
+            );
+        }
+        for path in others {
+            assert_eq!(
+                denied(&set, path),
+                (false, false),
+                "{pattern} should not deny {path}"
+            );
+        }
+    }
+
+    #[test]
+    fn default_denies_protect_keys_wherever_they_are() {
+        let set = DenySet::new(&[], true).unwrap();
+        for (path, pattern) in [
+            (".ssh", "**/.ssh/**"),
+            (".ssh/config", "**/.ssh/**"),
+            ("backup/.ssh/deep/known_hosts", "**/.ssh/**"),
+            (".gnupg/trustdb.gpg", "**/.gnupg/**"),
+            ("id_rsa", "**/id_rsa*"),
+            ("deploy/id_rsa.pub", "**/id_rsa*"),
+            ("tls/server.pem", "**/*.pem"),
+            ("server.key", "**/*.key"),
+            (".key", "**/*.key"),
+            ("line\nbreak.key", "**/*.key"),
+        ] {
+            let absolute = Path::new(ROOT).join(path);
+            assert_eq!(
+                set.denies(&absolute, Path::new(path)),
+                Some(pattern),
+                "{path}"
+            );
+        }
+        for path in [
+            "ssh/config",
+            "a.pem.txt",
+            "src/key.rs",
+            "my_id_rsa",
+            "x.ssh/f",
+            "keyfile",
+        ] {
+            assert_eq!(denied(&set, path), (false, false), "{path}");
+        }
+    }
+
+    #[test]
+    fn default_denies_can_be_switched_off_and_added_to() {
+        let none = DenySet::new(&[], false).unwrap();
+        assert_eq!(denied(&none, ".ssh/id_rsa"), (false, false));
+        assert!(none.patterns().is_empty());
+        let own = DenySet::new(&["secret.txt".into()], true).unwrap();
+        assert_eq!(denied(&own, "secret.txt"), (true, true));
+        assert_eq!(denied(&own, "x.pem"), (true, true));
+    }
+
+    #[test]
+    fn a_wildcard_stays_within_its_component() {
+        check("*.txt", &["a.txt"], &["d/a.txt"]);
+        check(
+            "d/*.txt",
+            &["d/a.txt"],
+            &["a.txt", "d/e/a.txt", "x/d/a.txt"],
+        );
+        check("d?e", &["dxe"], &["d/e", "de", "dxxe"]);
+        check("d[!x]e", &["dye"], &["dxe", "de"]);
+        check("{a,b}/c", &["a/c", "b/c"], &["c/c"]);
+        check("**/a/**/z", &["a/z", "q/a/b/c/z"], &["a", "z"]);
+        check("\\*.txt", &["*.txt"], &["a.txt"]);
+    }
+
+    #[test]
+    fn everything_in_a_directory_includes_the_directory() {
+        check("d/**", &["d", "d/f", "d/e/f"], &["de", "x/d", "x/d/f"]);
+        check("**/d/**", &["d", "x/d", "x/d/f"], &["de", "xd/f"]);
+        check("**", &["a", "a/b"], &[]);
+        check("d/**/**", &["d", "d/f"], &["e"]);
+        assert!(
+            set(&["**"])
+                .denies(Path::new(ROOT), Path::new(""))
+                .is_some()
+        );
+        let absolute = set(&["/home/user/project/**"]);
+        assert!(absolute.denies(Path::new(ROOT), Path::new("")).is_some());
+    }
+
+    #[test]
+    fn absolute_patterns_match_absolute_paths() {
+        check(
+            "/home/user/project/private/**",
+            &["private", "private/x"],
+            &["x/private"],
+        );
+        check("/home/*/project/*.cfg", &["a.cfg"], &["d/a.cfg"]);
+        check("/", &[], &["a"]);
+        // A root inside a denied directory has nothing to offer.
+        let set = set(&["**/user/**"]);
+        assert_eq!(denied(&set, "any/file"), (true, true));
+        assert!(
+            set.denies_path_or_parent(Path::new(ROOT), Path::new(""))
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn a_denied_directory_denies_what_is_in_it() {
+        let set = set(&["**/vault", "top"]);
+        assert_eq!(denied(&set, "a/vault"), (true, true));
+        assert_eq!(denied(&set, "a/vault/b/c"), (false, true));
+        assert_eq!(denied(&set, "top/x"), (false, true));
+        assert_eq!(denied(&set, "a/vaults/b"), (false, false));
+        let absolute = Path::new(ROOT).join("a/vault/b");
+        let by = set.denies_path_or_parent(&absolute, Path::new("a/vault/b"));
+        assert_eq!(by, Some("**/vault"));
+        // What lies above the root was allowed by whoever allowed the root.
+        let above = DenySet::new(&["**/user".into()], false).unwrap();
+        assert_eq!(denied(&above, "x"), (false, false));
+    }
+
+    #[test]
+    fn spellings_of_one_pattern_mean_the_same() {
+        for pattern in ["./d/f", "d//f", "d/./f", "d/f/", "d/f"] {
+            check(pattern, &["d/f"], &["f", "d"]);
+        }
+        check("d/", &["d"], &["e"]);
+        check(".//./d/**/", &["d", "d/x"], &["e"]);
+    }
+
+    #[test]
+    fn a_wildcard_for_one_character_matches_one_character() {
+        check(
+            "key?.txt",
+            &["key1.txt", "keyé.txt", "key語.txt"],
+            &["key.txt", "keyéé.txt"],
+        );
+        check("key[!0-9].txt", &["keyä.txt", "keyx.txt"], &["key1.txt"]);
+        check("é?", &["éx"], &["é", "e1"]);
+        check("**/g?heim/**", &["a/gëheim/f"], &["a/gxxheim/f"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn names_that_are_not_utf_8_are_denied_too() {
+        use std::ffi::OsStr;
+        use std::os::unix::ffi::OsStrExt;
+
+        let defaults = DenySet::new(&["k?y".into()], true).unwrap();
+        for name in [
+            &b"bad\xff.key"[..],
+            b"d\xff/.ssh/\xfe",
+            b"id_rsa\xff",
+            b"\xf0\x9f.pem",
+            b"k\xe9y",
+        ] {
+            let relative = Path::new(OsStr::from_bytes(name));
+            let absolute = Path::new(ROOT).join(relative);
+            assert!(
+                defaults.denies(&absolute, relative).is_some(),
+                "{relative:?}"
+            );
+            assert!(
+                defaults
+                    .denies_path_or_parent(&absolute, relative)
+                    .is_some()
+            );
+        }
+        let harmless = Path::new(OsStr::from_bytes(b"bad\xff.keys"));
+        assert!(
+            defaults
+                .denies(&Path::new(ROOT).join(harmless), harmless)
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn invalid_and_useless_patterns_are_refused() {
+        for (pattern, words) in [
+            ("a[", "character class"),
+            ("{a,b", "alternate"),
+            ("a\\", "dangling"),
+            ("", "is empty"),
+            ("  ", "is empty"),
+            ("a\0", "NUL"),
+            ("../x", "`..`"),
+            ("a/../b", "`..`"),
+            ("./", "names no path"),
+        ] {
+            let error = DenySet::new(&["fine".into(), pattern.into()], true).unwrap_err();
+            assert_eq!(error.pattern, pattern);
+            assert!(error.message.contains(words), "{pattern}: {error}");
+        }
+    }
+
+    #[test]
+    fn patterns_are_listed_in_one_order_whatever_the_order_given() {
+        let one = set(&["b", "a", "b"]);
+        let other = set(&["a", "b"]);
+        assert_eq!(one.patterns(), ["a", "b"]);
+        assert_eq!(one.patterns(), other.patterns());
+        let defaults = DenySet::new(&["**/*.pem".into()], true).unwrap();
+        assert_eq!(defaults.patterns().len(), DEFAULT_DENIES.len());
+        assert!(defaults.patterns().is_sorted());
+        // The first of several is named, in that order.
+        let several = set(&["x*", "**/x", "/home/user/project/x"]);
+        let path = Path::new(ROOT).join("x");
+        assert_eq!(several.denies(&path, Path::new("x")), Some("**/x"));
+    }
+
+    #[test]
+    fn windows_paths_lose_their_verbatim_prefix() {
+        assert_eq!(without_verbatim_prefix(r"\\?\C:\a\b"), "C:/a/b");
+        assert_eq!(
+            without_verbatim_prefix(r"\\?\UNC\server\share\x"),
+            "//server/share/x"
+        );
+        assert_eq!(without_verbatim_prefix(r"C:\a"), "C:/a");
     }
 }

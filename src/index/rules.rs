@@ -229,6 +229,35 @@ fn read_ignore_file(dir: &Path, path: &Path) -> Gitignore {
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
+/// The names of the files that hold ignore rules.
+pub const IGNORE_FILE_NAMES: [&str; 3] = [".rgignore", ".ignore", ".gitignore"];
+
+/// Returns what is wrong with an ignore file: 1-based lines and messages. Such lines have no effect on a
+/// search, which does not mention them.
+pub fn malformed_lines(path: &Path) -> Vec<(usize, String)> {
+    let Some(bytes) = read_regular_file(path) else {
+        return vec![(
+            0,
+            "the file can't be read, so its rules have no effect".to_string(),
+        )];
+    };
+    let mut problems = Vec::new();
+    for (n, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
+        let Ok(line) = std::str::from_utf8(line) else {
+            problems.push((
+                n + 1,
+                "not valid UTF-8: this line and those after it have no effect".to_string(),
+            ));
+            break;
+        };
+        let mut builder = GitignoreBuilder::new("");
+        if let Err(error) = builder.add_line(None, line) {
+            problems.push((n + 1, format!("malformed pattern has no effect: {error}")));
+        }
+    }
+    problems
+}
+
 /// Reads a configuration file of the tree without ever waiting for a pipe.
 fn read_regular_file(path: &Path) -> Option<Vec<u8>> {
     let mut options = OpenOptions::new();
@@ -351,6 +380,18 @@ mod tests {
         );
         let rules = rules_of(&top.join("w"), "");
         assert_eq!(rules.decide(&top.join("w/a.x"), false), Verdict::Ignored);
+    }
+
+    #[test]
+    fn malformed_lines_are_found() {
+        let tmp = tempfile::tempdir().unwrap();
+        let file = tmp.path().join(".ignore");
+        fs::write(&file, b"*.ok\n{a\n\xFF\n{b\n").unwrap();
+        let lines: Vec<usize> = malformed_lines(&file)
+            .into_iter()
+            .map(|(line, _)| line)
+            .collect();
+        assert_eq!(lines, [2, 3]);
     }
 
     #[cfg(unix)]

@@ -5,6 +5,7 @@
 //! that visiting directories depth first yields files in emission order without knowing the rest of the
 //! tree. It decides nothing about requests: what a request filters by path it hands in as a filter.
 
+use std::cmp::Ordering;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -207,11 +208,11 @@ impl Walk {
             self.list_member(member, filter, &mut keyed);
         }
         let twins = node.members.len() > 1;
-        keyed.sort_by(|a, b| {
-            a.key.cmp(&b.key).then_with(|| {
+        keyed.sort_unstable_by(|a, b| {
+            a.cmp_key(b).then_with(|| {
                 // Only entries of twin directories, or twin names, get here.
                 if twins {
-                    let path = |k: &Keyed| k.logical_dir.join(&k.name);
+                    let path = |k: &Keyed| k.logical_dir.logical.join(&k.name);
                     bytes(path(a).as_os_str()).cmp(bytes(path(b).as_os_str()))
                 } else {
                     bytes(&a.name).cmp(bytes(&b.name))
@@ -219,28 +220,33 @@ impl Walk {
             })
         });
         let mut entries: Vec<Entry> = Vec::with_capacity(keyed.len());
-        let mut last_dir_key: Option<Vec<u8>> = None;
-        for item in keyed {
-            match item.what {
-                What::File(file) => {
-                    last_dir_key = None;
-                    entries.push(Entry::File(file));
+        // The key of the directory that came last, if nothing came after it.
+        let mut open_dir: Option<Keyed> = None;
+        for mut item in keyed {
+            match std::mem::replace(&mut item.what, What::Taken) {
+                What::File(dir, target) => {
+                    open_dir = None;
+                    entries.push(Entry::File(FoundFile {
+                        dir,
+                        name: item.name,
+                        target,
+                    }));
                 }
-                What::Error(path, message) => {
-                    entries.push(Entry::Error(path, message));
-                }
+                What::Error(path, message) => entries.push(Entry::Error(path, message)),
                 What::Dir(member) => {
-                    if last_dir_key.as_ref() == Some(&item.key)
+                    if let Some(open) = &open_dir
+                        && open.cmp_key(&item).is_eq()
                         && let Some(Entry::Dir(node)) = entries.last_mut()
                     {
                         node.members.push(member);
                         continue;
                     }
-                    last_dir_key = Some(item.key);
+                    open_dir = Some(item);
                     entries.push(Entry::Dir(DirNode {
                         members: vec![member],
                     }));
                 }
+                What::Taken => {}
             }
         }
         entries
@@ -253,9 +259,10 @@ impl Walk {
             Err(error) => {
                 // Sorts before everything else that could come from this directory.
                 out.push(Keyed {
-                    key: Vec::new(),
+                    key: None,
+                    is_dir: false,
                     name: OsString::new(),
-                    logical_dir: place.logical.clone(),
+                    logical_dir: place.clone(),
                     what: What::Error(place.logical.clone(), error.to_string()),
                 });
                 return;
@@ -274,23 +281,27 @@ impl Walk {
             Rules::child(&member.rules, &logical_abs, found)
         };
         out.reserve(listing.len());
-        // Reused for every entry: the absolute logical path, the logical and the real one.
+        // Reused for every entry.
         let mut absolute = logical_abs;
         let mut logical = place.logical.clone();
         let mut real = place.real.clone();
+        let mut real_absolute = place.absolute();
         for entry in listing {
             absolute.push(&entry.name);
             logical.push(&entry.name);
             real.push(&entry.name);
+            real_absolute.push(&entry.name);
             let paths = EntryPaths {
                 absolute: &absolute,
                 logical: &logical,
                 real: &real,
+                real_absolute: &real_absolute,
             };
             self.consider(member, &rules, entry.name, entry.kind, &paths, filter, out);
             absolute.pop();
             logical.pop();
             real.pop();
+            real_absolute.pop();
         }
     }
 
@@ -308,9 +319,10 @@ impl Walk {
         let place = &member.place;
         let mut fail = |name: OsString, message: String| {
             out.push(Keyed {
-                key: component_key(&name).as_bytes().to_vec(),
+                key: key_of(&name),
+                is_dir: false,
                 name,
-                logical_dir: place.logical.clone(),
+                logical_dir: place.clone(),
                 what: What::Error(paths.logical.to_path_buf(), message),
             });
         };
@@ -343,11 +355,8 @@ impl Walk {
             return;
         }
         // A link's target was checked when it was resolved.
-        if target.is_none() {
-            let real_absolute = place.root.path().join(paths.real);
-            if self.deny.denies(&real_absolute, paths.real).is_some() {
-                return;
-            }
+        if target.is_none() && self.deny.denies(paths.real_absolute, paths.real).is_some() {
+            return;
         }
         // Where links are followed, the name under which something is reached counts as well.
         if self.options.follow {
@@ -359,9 +368,7 @@ impl Walk {
         if !filter(paths.logical, is_dir) {
             return;
         }
-        let mut key = component_key(&name).as_bytes().to_vec();
         let what = if is_dir {
-            key.push(b'/');
             let (root, real) = match target {
                 Some((root, real)) => (root, real),
                 None => (place.root.clone(), paths.real.to_path_buf()),
@@ -383,17 +390,13 @@ impl Walk {
                 above,
             })
         } else {
-            let target = target.map(Arc::new);
-            What::File(FoundFile {
-                dir: place.clone(),
-                name: name.clone(),
-                target,
-            })
+            What::File(place.clone(), target.map(Arc::new))
         };
         out.push(Keyed {
-            key,
+            key: key_of(&name),
+            is_dir,
             name,
-            logical_dir: place.logical.clone(),
+            logical_dir: place.clone(),
             what,
         });
     }
@@ -414,8 +417,8 @@ impl Walk {
         member: &Member,
         paths: &EntryPaths<'_>,
     ) -> Result<Option<(bool, Arc<RootDir>, PathBuf)>, String> {
-        let link = member.place.root.path().join(paths.real);
-        let target = link
+        let target = paths
+            .real_absolute
             .canonicalize()
             .map_err(|error| format!("symbolic link can't be followed: {error}"))?;
         let Some((root, real)) = (self.locate)(&target) else {
@@ -447,20 +450,55 @@ struct EntryPaths<'a> {
     absolute: &'a Path,
     logical: &'a Path,
     real: &'a Path,
+    real_absolute: &'a Path,
 }
 
+/// An entry with what it sorts by.
 struct Keyed {
-    /// The entry's part of the ordering key; a directory's ends in a slash.
-    key: Vec<u8>,
+    /// The entry's part of the ordering key, where it differs from the name's bytes.
+    key: Option<Box<str>>,
+    is_dir: bool,
     name: OsString,
-    logical_dir: PathBuf,
+    logical_dir: Arc<Place>,
     what: What,
 }
 
 enum What {
-    File(FoundFile),
+    File(Arc<Place>, Option<Arc<(Arc<RootDir>, PathBuf)>>),
     Dir(Member),
     Error(PathBuf, String),
+    /// Moved out.
+    Taken,
+}
+
+impl Keyed {
+    /// Compares as the keys would compare inside longer paths: a directory's is followed by a slash.
+    fn cmp_key(&self, other: &Keyed) -> Ordering {
+        let (a, b) = (self.key_bytes(), other.key_bytes());
+        let common = a.len().min(b.len());
+        a[..common].cmp(&b[..common]).then_with(|| {
+            let next = |bytes: &[u8], is_dir: bool| match bytes.get(common) {
+                Some(&byte) => Some(byte),
+                None => is_dir.then_some(b'/'),
+            };
+            next(a, self.is_dir)
+                .cmp(&next(b, other.is_dir))
+                // Only a directory and a longer name with a slash could tie here, and names have none.
+                .then(a.len().cmp(&b.len()))
+        })
+    }
+
+    fn key_bytes(&self) -> &[u8] {
+        self.key
+            .as_ref()
+            .map_or_else(|| bytes(&self.name), |key| key.as_bytes())
+    }
+}
+
+/// Returns the ordering key of a name where it is not the name itself.
+fn key_of(name: &OsStr) -> Option<Box<str>> {
+    let key = component_key(name);
+    (key.as_bytes() != bytes(name)).then(|| key.into_owned().into_boxed_str())
 }
 
 fn bytes(text: &OsStr) -> &[u8] {

@@ -1,5 +1,11 @@
 //! Everything users touch: requests, responses, configuration, the sandbox and the surfaces.
+//!
+//! The only layer that knows configuration files, the environment and the clock. Every surface is thin: it
+//! turns what it was given into a [`request::SearchRequest`] and hands it to [`search::SearchTool`].
 
+mod budget;
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod config;
 pub mod engines;
 pub mod error;

@@ -9,37 +9,13 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use super::config::SandboxConfig;
 use super::error::{DenialReason, ToolError};
 use crate::index::beneath::RootDir;
 use crate::index::deny::DenySet;
 
 /// The longest path that is looked at, in bytes. No supported system opens a longer one.
 const MAX_PATH_BYTES: usize = 32_768;
-
-/// What `[tools.sandbox]` configures.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SandboxConfig {
-    /// The directories that calls may search, with everything in them; relative ones are relative
-    /// to the working directory. Where there are none, the working directory is the only one.
-    pub allowed_roots: Vec<PathBuf>,
-    /// Globs of paths that are never opened; see [`DenySet`].
-    pub denied_patterns: Vec<String>,
-    /// Whether a call may name an absolute path. It must lie inside an allowed root all the same.
-    pub allow_absolute: bool,
-    /// Whether the patterns that protect keys and certificates are denied as well.
-    pub include_default_denies: bool,
-}
-
-impl Default for SandboxConfig {
-    fn default() -> Self {
-        Self {
-            allowed_roots: Vec::new(),
-            denied_patterns: Vec::new(),
-            allow_absolute: false,
-            include_default_denies: true,
-        }
-    }
-}
 
 /// The allowed roots and denied patterns in force, and the working directory of relative paths
 /// (`FR-LS-VAL-03`, `NFR-LS-SEC-01`).

@@ -6,10 +6,15 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod cases;
+mod cli;
+mod conformance;
 mod contract;
+mod fuzz_replay;
 mod hooked;
+mod layering;
 mod oracle;
 mod permissions;
 mod properties;
+mod source;
 mod support;
 mod verification;

@@ -111,6 +111,18 @@ fn request() -> impl Strategy<Value = Value> {
         )
 }
 
+/// Enough for every run; `PROPTEST_CASES` asks for more.
+fn settings() -> ProptestConfig {
+    let default = ProptestConfig::default();
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => default,
+        None => ProptestConfig {
+            cases: 120,
+            ..default
+        },
+    }
+}
+
 fn with(request: &Value, key: &str, value: impl Into<Value>) -> Value {
     let mut request = request.clone();
     request[key] = value.into();
@@ -118,7 +130,7 @@ fn with(request: &Value, key: &str, value: impl Into<Value>) -> Value {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
+    #![proptest_config(settings())]
 
     #[test]
     fn the_answer_is_the_oracles(

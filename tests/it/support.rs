@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use forge_search::format::sort_key::cmp_paths;
-use forge_search::tool::config::SearchConfig;
+use forge_search::tool::config::{Config, SandboxConfig, SearchConfig};
 use forge_search::tool::engines::Engines;
 use forge_search::tool::error::ToolError;
 use forge_search::tool::request::SearchRequest;
 use forge_search::tool::response::{Record, SearchResponse};
-use forge_search::tool::sandbox::{Sandbox, SandboxConfig};
+use forge_search::tool::sandbox::Sandbox;
 use forge_search::tool::search::{SearchTool, ToolContext};
 use serde_json::Value;
 
@@ -25,17 +25,11 @@ pub(crate) fn engines() -> Vec<(&'static str, Engines)> {
     vec![("embedded", Engines::embedded())]
 }
 
-/// The configuration that the specification gives as its example, with the tool switched on.
+/// The library's defaults, with the tool switched on.
 pub(crate) fn config() -> SearchConfig {
     SearchConfig {
         enabled: true,
-        default_timeout_ms: 20_000,
-        default_max_results: 200,
-        max_matches_per_file: 50,
-        max_files: 10_000,
-        max_file_size_bytes: 2_000_000,
-        emit_stats: false,
-        threads: 0,
+        ..Config::library_default().search
     }
 }
 
@@ -183,7 +177,7 @@ impl Setup {
         Setup {
             engines: Engines::embedded(),
             config: config(),
-            sandbox: SandboxConfig::default(),
+            sandbox: Config::library_default().sandbox,
             working_dir: working_dir.to_path_buf(),
             global_excludes: None,
             max_output_bytes: None,
@@ -201,7 +195,7 @@ impl Setup {
         self
     }
 
-    pub(crate) fn threads(self, threads: u64) -> Setup {
+    pub(crate) fn threads(self, threads: usize) -> Setup {
         self.config(|config| config.threads = threads)
     }
 

@@ -80,10 +80,13 @@ impl Root {
         open_by_component(slash.as_fd(), canonical, PASS)
     }
 
-    /// Systems without `O_PATH` can't walk to the root through directories they may not list. The
-    /// path above the root is the user's own configuration, so only its end is guarded.
+    /// Systems without `O_PATH` can't walk to the root through directories they may not list, so
+    /// only its end is guarded against a swap. What lies above it is the user's own configuration.
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     fn open_root(canonical: &Path, _by_component: &AtomicBool) -> io::Result<OwnedFd> {
+        if std::fs::canonicalize(canonical)? != canonical {
+            return Err(symbolic_link());
+        }
         let flags = PASS | OFlags::NOFOLLOW;
         retry_on_intr(|| openat(CWD, canonical, flags, Mode::empty()))
             .map_err(|errno| describe_in(CWD, canonical.as_os_str(), errno))

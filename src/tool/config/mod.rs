@@ -1,13 +1,155 @@
-//! tmp
-#![allow(missing_docs)]
-#[derive(Clone, Debug)]
-pub struct SearchConfig {
-    pub enabled: bool,
-    pub default_timeout_ms: u64,
-    pub default_max_results: u64,
-    pub max_matches_per_file: u64,
-    pub max_files: u64,
-    pub max_file_size_bytes: u64,
-    pub emit_stats: bool,
-    pub threads: u64,
+//! The configuration: `[tools.search]` and `[tools.sandbox]`.
+//!
+//! This module owns every configuration key: one table ([`KEYS`]) says for each its type, its
+//! defaults, its allowed values and what it is for, and everything else follows from that table:
+//! reading TOML, checking it, the typed [`SearchConfig`] and [`SandboxConfig`], and the listing of
+//! what is in effect and where it came from. It must not know what the values are used for.
+//!
+//! There are two sets of defaults. A library that embeds the search gets the specified ones, where
+//! everything is off until it is asked for; the command line, called by its user, gets wider ones.
+//!
+//! ```
+//! use forge_search::tool::config::{Loader, Origin, Profile};
+//!
+//! let config = Loader::new(Profile::Library)
+//!     .toml_str("[tools.search]\nenabled = true\nmax_files = 20_000\n", Origin::Set)
+//!     .set("index_mode=on")
+//!     .build()?;
+//! assert_eq!(config.search.max_files, 20_000);
+//! assert_eq!(config.origin("tools.search.max_files"), &Origin::Set);
+//! assert_eq!(config.origin("tools.search.binary"), &Origin::Default);
+//! # Ok::<(), forge_search::tool::config::ConfigError>(())
+//! ```
+
+mod choice;
+mod error;
+mod keys;
+mod load;
+mod value;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+pub use choice::{Backend, IndexMode, IndexStorage, IntegrityCheck, RegexStrategy};
+pub use error::{ConfigError, Problem};
+pub use keys::{KEYS, Key, SandboxConfig, SearchConfig};
+pub use load::Loader;
+pub use value::{Kind, Value};
+
+/// Whose defaults apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Profile {
+    /// A program that links the library: the specified defaults.
+    Library,
+    /// A user at the command line, and the servers that a user starts there.
+    CommandLine,
 }
+
+/// Where a value in effect came from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Origin {
+    /// Nothing set it.
+    #[default]
+    Default,
+    /// This configuration file set it.
+    File(PathBuf),
+    /// The caller set it: `--set` on the command line.
+    Set,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Set => f.write_str("--set"),
+        }
+    }
+}
+
+/// The configuration in effect (`CFG-LSI-IDX-01`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// `[tools.search]`.
+    pub search: SearchConfig,
+    /// `[tools.sandbox]`.
+    pub sandbox: SandboxConfig,
+    /// Origins of the values that something set, by full key.
+    origins: BTreeMap<&'static str, Origin>,
+}
+
+/// One key of the configuration in effect.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry<'a> {
+    /// The key.
+    pub key: &'static Key,
+    /// Its value in effect.
+    pub value: Value,
+    /// Where the value came from.
+    pub origin: &'a Origin,
+}
+
+impl Config {
+    /// Returns the defaults of a program that links the library.
+    pub fn library_default() -> Self {
+        Self::defaults(Profile::Library)
+    }
+
+    /// Returns the defaults of the command line.
+    pub fn command_line_default() -> Self {
+        Self::defaults(Profile::CommandLine)
+    }
+
+    /// Returns the defaults of a profile.
+    pub fn defaults(profile: Profile) -> Self {
+        let origins = BTreeMap::new();
+        let (search, sandbox) = (
+            keys::search_defaults(profile),
+            keys::sandbox_defaults(profile),
+        );
+        Self {
+            search,
+            sandbox,
+            origins,
+        }
+    }
+
+    /// Returns where the value of a full key (`tools.search.max_files`) came from.
+    pub fn origin(&self, full_key: &str) -> &Origin {
+        self.origins.get(full_key).unwrap_or(&Origin::Default)
+    }
+
+    /// Lists every key with its value and origin, in the order of [`KEYS`].
+    pub fn entries(&self) -> Vec<Entry<'_>> {
+        KEYS.iter()
+            .map(|key| Entry {
+                key,
+                value: key.read(self),
+                origin: self.origin(key.full),
+            })
+            .collect()
+    }
+
+    /// Checks every value against what its key allows (`CFG-LSI-VAL-01`). Loading does this by
+    /// itself; a program that sets fields on its own calls it.
+    ///
+    /// # Errors
+    ///
+    /// All values that are not allowed.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let problems = self
+            .entries()
+            .into_iter()
+            .filter_map(|entry| {
+                let why = entry.key.kind.check(&entry.value).err()?;
+                let message = format!("`{}` is not allowed: {why}", entry.value);
+                Some(Problem::new(Some(entry.key.full), message).at(entry.origin.clone(), None))
+            })
+            .collect();
+        ConfigError::unless_empty(problems)
+    }
+}
+
+#[cfg(test)]
+mod tests;

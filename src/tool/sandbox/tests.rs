@@ -417,3 +417,19 @@ mod links {
         assert_eq!(nul.kind(), "BadArgs");
     }
 }
+
+proptest::proptest! {
+    /// Whatever a path looks like, what comes out lies inside a root and is spelled canonically.
+    #[test]
+    fn no_path_leads_out(path in "(/|\\.|\\.\\.|src|deep|secrets|lib\\.rs|~|\\PC){0,12}") {
+        let place = place();
+        let sandbox = place.sandbox(|config| config.allow_absolute = true);
+        if let Ok(resolved) = sandbox.resolve(Some(&path)) {
+            let work = place.base.join("work");
+            assert_eq!(resolved.root.path(), work);
+            assert!(resolved.canonical.starts_with(&work), "{path}");
+            assert!(!resolved.canonical.components().any(|part| part == Component::ParentDir));
+            assert_eq!(work.join(&resolved.relative), resolved.canonical);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! A first look through a large file, in pieces that stay in the processor's cache.
+//!
+//! Most files hold no match, and reading a large one whole only to find that out costs more memory traffic
+//! than searching it. The probe answers "certainly no event" or "maybe"; it never decides more than that.
+
+use std::io::{self, Read};
+
+use grep_matcher::Matcher;
+use memchr::{memchr, memrchr};
+
+use crate::exec::matcher::WorkerMatcher;
+use crate::index::text::{self, BINARY_PROBE_BYTES};
+
+/// Files smaller than this are not worth the extra pass.
+pub(crate) const PROBE_FROM: u64 = 256 << 10;
+
+/// The size of a piece. Measured on two-core machines: 64 to 256 KiB do not differ.
+const PIECE: usize = 128 << 10;
+
+/// A line longer than this is left to the full search.
+const LINE_LIMIT: usize = 4 << 20;
+
+/// Returns false if no line of the stream can match, so that the file yields no event. Reads to the first
+/// line that may match, or to the end. `buffer` is scratch space.
+pub(crate) fn may_match(
+    input: &mut dyn Read,
+    matcher: &WorkerMatcher,
+    strip_carriage_returns: bool,
+    buffer: &mut Vec<u8>,
+) -> io::Result<bool> {
+    let mut held = 0;
+    let mut passed = 0;
+    loop {
+        if held > LINE_LIMIT {
+            return Ok(true);
+        }
+        if buffer.len() < held + PIECE {
+            buffer.resize((held + PIECE).next_power_of_two(), 0);
+        }
+        let want = held + PIECE;
+        let read = match input.read(&mut buffer[held..want]) {
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let end = held + read;
+        // Whether these bytes are text, and from where, is the full search's to say. A byte-order mark
+        // shifts the place where a NUL byte still makes a file binary by its own length.
+        if passed == 0 && held == 0 && text::utf16_mark(&buffer[..end]).is_some() {
+            return Ok(true);
+        }
+        if passed + held < BINARY_PROBE_BYTES + 4 && memchr(0, &buffer[held..end]).is_some() {
+            return Ok(true);
+        }
+        let lines = if read == 0 {
+            end
+        } else {
+            memrchr(b'\n', &buffer[held..end]).map_or(0, |feed| held + feed + 1)
+        };
+        if lines > 0 {
+            let piece = if passed == 0 {
+                text::decode(&buffer[..lines])
+            } else {
+                buffer[..lines].into()
+            };
+            let found = if strip_carriage_returns {
+                matcher.find_candidate_line(&text::strip_carriage_returns(&piece))
+            } else {
+                matcher.find_candidate_line(&piece)
+            };
+            // A stopped matcher can't tell.
+            if !matches!(found, Ok(None)) {
+                return Ok(true);
+            }
+        }
+        if read == 0 {
+            return Ok(false);
+        }
+        buffer.copy_within(lines..end, 0);
+        passed += lines;
+        held = end - lines;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::matcher::LineMatcher;
+    use crate::exec::pattern::Pattern;
+    use crate::exec::query::Fold;
+    use crate::exec::stop::{Stop, StopReason};
+
+    fn probe(pattern: &str, bytes: &[u8], stop: &Stop) -> bool {
+        let pattern = Pattern::compile(pattern, false, Fold::Sensitive, false).unwrap();
+        let matcher = LineMatcher::new(&pattern).unwrap().worker(stop.clone());
+        let strip = pattern.sees_carriage_return();
+        may_match(&mut &bytes[..], &matcher, strip, &mut Vec::new()).unwrap()
+    }
+
+    #[test]
+    fn no_matching_line_is_missed_wherever_it_lies() {
+        let filler = "some line without it\n".repeat(PIECE / 10);
+        for at in [
+            0,
+            1,
+            PIECE - 40,
+            PIECE - 5,
+            PIECE,
+            PIECE + 1,
+            filler.len() - 1,
+            filler.len(),
+        ] {
+            let mut bytes = filler.clone().into_bytes();
+            bytes.splice(at..at, b"needle".iter().copied());
+            assert!(probe("needle", &bytes, &Stop::new()), "at {at}");
+        }
+        assert!(!probe("needle", filler.as_bytes(), &Stop::new()));
+    }
+
+    #[test]
+    fn line_ends_are_seen_as_the_full_search_sees_them() {
+        let filler = "x\r\n".repeat(PIECE);
+        assert!(probe(
+            "needle$",
+            format!("{filler}needle\r\n{filler}").as_bytes(),
+            &Stop::new()
+        ));
+        assert!(probe(
+            "needle$",
+            format!("{filler}needle\r").as_bytes(),
+            &Stop::new()
+        ));
+        assert!(probe(
+            "^needle",
+            format!("\u{feff}needle\n{filler}").as_bytes(),
+            &Stop::new()
+        ));
+        assert!(!probe("y$", filler.as_bytes(), &Stop::new()));
+        assert!(probe("^$", format!("{filler}\n").as_bytes(), &Stop::new()));
+    }
+
+    #[test]
+    fn what_it_can_not_tell_is_a_maybe() {
+        let filler = "plain\n".repeat(PIECE);
+        let mut utf16 = vec![0xFF, 0xFE];
+        utf16.extend(filler.bytes().flat_map(|byte| [byte, 0]));
+        assert!(probe("needle", &utf16, &Stop::new()));
+        assert!(probe(
+            "needle",
+            format!("a\0b{filler}").as_bytes(),
+            &Stop::new()
+        ));
+        let long = "a".repeat(LINE_LIMIT + 2 * PIECE);
+        assert!(probe("needle", long.as_bytes(), &Stop::new()));
+        let stop = Stop::new();
+        stop.raise(StopReason::TimedOut);
+        assert!(probe("needle", filler.as_bytes(), &stop));
+    }
+}

@@ -1,0 +1,461 @@
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::exec::engine::Worker;
+use crate::exec::event::{Event, EventKind};
+use crate::exec::stop::{Clock, SystemClock};
+use crate::index::beneath::RootDir;
+use crate::index::walk::Place;
+
+/// A tree of numbered files: a node is a number of files, then more nodes.
+#[derive(Clone, Debug)]
+enum Node {
+    Files(usize),
+    Dir(Vec<Node>),
+    Broken,
+}
+
+struct Tree(Vec<Node>, Arc<Place>);
+
+impl Tree {
+    fn new(nodes: Vec<Node>) -> (Tree, tempfile::TempDir) {
+        let tmp = tempfile::tempdir().unwrap();
+        let root = RootDir::open(&tmp.path().canonicalize().unwrap()).unwrap();
+        let place = Place {
+            root: Arc::new(root),
+            real: PathBuf::new(),
+            logical: PathBuf::new(),
+        };
+        (Tree(nodes, Arc::new(place)), tmp)
+    }
+
+    fn items(&self, nodes: &[Node], path: &str) -> Vec<Item<(Vec<Node>, String)>> {
+        let mut items = Vec::new();
+        for (n, node) in nodes.iter().enumerate() {
+            let at = format!("{path}{n:02}");
+            match node {
+                Node::Files(count) => items.extend((0..*count).map(|file| {
+                    Item::File(EligibleFile {
+                        dir: self.1.clone(),
+                        name: OsString::from(format!("{at}.{file:03}")),
+                        target: None,
+                    })
+                })),
+                Node::Dir(inner) => items.push(Item::Unit((inner.clone(), format!("{at}-")))),
+                Node::Broken => items.push(Item::Error(FileError {
+                    path: PathBuf::from(at),
+                    message: "broken".to_string(),
+                })),
+            }
+        }
+        items
+    }
+
+    /// The names of all files, in order.
+    fn names(nodes: &[Node], path: &str, out: &mut Vec<String>) {
+        for (n, node) in nodes.iter().enumerate() {
+            let at = format!("{path}{n:02}");
+            match node {
+                Node::Files(count) => out.extend((0..*count).map(|file| format!("{at}.{file:03}"))),
+                Node::Dir(inner) => Tree::names(inner, &format!("{at}-"), out),
+                Node::Broken => {}
+            }
+        }
+    }
+}
+
+impl FileSource for Tree {
+    type Unit = (Vec<Node>, String);
+
+    fn start(&self) -> Vec<Item<Self::Unit>> {
+        self.items(&self.0, "")
+    }
+
+    fn expand(&self, (nodes, path): Self::Unit, _: &Stop) -> Vec<Item<Self::Unit>> {
+        self.items(&nodes, &path)
+    }
+}
+
+/// What the fake engine does with a file.
+type Behaviour = dyn Fn(&str, &Stop) -> Result<FileOutcome, EngineError> + Send + Sync;
+
+struct Fake {
+    behaviour: Arc<Behaviour>,
+    batching: Batching,
+    /// Names of all files that were searched.
+    seen: Arc<Mutex<BTreeSet<String>>>,
+    tasks: Arc<AtomicUsize>,
+}
+
+impl Fake {
+    fn new(
+        behaviour: impl Fn(&str, &Stop) -> Result<FileOutcome, EngineError> + Send + Sync + 'static,
+    ) -> Fake {
+        Fake {
+            behaviour: Arc::new(behaviour),
+            batching: Batching {
+                min_files: 1,
+                max_files: 8,
+            },
+            seen: Arc::default(),
+            tasks: Arc::default(),
+        }
+    }
+}
+
+struct FakeWorker {
+    behaviour: Arc<Behaviour>,
+    stop: Stop,
+    seen: Arc<Mutex<BTreeSet<String>>>,
+    tasks: Arc<AtomicUsize>,
+}
+
+impl Prepared for Fake {
+    fn batching(&self) -> Batching {
+        self.batching
+    }
+
+    fn worker(&self, stop: Stop) -> Box<dyn Worker> {
+        Box::new(FakeWorker {
+            behaviour: self.behaviour.clone(),
+            stop,
+            seen: self.seen.clone(),
+            tasks: self.tasks.clone(),
+        })
+    }
+}
+
+impl Worker for FakeWorker {
+    fn search(
+        &mut self,
+        files: &[EligibleFile],
+        emit: &mut dyn FnMut(usize, FileOutcome),
+    ) -> Result<(), EngineError> {
+        self.tasks.fetch_add(1, Ordering::Relaxed);
+        for (n, file) in files.iter().enumerate() {
+            if self.stop.is_raised() {
+                break;
+            }
+            let name = file.name.to_string_lossy().into_owned();
+            let outcome = (self.behaviour)(&name, &self.stop)?;
+            lock(&self.seen).insert(name);
+            emit(n, outcome);
+        }
+        Ok(())
+    }
+}
+
+fn hit(count: usize) -> FileOutcome {
+    let event = |n: usize| Event {
+        kind: EventKind::Match {
+            column: 1,
+            text: "x".to_string(),
+        },
+        line_number: n as u64 + 1,
+        line: "x".to_string(),
+    };
+    FileOutcome {
+        events: (0..count).map(event).collect(),
+        error: None,
+        complete: true,
+    }
+}
+
+fn options(max_results: usize, max_files: u64, threads: usize) -> RunOptions {
+    RunOptions {
+        limits: Limits {
+            max_results,
+            max_files,
+        },
+        threads,
+        deadline: Deadline::after(Duration::from_secs(60), Arc::new(SystemClock)),
+        cancel: CancelHandle::new(),
+        abandoned: Abandoned::default(),
+    }
+}
+
+fn shown(run: &Run) -> Vec<(String, u64)> {
+    run.files
+        .iter()
+        .flat_map(|file| {
+            let name = file.path.to_string_lossy().into_owned();
+            file.events
+                .iter()
+                .map(move |event| (name.clone(), event.line_number))
+        })
+        .collect()
+}
+
+fn nodes() -> impl Strategy<Value = Vec<Node>> {
+    let leaf = prop_oneof![
+        4 => (0usize..20).prop_map(Node::Files),
+        1 => Just(Node::Broken),
+    ];
+    let node = leaf.prop_recursive(4, 24, 5, |inner| {
+        prop::collection::vec(inner, 0..5).prop_map(Node::Dir)
+    });
+    prop::collection::vec(node, 0..6)
+}
+
+/// How many events the file of that name has, from 0 to 3.
+fn events_in(name: &str) -> usize {
+    name.bytes().map(usize::from).sum::<usize>() % 4
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Files finish in any order (their work takes different times), on any number of threads; what comes
+    /// out is the sequential answer.
+    #[test]
+    fn t_lsi_det_02_completion_order_never_shows(
+        nodes in nodes(),
+        max_results in 1usize..40,
+        max_files in 1u64..60,
+        threads in 1usize..5,
+        min_files in 1usize..12,
+    ) {
+        let mut names = Vec::new();
+        Tree::names(&nodes, "", &mut names);
+        let mut expected = Vec::new();
+        let (mut scanned, mut truncated) = (0, None);
+        'files: for (n, name) in names.iter().enumerate() {
+            if n as u64 == max_files {
+                truncated = Some(Truncation::MaxFiles);
+                break;
+            }
+            scanned += 1;
+            for line in 0..events_in(name) {
+                if expected.len() == max_results {
+                    truncated = Some(Truncation::MaxResults);
+                    break 'files;
+                }
+                expected.push((name.clone(), line as u64 + 1));
+            }
+        }
+        let (tree, _tmp) = Tree::new(nodes);
+        let mut fake = Fake::new(|name, _| {
+            if name.len() % 3 == 0 {
+                thread::yield_now();
+            }
+            Ok(hit(events_in(name)))
+        });
+        fake.batching.min_files = min_files;
+        let run = run(tree, Arc::new(fake), &options(max_results, max_files, threads)).unwrap();
+        prop_assert_eq!(shown(&run), expected);
+        prop_assert_eq!(run.truncation, truncated);
+        prop_assert_eq!(run.files_scanned, scanned);
+        prop_assert!(!run.timed_out);
+        prop_assert_eq!(run.failure, None);
+    }
+}
+
+fn wide(dirs: usize, files: usize) -> Vec<Node> {
+    vec![Node::Dir(vec![Node::Files(files)]); dirs]
+}
+
+#[test]
+fn an_early_limit_leaves_the_rest_of_the_tree_alone() {
+    let (tree, _tmp) = Tree::new(wide(90, 90));
+    let fake = Fake::new(|_, _| Ok(hit(1)));
+    let seen = fake.seen.clone();
+    let run = run(tree, Arc::new(fake), &options(20, 1_000_000, 2)).unwrap();
+    assert_eq!(run.count, 20);
+    assert_eq!(run.truncation, Some(Truncation::MaxResults));
+    assert_eq!(run.files_scanned, 21);
+    let touched = lock(&seen).len();
+    assert!(
+        touched < 400,
+        "{touched} of 8100 files were searched for 20 results"
+    );
+}
+
+/// A clock that stands still until the worker hangs, and then is far ahead.
+#[derive(Debug)]
+struct Jump(Instant, AtomicBool);
+impl Clock for Jump {
+    fn now(&self) -> Instant {
+        let ahead = Duration::from_secs(u64::from(self.1.load(Ordering::Acquire)) * 3600);
+        self.0 + ahead
+    }
+}
+
+#[test]
+fn a_deadline_yields_the_prefix_before_the_gap() {
+    let clock = Arc::new(Jump(SystemClock.now(), AtomicBool::new(false)));
+    let (tree, _tmp) = Tree::new(vec![Node::Files(30)]);
+    let jump = clock.clone();
+    // File 13 answers in part once it is stopped.
+    let fake = Fake::new(move |name, stop| {
+        if name != "00.013" {
+            return Ok(hit(1));
+        }
+        jump.1.store(true, Ordering::Release);
+        while !stop.is_raised() {
+            thread::yield_now();
+        }
+        Ok(FileOutcome {
+            complete: false,
+            ..hit(2)
+        })
+    });
+    let mut options = options(1000, 1000, 2);
+    options.deadline = Deadline::after(Duration::from_secs(10), clock);
+    let run = run(tree, Arc::new(fake), &options).unwrap();
+    assert!(run.timed_out);
+    let expected: Vec<(String, u64)> = (0..13)
+        .map(|n| (format!("00.{n:03}"), 1))
+        .chain([("00.013".to_string(), 1), ("00.013".to_string(), 2)])
+        .collect();
+    assert_eq!(shown(&run), expected);
+    assert_eq!(run.files_scanned, 14);
+    assert_eq!(run.truncation, None);
+}
+
+#[test]
+fn a_worker_that_never_looks_up_is_left_behind_and_counted() {
+    let release = Arc::new(AtomicBool::new(false));
+    let (tree, _tmp) = Tree::new(vec![Node::Files(3)]);
+    let hold = release.clone();
+    let clock = Arc::new(Jump(SystemClock.now(), AtomicBool::new(false)));
+    let jump = clock.clone();
+    let fake = Fake::new(move |name, _| {
+        jump.1.store(name == "00.001", Ordering::Release);
+        while name == "00.001" && !hold.load(Ordering::Acquire) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(hit(1))
+    });
+    let mut options = options(1000, 1000, 1);
+    options.deadline = Deadline::after(Duration::from_secs(10), clock);
+    let abandoned = options.abandoned.clone();
+    let started = SystemClock.now();
+    let run = run(tree, Arc::new(fake), &options).unwrap();
+    let took = SystemClock.now() - started;
+    assert!(took < Duration::from_millis(1000), "{took:?}");
+    assert!(run.timed_out);
+    assert_eq!(shown(&run), [("00.000".to_string(), 1)]);
+    assert_eq!(abandoned.count(), 1);
+    release.store(true, Ordering::Release);
+    for _ in 0..2000 {
+        if abandoned.count() == 0 {
+            return;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    panic!("the worker that ended is still counted");
+}
+
+#[test]
+fn too_many_abandoned_workers_refuse_the_next_call() {
+    let options = options(1, 1, 1);
+    options
+        .abandoned
+        .0
+        .store(ABANDONED_LIMIT, Ordering::Release);
+    let (tree, _tmp) = Tree::new(vec![Node::Files(1)]);
+    let error = run(tree, Arc::new(Fake::new(|_, _| Ok(hit(1)))), &options).unwrap_err();
+    assert!(matches!(error, RunError::NoWorkers(message) if message.contains("still busy")));
+}
+
+#[test]
+fn cancelling_ends_the_call_without_a_result() {
+    let (tree, _tmp) = Tree::new(wide(10, 10));
+    let options = options(1000, 1000, 2);
+    let cancel = options.cancel.clone();
+    let fake = Fake::new(move |name, stop| {
+        if name == "03-00.004" {
+            cancel.cancel();
+            while !stop.is_raised() {
+                thread::yield_now();
+            }
+        }
+        Ok(hit(1))
+    });
+    assert_eq!(
+        run(tree, Arc::new(fake), &options).unwrap_err(),
+        RunError::Cancelled
+    );
+}
+
+#[test]
+fn a_failing_engine_yields_the_prefix_and_the_failure() {
+    let (tree, _tmp) = Tree::new(vec![Node::Files(40)]);
+    let fail = EngineError::Failed {
+        message: "out of order".to_string(),
+        stderr: None,
+    };
+    let error = fail.clone();
+    let fake = Fake::new(move |name, _| {
+        if name == "00.017" {
+            Err(error.clone())
+        } else {
+            Ok(hit(1))
+        }
+    });
+    let run = run(tree, Arc::new(fake), &options(1000, 1000, 1)).unwrap();
+    assert_eq!(run.failure, Some(fail));
+    let expected: Vec<(String, u64)> = (0..17).map(|n| (format!("00.{n:03}"), 1)).collect();
+    assert_eq!(shown(&run), expected);
+}
+
+#[test]
+fn a_panic_in_a_worker_is_a_failure_and_not_a_hang() {
+    let (tree, _tmp) = Tree::new(vec![Node::Files(40)]);
+    let fake = Fake::new(|name, _| {
+        assert!(name != "00.020", "planted");
+        Ok(hit(1))
+    });
+    let run = run(tree, Arc::new(fake), &options(1000, 1000, 2)).unwrap();
+    assert!(matches!(run.failure, Some(EngineError::Failed { .. })));
+    assert!(run.count <= 20);
+}
+
+#[test]
+fn errors_after_the_end_are_not_reported() {
+    let nodes = vec![
+        Node::Broken,
+        Node::Files(2),
+        Node::Broken,
+        Node::Files(2),
+        Node::Broken,
+    ];
+    let run_with = |max_results, max_files| {
+        let (tree, _tmp) = Tree::new(nodes.clone());
+        let fake = Fake::new(|_, _| Ok(hit(1)));
+        let run = run(tree, Arc::new(fake), &options(max_results, max_files, 2)).unwrap();
+        let errors: Vec<String> = run
+            .errors
+            .iter()
+            .map(|error| error.path.to_string_lossy().into_owned())
+            .collect();
+        (errors.join(" "), run.files_scanned)
+    };
+    assert_eq!(run_with(100, 100), ("00 02 04".to_string(), 4));
+    // The third event, beyond the limit, is in the third file.
+    assert_eq!(run_with(2, 100), ("00 02".to_string(), 3));
+    assert_eq!(run_with(1, 100), ("00".to_string(), 2));
+    assert_eq!(run_with(100, 2), ("00".to_string(), 2));
+    // Exactly as many files as allowed: nothing is left out.
+    assert_eq!(run_with(100, 4), ("00 02 04".to_string(), 4));
+}
+
+#[test]
+fn engines_with_costly_tasks_get_full_ones() {
+    let (tree, _tmp) = Tree::new(wide(50, 7));
+    let mut fake = Fake::new(|_, _| Ok(hit(0)));
+    fake.batching = Batching {
+        min_files: 100,
+        max_files: 200,
+    };
+    let tasks = fake.tasks.clone();
+    let run = run(tree, Arc::new(fake), &options(10, 100_000, 2)).unwrap();
+    assert_eq!(run.files_scanned, 350);
+    let tasks = tasks.load(Ordering::Relaxed);
+    assert!(tasks <= 8, "{tasks} tasks for 350 files");
+}

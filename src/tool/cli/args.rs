@@ -1,0 +1,236 @@
+//! The command line's arguments.
+//!
+//! Owns names, help texts and examples; flags carry ripgrep's names where they mean the same. What is done
+//! with them is decided elsewhere.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+const EXAMPLES: &str = "\
+Examples:
+  forge-search 'fn \\w+_test'                 search the working directory for an expression
+  forge-search -F 'a[0].x' src               search src for a text
+  forge-search -w -g '*.rs' -g '!gen/' name  whole words, only in Rust files, not in gen
+  forge-search -C2 --max-results 50 TODO     two lines around each match, at most 50 lines
+  forge-search call '{\"pattern\":\"TODO\"}'     one JSON request, one JSON response
+  forge-search doctor                        what is in effect here, and what needs doing
+
+Exit status: 0 if a line matched, 1 if none did, 2 if something went wrong.";
+
+/// Exact, ordered, bounded search over a live source tree.
+///
+/// Finds the lines that match a regular expression (or, with -F, a text), always in the same order, and says so
+/// when an answer is incomplete. Ignore files count as in ripgrep.
+#[derive(Debug, Parser)]
+#[command(
+    name = "forge-search",
+    version,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = EXAMPLES,
+    max_term_width = 100
+)]
+pub(super) struct Cli {
+    /// What to do other than search.
+    #[command(subcommand)]
+    pub(super) command: Option<Command>,
+
+    /// The search, when no command is named.
+    #[command(flatten)]
+    pub(super) search: SearchArgs,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Search for people (the default when no command is named).
+    #[command(after_help = EXAMPLES)]
+    Search(SearchArgs),
+    /// Answer JSON requests, for programs.
+    ///
+    /// Takes one request as an argument or from standard input and prints one response. With --jsonl, each
+    /// line of standard input is a request and is answered by one line, in order.
+    #[command(after_help = "\
+Examples:
+  forge-search call '{\"pattern\": \"main\", \"include_glob\": [\"*.c\"]}'
+  echo '{\"pattern\": \"main\"}' | forge-search call --root /srv/tree --set max_files=100000
+  forge-search call --jsonl --root . < requests.jsonl
+
+A failed call prints {\"error\": {\"code\": …, \"message\": …}} and, without --jsonl, exits with 2.")]
+    Call(CallArgs),
+    /// Print the JSON schema of a tool's request.
+    Schema(ToolArgs),
+    /// Say what is in effect here (engines, sandbox, configuration) and what needs doing.
+    Doctor(DoctorArgs),
+    /// Print a completion script for a shell.
+    #[command(after_help = "\
+Example:
+  forge-search completions bash > ~/.local/share/bash-completion/completions/forge-search")]
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Print the manual page (roff) of the program, or of one of its commands.
+    #[command(after_help = "\
+Example:
+  forge-search man | man -l -")]
+    Man {
+        /// The command whose page to print.
+        command: Option<String>,
+    },
+}
+
+/// Where to search and with which configuration.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct SetupArgs {
+    /// Directory beneath which everything is searched; also the working directory of relative paths.
+    #[arg(long, value_name = "DIR")]
+    pub(super) root: Option<PathBuf>,
+    /// Configuration file (TOML, tables [tools.search] and [tools.sandbox]).
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Sets a configuration key, as in max_files=5000 or tools.sandbox.allow_absolute=true; repeatable.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(super) set: Vec<String>,
+}
+
+/// A search for people.
+#[derive(Debug, Args)]
+pub(super) struct SearchArgs {
+    /// The regular expression to search for; after --, one that starts with a dash.
+    #[arg(required = true)]
+    pub(super) pattern: Option<String>,
+    /// File or directory to search [default: the working directory].
+    pub(super) path: Option<PathBuf>,
+
+    /// Search for PATTERN as a text, not as an expression.
+    #[arg(short = 'F', long)]
+    pub(super) fixed_strings: bool,
+    /// Match only between word boundaries.
+    #[arg(short = 'w', long)]
+    pub(super) word_regexp: bool,
+    /// Compare ASCII letters without case.
+    #[arg(short = 'i', long, overrides_with_all = ["case_sensitive", "smart_case"])]
+    pub(super) ignore_case: bool,
+    /// Compare letters with case.
+    #[arg(short = 's', long, overrides_with_all = ["ignore_case", "smart_case"])]
+    pub(super) case_sensitive: bool,
+    /// Compare with case only if PATTERN holds an uppercase ASCII letter [default].
+    #[arg(short = 'S', long, overrides_with_all = ["ignore_case", "case_sensitive"])]
+    pub(super) smart_case: bool,
+
+    /// Show so many lines after each match.
+    #[arg(short = 'A', long, value_name = "NUM")]
+    pub(super) after_context: Option<u64>,
+    /// Show so many lines before each match.
+    #[arg(short = 'B', long, value_name = "NUM")]
+    pub(super) before_context: Option<u64>,
+    /// Show so many lines around each match.
+    #[arg(short = 'C', long, value_name = "NUM")]
+    pub(super) context: Option<u64>,
+
+    /// Search only files that match GLOB (gitignore syntax), or with a leading ! none that do; repeatable.
+    #[arg(short = 'g', long, value_name = "GLOB")]
+    pub(super) glob: Vec<String>,
+    /// Search hidden files and directories.
+    #[arg(short = '.', long)]
+    pub(super) hidden: bool,
+    /// Follow symbolic links, within the root.
+    #[arg(short = 'L', long)]
+    pub(super) follow: bool,
+    /// Disregard ignore files.
+    #[arg(long)]
+    pub(super) no_ignore: bool,
+    /// Search only the directory itself, not its subdirectories.
+    #[arg(long)]
+    pub(super) no_recursive: bool,
+    /// Skip files larger than NUM bytes.
+    #[arg(long, value_name = "NUM")]
+    pub(super) max_filesize: Option<u64>,
+
+    /// Show at most so many matching lines of a file.
+    #[arg(short = 'm', long, value_name = "NUM")]
+    pub(super) max_count: Option<u64>,
+    /// Show at most so many lines, context included [default: 200].
+    #[arg(long, value_name = "NUM")]
+    pub(super) max_results: Option<u64>,
+    /// Search at most so many files.
+    #[arg(long, value_name = "NUM")]
+    pub(super) max_files: Option<u64>,
+    /// Stop after so many milliseconds [default: 20000].
+    #[arg(long, value_name = "MS")]
+    pub(super) timeout_ms: Option<u64>,
+    /// Match approximately, from 1 (strict) to 4 (loose); needs the engine ugrep.
+    #[arg(long, value_name = "LEVEL")]
+    pub(super) fuzzy: Option<u64>,
+
+    /// Print events as JSON lines, then a summary.
+    #[arg(long, conflicts_with_all = ["color", "raw"])]
+    pub(super) json: bool,
+    /// Print what the search did to standard error.
+    #[arg(long)]
+    pub(super) stats: bool,
+    /// When to use colours, headings and hyperlinks.
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(super) color: When,
+    /// Print control characters as they are instead of escaping them.
+    #[arg(long)]
+    pub(super) raw: bool,
+
+    /// Where and how.
+    #[command(flatten)]
+    pub(super) setup: SetupArgs,
+}
+
+/// When to do something for terminals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum When {
+    /// On a terminal.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Which tool is meant.
+#[derive(Debug, Args)]
+pub(super) struct ToolArgs {
+    /// The tool.
+    #[arg(long, value_name = "NAME", default_value = "Search")]
+    pub(super) tool: String,
+}
+
+/// Requests as JSON.
+#[derive(Debug, Args)]
+pub(super) struct CallArgs {
+    /// The request as JSON [default: standard input].
+    #[arg(conflicts_with = "jsonl")]
+    pub(super) request: Option<String>,
+    /// The tool.
+    #[command(flatten)]
+    pub(super) tool: ToolArgs,
+    /// One request a line of standard input, one answer a line.
+    #[arg(long)]
+    pub(super) jsonl: bool,
+    /// Bytes that a response may have at most.
+    #[arg(long, value_name = "BYTES")]
+    pub(super) max_output_bytes: Option<usize>,
+    /// Where and how.
+    #[command(flatten)]
+    pub(super) setup: SetupArgs,
+}
+
+/// A check-up.
+#[derive(Debug, Args)]
+pub(super) struct DoctorArgs {
+    /// Print the report as JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Where and how.
+    #[command(flatten)]
+    pub(super) setup: SetupArgs,
+}

@@ -1,0 +1,255 @@
+//! `forge-search doctor`: what is in effect here, where it came from, and what needs doing.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::args::DoctorArgs;
+use super::setup::{Environment, Setup, prepare};
+use super::{FAILED, Failure};
+use crate::index::deny::DenySet;
+use crate::index::rules::{IGNORE_FILE_NAMES, malformed_lines};
+use crate::index::walk::{Entry, TraversalOptions, Walk};
+use crate::tool::config::Origin;
+use crate::tool::engines::EngineReport;
+use crate::tool::render::escape_controls;
+
+/// Directories that are looked at for ignore files; beyond them the report says so.
+const DIRECTORY_LIMIT: usize = 50_000;
+
+/// The report.
+#[derive(Debug, Serialize)]
+struct Report {
+    version: &'static str,
+    root: String,
+    sandbox_roots: Vec<String>,
+    denied_patterns: Vec<String>,
+    global_excludes: Option<String>,
+    config_file: Option<String>,
+    engines: Vec<EngineReport>,
+    config: Vec<Setting>,
+    problems: Vec<Problem>,
+}
+
+/// A configuration key in effect.
+#[derive(Debug, Serialize)]
+struct Setting {
+    key: String,
+    value: String,
+    origin: String,
+}
+
+/// Something that needs doing.
+#[derive(Debug, Serialize)]
+struct Problem {
+    /// Where.
+    place: String,
+    /// What is wrong, and the remedy.
+    message: String,
+}
+
+/// Examines and prints; the exit status is 2 when something needs doing.
+pub(super) fn run(args: &DoctorArgs, environment: &Environment) -> Result<u8, Failure> {
+    let setup = prepare(&args.setup, environment, None)?;
+    let report = examine(args, environment, &setup);
+    let mut out = io::stdout().lock();
+    if args.json {
+        writeln!(
+            out,
+            "{}",
+            serde_json::to_string_pretty(&report).unwrap_or_default()
+        )?;
+    } else {
+        print(&report, &mut out)?;
+    }
+    Ok(if report.problems.is_empty() {
+        0
+    } else {
+        FAILED
+    })
+}
+
+fn examine(args: &DoctorArgs, environment: &Environment, setup: &Setup) -> Report {
+    let sandbox = &setup.context.sandbox;
+    let mut problems = ignore_problems(setup);
+    if setup.tool.engines().chain().is_empty() {
+        problems.push(Problem {
+            place: "engines".to_string(),
+            message:
+                "no engine can be used under this configuration; install one of the above, or set \
+                      backend = \"embedded\" in [tools.search]"
+                    .to_string(),
+        });
+    }
+    if !setup.config.search.enabled {
+        problems.push(Problem {
+            place: "configuration".to_string(),
+            message: "the tool is disabled; set enabled = true in [tools.search]".to_string(),
+        });
+    }
+    let show = |path: &Path| path.display().to_string();
+    Report {
+        version: env!("CARGO_PKG_VERSION"),
+        root: show(&setup.root),
+        sandbox_roots: sandbox.roots().into_iter().map(show).collect(),
+        denied_patterns: sandbox.deny().patterns().to_vec(),
+        global_excludes: setup.context.global_excludes.as_deref().map(show),
+        config_file: args
+            .setup
+            .config
+            .as_deref()
+            .or(environment.config_file.as_deref())
+            .map(show),
+        engines: setup.engines.clone(),
+        config: setup
+            .config
+            .entries()
+            .iter()
+            .map(|entry| Setting {
+                key: entry.key.full.to_string(),
+                value: entry.value.to_string(),
+                origin: entry.origin.to_string(),
+            })
+            .collect(),
+        problems,
+    }
+}
+
+/// Finds malformed lines in the ignore files of the tree.
+fn ignore_problems(setup: &Setup) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let Some((root, real)) = setup.context.sandbox.locate(&setup.root) else {
+        return problems;
+    };
+    let sandbox = setup.context.sandbox.clone();
+    let deny: Arc<DenySet> = sandbox.deny().clone();
+    let walk = Walk::new(
+        root,
+        real,
+        TraversalOptions {
+            hidden: true,
+            follow: false,
+            no_ignore: false,
+            recursive: true,
+        },
+        deny,
+        Arc::new(move |path: &Path| sandbox.locate(path)),
+        setup.context.global_excludes.as_deref(),
+        &setup.root,
+    );
+    let interesting = |path: &Path, is_dir: bool| {
+        let name = path.file_name().unwrap_or_default();
+        if is_dir {
+            name != ".git"
+        } else {
+            IGNORE_FILE_NAMES.iter().any(|known| name == *known)
+        }
+    };
+    let mut todo = vec![walk.start()];
+    let mut directories = 0;
+    while let Some(node) = todo.pop() {
+        directories += 1;
+        if directories > DIRECTORY_LIMIT {
+            problems.push(Problem {
+                place: setup.root.display().to_string(),
+                message: format!(
+                    "only the first {DIRECTORY_LIMIT} directories were looked at for ignore files; give \
+                     --root to look at another part"
+                ),
+            });
+            break;
+        }
+        for entry in walk.list(&node, &interesting) {
+            match entry {
+                Entry::Dir(node) => todo.push(node),
+                Entry::Error(path, message) => {
+                    problems.push(Problem {
+                        place: path.display().to_string(),
+                        message,
+                    });
+                }
+                Entry::File(file) => {
+                    let path = file.absolute();
+                    problems.extend(malformed_lines(&path).into_iter().map(|(line, message)| {
+                        Problem {
+                            place: format!("{}:{line}", path.display()),
+                            message,
+                        }
+                    }));
+                }
+            }
+        }
+    }
+    problems
+}
+
+fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "forge-search {}", report.version)?;
+    writeln!(out, "\nsandbox")?;
+    writeln!(out, "  root              {}", escape_controls(&report.root))?;
+    for root in &report.sandbox_roots {
+        writeln!(out, "  allowed           {}", escape_controls(root))?;
+    }
+    writeln!(
+        out,
+        "  denied            {}",
+        report.denied_patterns.join("  ")
+    )?;
+    let none = || "none".to_string();
+    writeln!(
+        out,
+        "  global excludes   {}",
+        report.global_excludes.clone().unwrap_or_else(none)
+    )?;
+
+    writeln!(out, "\nengines")?;
+    for engine in &report.engines {
+        let mark = if engine.used { "used" } else { "not used" };
+        let id = engine.id.as_deref().unwrap_or("-");
+        write!(out, "  {:<9} {mark:<9} {id}", engine.name)?;
+        if let Some(path) = &engine.path {
+            write!(out, "  {path}")?;
+        }
+        match &engine.reason {
+            Some(reason) => writeln!(out, "  ({reason})")?,
+            None => writeln!(out)?,
+        }
+    }
+
+    writeln!(
+        out,
+        "\nconfiguration (file: {})",
+        report.config_file.clone().unwrap_or_else(none)
+    )?;
+    let width = report
+        .config
+        .iter()
+        .map(|setting| setting.key.len())
+        .max()
+        .unwrap_or(0);
+    let default = Origin::Default.to_string();
+    for setting in &report.config {
+        let origin = if setting.origin == default {
+            String::new()
+        } else {
+            format!("  (from {})", setting.origin)
+        };
+        writeln!(out, "  {:<width$} = {}{origin}", setting.key, setting.value)?;
+    }
+
+    if report.problems.is_empty() {
+        return writeln!(out, "\nnothing needs doing");
+    }
+    writeln!(out, "\nto do")?;
+    for problem in &report.problems {
+        writeln!(
+            out,
+            "  {}: {}",
+            escape_controls(&problem.place),
+            escape_controls(&problem.message)
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! The command line: a thin surface over the tool.
+//!
+//! Owns arguments, output and exit codes. Every answer comes from [`crate::tool::search::SearchTool`].
+
+mod args;
+mod call;
+mod doctor;
+mod printer;
+mod search;
+mod setup;
+
+use std::io::{self, Write};
+
+use clap::{CommandFactory, Parser};
+
+use args::{Cli, Command, ToolArgs};
+use setup::Environment;
+
+use crate::tool::error::ToolError;
+use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, search_schema};
+
+/// Exit status when something went wrong.
+const FAILED: u8 = 2;
+
+/// Exit status after an interrupt, as shells have it.
+const INTERRUPTED: u8 = 130;
+
+/// Runs the program and returns its exit status: 0 if a line matched or a command succeeded, 1 if no line
+/// matched, 2 if something went wrong, 130 after an interrupt.
+pub fn main() -> u8 {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no failures.
+            let status = if error.use_stderr() { FAILED } else { 0 };
+            let _ = error.print();
+            return status;
+        }
+    };
+    match run(cli) {
+        Ok(status) => status,
+        Err(Failure::Tool(ToolError::Cancelled)) => INTERRUPTED,
+        Err(Failure::Tool(error)) => {
+            eprintln!("forge-search: {}", error.message());
+            FAILED
+        }
+        // Whoever read the output has seen enough.
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+        Err(Failure::Output(error)) => {
+            eprintln!("forge-search: the output can't be written: {error}");
+            FAILED
+        }
+    }
+}
+
+/// Why a command did not succeed.
+enum Failure {
+    Tool(ToolError),
+    Output(io::Error),
+}
+
+impl From<ToolError> for Failure {
+    fn from(error: ToolError) -> Failure {
+        Failure::Tool(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Output(error)
+    }
+}
+
+fn run(cli: Cli) -> Result<u8, Failure> {
+    match cli.command {
+        None => search::run(&cli.search, &Environment::read()?),
+        Some(Command::Search(args)) => search::run(&args, &Environment::read()?),
+        Some(Command::Call(args)) => call::run(&args, &Environment::read()?),
+        Some(Command::Doctor(args)) => doctor::run(&args, &Environment::read()?),
+        Some(Command::Schema(tool)) => {
+            check_tool(&tool)?;
+            let schema = serde_json::to_string_pretty(&search_schema()).unwrap_or_default();
+            writeln!(io::stdout(), "{schema}")?;
+            Ok(0)
+        }
+        Some(Command::Completions { shell }) => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "forge-search", &mut script);
+            io::stdout().write_all(&script)?;
+            Ok(0)
+        }
+        Some(Command::Man { command }) => {
+            manual(command.as_deref())?;
+            Ok(0)
+        }
+    }
+}
+
+/// Refuses the name of a tool that does not exist.
+fn check_tool(args: &ToolArgs) -> Result<(), ToolError> {
+    if args.tool == SEARCH_NAME || SEARCH_ALIASES.contains(&args.tool.as_str()) {
+        return Ok(());
+    }
+    Err(ToolError::UnknownTool {
+        name: args.tool.clone(),
+    })
+}
+
+/// Prints a manual page.
+fn manual(command: Option<&str>) -> Result<(), Failure> {
+    let mut program = Cli::command();
+    program.build();
+    let page = match command {
+        None => program,
+        Some(name) => match program.find_subcommand(name) {
+            Some(command) => command.clone(),
+            None => {
+                let known: Vec<&str> = program
+                    .get_subcommands()
+                    .map(|sub| sub.get_name())
+                    .collect();
+                return Err(ToolError::bad_args(format!(
+                    "there is no command `{name}`; the commands are {}",
+                    known.join(", ")
+                ))
+                .into());
+            }
+        },
+    };
+    clap_mangen::Man::new(page).render(&mut io::stdout())?;
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! Results for people: headings, colours and hyperlinks on a terminal, one plain line each in a pipe.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anstyle::{AnsiColor, Style as Ansi};
+use grep_matcher::Matcher;
+
+use crate::exec::matcher::{LineMatcher, WorkerMatcher};
+use crate::exec::pattern::Pattern;
+use crate::exec::query::CaseMode;
+use crate::exec::stop::Stop;
+use crate::tool::render::escape_controls;
+use crate::tool::request::SearchRequest;
+use crate::tool::response::{Record, RecordKind, SearchResponse};
+
+/// How results look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Style {
+    /// Colours.
+    pub(super) color: bool,
+    /// The path on a line of its own above the lines of a file.
+    pub(super) headings: bool,
+    /// Paths are hyperlinks.
+    pub(super) links: bool,
+    /// Control characters are printed as they are.
+    pub(super) raw: bool,
+}
+
+impl Style {
+    /// No colours, no headings.
+    pub(super) fn plain(raw: bool) -> Style {
+        Style {
+            color: false,
+            headings: false,
+            links: false,
+            raw,
+        }
+    }
+}
+
+const PATH: Ansi = AnsiColor::Magenta.on_default();
+const LINE: Ansi = AnsiColor::Green.on_default();
+const MATCH: Ansi = AnsiColor::Red.on_default().bold();
+
+/// Prints responses.
+pub(super) struct Printer<'a> {
+    style: Style,
+    has_context: bool,
+    root: &'a Path,
+    /// Finds every match in a line; a response names only the first.
+    matcher: Option<WorkerMatcher>,
+}
+
+impl<'a> Printer<'a> {
+    /// Creates a printer for the answers to `request`; `root` is what shown paths are relative to.
+    pub(super) fn new(
+        style: Style,
+        request: &SearchRequest,
+        has_context: bool,
+        root: &'a Path,
+    ) -> Printer<'a> {
+        let matcher = (style.color && request.fuzzy.is_none())
+            .then(|| {
+                let fold = CaseMode::from(request.case).fold(&request.pattern);
+                let pattern = Pattern::compile(
+                    &request.pattern,
+                    request.fixed_strings,
+                    fold,
+                    request.word_regexp,
+                );
+                let matcher = LineMatcher::new(&pattern.ok()?).ok()?;
+                Some(matcher.worker(Stop::new()))
+            })
+            .flatten();
+        Printer {
+            style,
+            has_context,
+            root,
+            matcher,
+        }
+    }
+
+    /// Prints the events of a response in order.
+    pub(super) fn print(&self, response: &SearchResponse, out: &mut dyn Write) -> io::Result<()> {
+        let mut last: Option<&Record> = None;
+        for record in &response.matches {
+            let same_file = last.is_some_and(|last| last.data.path == record.data.path);
+            let adjacent = same_file
+                && last.is_some_and(|last| last.data.line_number + 1 == record.data.line_number);
+            if self.style.headings && !same_file {
+                if last.is_some() {
+                    writeln!(out)?;
+                }
+                writeln!(out, "{}", self.path(&record.data.path.text))?;
+            } else if self.has_context && last.is_some() && !adjacent {
+                writeln!(out, "--")?;
+            }
+            self.line(record, out)?;
+            last = Some(record);
+        }
+        Ok(())
+    }
+
+    fn line(&self, record: &Record, out: &mut dyn Write) -> io::Result<()> {
+        let data = &record.data;
+        let separator = if record.kind == RecordKind::Match {
+            ':'
+        } else {
+            '-'
+        };
+        if !self.style.headings {
+            write!(out, "{}{separator}", self.path(&data.path.text))?;
+        }
+        write!(
+            out,
+            "{}{separator}",
+            self.paint(LINE, &data.line_number.to_string())
+        )?;
+        match record.kind {
+            RecordKind::Match => {
+                if !self.style.headings {
+                    write!(out, "{}{separator}", data.column.unwrap_or(1))?;
+                }
+                writeln!(out, "{}", self.highlighted(record))
+            }
+            RecordKind::Context => writeln!(out, "{}", self.escaped(&data.lines.text)),
+        }
+    }
+
+    /// Returns the text of a matching line with every match in colour.
+    fn highlighted(&self, record: &Record) -> String {
+        let text = &record.data.lines.text;
+        let Some(matcher) = &self.matcher else {
+            return self.escaped(text).into_owned();
+        };
+        let mut shown = String::new();
+        let mut from = 0;
+        // Offsets are of the decoded line; where they fall inside a character, nothing is coloured.
+        let _ = matcher.find_iter(text.as_bytes(), |found| {
+            if let (Some(before), Some(hit)) = (
+                text.get(from..found.start()),
+                text.get(found.start()..found.end()),
+            ) && !hit.is_empty()
+            {
+                shown.push_str(&self.escaped(before));
+                shown.push_str(&self.paint(MATCH, &self.escaped(hit)));
+                from = found.end();
+            }
+            true
+        });
+        shown.push_str(&self.escaped(text.get(from..).unwrap_or_default()));
+        shown
+    }
+
+    fn escaped<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.style.raw {
+            Cow::Borrowed(text)
+        } else {
+            escape_controls(text)
+        }
+    }
+
+    fn path(&self, path: &str) -> String {
+        let painted = self.paint(PATH, &self.escaped(path));
+        if !self.style.links {
+            return painted;
+        }
+        let absolute: PathBuf = self.root.join(path);
+        format!(
+            "\x1b]8;;file://{}\x1b\\{painted}\x1b]8;;\x1b\\",
+            percent_encoded(&absolute)
+        )
+    }
+
+    fn paint(&self, style: Ansi, text: &str) -> String {
+        if self.style.color {
+            format!("{}{text}{}", style.render(), style.render_reset())
+        } else {
+            text.to_string()
+        }
+    }
+}
+
+/// Encodes a path for a file URL: everything but unreserved characters and slashes.
+fn percent_encoded(path: &Path) -> String {
+    let mut url = String::new();
+    for &byte in path.as_os_str().as_encoded_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
+            url.push(char::from(byte));
+        } else {
+            url.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_hold_no_reserved_bytes() {
+        assert_eq!(
+            percent_encoded(Path::new("/a b/é;\x1b")),
+            "/a%20b/%C3%A9%3B%1B"
+        );
+    }
+}

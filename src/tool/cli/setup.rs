@@ -1,0 +1,152 @@
+//! From arguments, environment and files to a tool that is ready to answer.
+//!
+//! The one place of the command line that looks at the environment.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::exec::stop::CancelHandle;
+use crate::tool::cli::args::SetupArgs;
+use crate::tool::config::{Config, Loader, Profile};
+use crate::tool::engines::{EngineReport, Engines};
+use crate::tool::error::ToolError;
+use crate::tool::sandbox::Sandbox;
+use crate::tool::search::{SearchTool, ToolContext};
+
+/// What the process was started with.
+#[derive(Clone, Debug)]
+pub(super) struct Environment {
+    /// The working directory.
+    pub(super) working_dir: PathBuf,
+    /// `PATH`, for finding external engines.
+    pub(super) path: Option<std::ffi::OsString>,
+    /// The configuration file that counts when none is named, if it exists.
+    pub(super) config_file: Option<PathBuf>,
+    /// Git's `core.excludesFile`.
+    pub(super) global_excludes: Option<PathBuf>,
+    /// `NO_COLOR` is set, or `TERM` is `dumb`.
+    pub(super) plain: bool,
+}
+
+impl Environment {
+    /// Reads it.
+    ///
+    /// # Errors
+    ///
+    /// A working directory that no longer exists.
+    #[allow(clippy::disallowed_methods)]
+    pub(super) fn read() -> Result<Environment, ToolError> {
+        let working_dir = std::env::current_dir().map_err(|error| {
+            ToolError::bad_args(format!(
+                "the working directory can't be determined: {error}; change to one that exists, or give --root"
+            ))
+        })?;
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let config_home = set("XDG_CONFIG_HOME")
+            .map(PathBuf::from)
+            .or_else(|| set("HOME").map(|home| Path::new(&home).join(".config")));
+        let config_file = set("FORGE_SEARCH_CONFIG").map(PathBuf::from).or_else(|| {
+            config_home
+                .map(|home| home.join("forge-search").join("config.toml"))
+                .filter(|file| file.exists())
+        });
+        Ok(Environment {
+            working_dir,
+            path: set("PATH"),
+            config_file,
+            global_excludes: ignore::gitignore::gitconfig_excludes_path()
+                .filter(|file| file.exists()),
+            plain: set("NO_COLOR").is_some() || set("TERM").is_some_and(|term| term == "dumb"),
+        })
+    }
+}
+
+/// A tool, the context of its calls, and how they came about.
+#[derive(Debug)]
+pub(super) struct Setup {
+    /// The tool.
+    pub(super) tool: SearchTool,
+    /// The context of every call.
+    pub(super) context: ToolContext,
+    /// The configuration in effect.
+    pub(super) config: Config,
+    /// What was found out about engines.
+    pub(super) engines: Vec<EngineReport>,
+    /// The sandbox root and working directory of the calls.
+    pub(super) root: PathBuf,
+}
+
+/// Loads the configuration that the arguments name.
+///
+/// # Errors
+///
+/// Every problem of it.
+pub(super) fn load_config(
+    args: &SetupArgs,
+    environment: &Environment,
+) -> Result<Config, ToolError> {
+    let mut loader = Loader::new(Profile::CommandLine);
+    if let Some(file) = args.config.as_ref().or(environment.config_file.as_ref()) {
+        loader = loader.file(environment.working_dir.join(file));
+    }
+    for setting in &args.set {
+        loader = loader.set(setting.clone());
+    }
+    Ok(loader.build()?)
+}
+
+/// Prepares the tool. `extra_root` is a further directory that may be searched: a person may name any path.
+///
+/// # Errors
+///
+/// Problems of the configuration and of the root.
+pub(super) fn prepare(
+    args: &SetupArgs,
+    environment: &Environment,
+    extra_root: Option<&Path>,
+) -> Result<Setup, ToolError> {
+    let mut config = load_config(args, environment)?;
+    let root = args.root.as_deref().unwrap_or(Path::new("."));
+    let root = environment
+        .working_dir
+        .join(root)
+        .canonicalize()
+        .map_err(|error| {
+            ToolError::bad_args(format!(
+                "--root {}: {error}; name a directory that exists",
+                root.display()
+            ))
+        })?;
+    // Being called by its user, the command line allows absolute paths.
+    config.sandbox.allow_absolute = true;
+    if let Some(extra) = extra_root
+        && config.sandbox.allowed_roots.is_empty()
+    {
+        config.sandbox.allowed_roots = vec![root.clone(), extra.to_path_buf()];
+    }
+    let sandbox = Arc::new(Sandbox::new(&config.sandbox, &root)?);
+    let (engines, reports) = Engines::from_config(&config.search, environment.path.as_deref());
+    let mut context = ToolContext::new(sandbox);
+    context.global_excludes = environment.global_excludes.clone();
+    context.cancel = cancel_on_signals()?;
+    Ok(Setup {
+        tool: SearchTool::new(config.search.clone(), engines),
+        context,
+        config,
+        engines: reports,
+        root,
+    })
+}
+
+/// Makes the first interrupt or termination cancel the call, so that external engines end with it, and the
+/// second end the process at once.
+fn cancel_on_signals() -> Result<CancelHandle, ToolError> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, flag.clone())
+            .and_then(|_| signal_hook::flag::register(signal, flag.clone()))
+            .map_err(|error| ToolError::bad_args(format!("signals can't be handled: {error}")))?;
+    }
+    Ok(CancelHandle::from_flag(flag))
+}

@@ -1,0 +1,95 @@
+//! The values of keys that take one of a few words.
+
+use std::fmt;
+
+/// Defines an enum with its words, so that no list of them can fall behind.
+macro_rules! choices {
+    ($(
+        $(#[$about:meta])+
+        $name:ident { $( $(#[$says:meta])+ $variant:ident = $word:literal, )+ }
+    )+) => {$(
+        $(#[$about])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $( $(#[$says])+ $variant, )+
+        }
+
+        impl $name {
+            /// All values, in the order they are documented.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The words of all values, in the same order.
+            pub const WORDS: &'static [&'static str] = &[$($word),+];
+
+            /// Returns the word that stands for the value in a configuration.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+
+            /// Returns the value that a word stands for.
+            pub fn from_word(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|value| value.as_str() == word)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    )+};
+}
+
+choices! {
+    /// Which engine looks into the files (`backend`).
+    Backend {
+        /// The built-in engine, on every machine the same.
+        Embedded = "embedded",
+        /// The first of `binary` and `fallback_binary` that can answer (`FR-LS-EXE-01`).
+        Auto = "auto",
+        /// Only ugrep.
+        Ugrep = "ugrep",
+        /// Only ripgrep.
+        Rg = "rg",
+    }
+
+    /// When an index is built and used (`index_mode`).
+    IndexMode {
+        /// Never.
+        Off = "off",
+        /// For trees above the thresholds (`CFG-LSI-IDX-02`).
+        Auto = "auto",
+        /// Always.
+        On = "on",
+    }
+
+    /// Where an index lives (`index_storage`, `FR-LSI-IDX-STOR-01`).
+    IndexStorage {
+        /// In memory only; it ends with the process.
+        Memory = "memory",
+        /// In files that are mapped into memory.
+        Mmap = "mmap",
+        /// In an SQLite database.
+        Sqlite = "sqlite",
+    }
+
+    /// Which regular expressions may exclude files by the index (`index_regex_strategy`).
+    RegexStrategy {
+        /// Those with a literal that every match must contain (`FR-LSI-CAND-RE-02`).
+        RequiredLiteral = "required_literal",
+        /// All from which a combination of n-grams can be proven to be required.
+        Boolean = "boolean",
+    }
+
+    /// When a stored index is checked for damage (`index_integrity_check`).
+    IntegrityCheck {
+        /// Never as a whole; what is read is still validated.
+        Off = "off",
+        /// When it is opened.
+        OnOpen = "on_open",
+        /// When it is opened, and after every `index_integrity_period_calls` searches.
+        Periodic = "periodic",
+    }
+}

@@ -1,0 +1,284 @@
+//! The table of all keys.
+//!
+//! Each key is written down once, below: name, type, default, allowed values, and what it is for.
+//! The typed structs, their defaults, [`KEYS`] and with it reading, checking, listing and
+//! documenting are made from that.
+
+use std::path::PathBuf;
+
+use super::choice::{Backend, IndexMode, IndexStorage, IntegrityCheck, RegexStrategy};
+use super::value::{Field, Kind, Value};
+use super::{Config, Profile};
+
+/// The longest time that can be configured, in milliseconds: one day.
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+const MINUTE_MS: u64 = 60 * 1000;
+const MIB: u64 = 1024 * 1024;
+
+/// A length of time in milliseconds that must not be zero.
+const TIMEOUT: Kind = Kind::Integer {
+    min: 1,
+    max: DAY_MS,
+};
+/// A length of time in milliseconds.
+const DELAY: Kind = Kind::Integer {
+    min: 0,
+    max: DAY_MS,
+};
+/// A pause in milliseconds.
+const PAUSE: Kind = Kind::Integer {
+    min: 0,
+    max: MINUTE_MS,
+};
+
+const STORAGE: Kind = Kind::Choice {
+    words: IndexStorage::WORDS,
+    unavailable: &[(
+        "sqlite",
+        "`sqlite` is not part of this build, which lacks the feature `sqlite`; use `\"mmap\"` or \
+         `\"memory\"`",
+    )],
+};
+
+/// One configuration key.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// The table below `tools` that holds it: `search` or `sandbox`.
+    pub table: &'static str,
+    /// Its name in that table.
+    pub name: &'static str,
+    /// Its full name, such as `tools.search.max_files`.
+    pub full: &'static str,
+    /// What it allows.
+    pub kind: Kind,
+    about: &'static str,
+    read: fn(&Config) -> Value,
+    write: fn(&mut Config, &Value),
+}
+
+impl Key {
+    /// Returns what the key is for, in a sentence or two of Markdown.
+    pub fn about(&self) -> &'static str {
+        self.about.trim()
+    }
+
+    /// Returns the key's default in a profile.
+    pub fn default(&self, profile: Profile) -> Value {
+        self.read(&Config::defaults(profile))
+    }
+
+    /// Returns the key's value in a configuration.
+    pub fn read(&self, config: &Config) -> Value {
+        (self.read)(config)
+    }
+
+    /// Sets the key to a value that its kind allows.
+    pub(super) fn write(&self, config: &mut Config, value: &Value) {
+        (self.write)(config, value);
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.full == other.full
+    }
+}
+
+macro_rules! default_for {
+    ($profile:ident, $everywhere:expr) => {
+        $everywhere
+    };
+    ($profile:ident, $library:expr, $command_line:expr) => {
+        match $profile {
+            Profile::Library => $library,
+            Profile::CommandLine => $command_line,
+        }
+    };
+}
+
+/// A key reads `name: type = default; kind;`, or `name: type = default, command_line default; kind;`
+/// where the command line's default differs.
+macro_rules! tables {
+    ($(
+        $(#[doc = $table_about:literal])+
+        $table:ident: $config:ident, $defaults:ident {
+            $(
+                $(#[doc = $about:literal])+
+                $name:ident: $type:ty = $default:expr $(, command_line $wider:expr)?; $kind:expr;
+            )+
+        }
+    )+) => {
+        $(
+            $(#[doc = $table_about])+
+            #[derive(Clone, Debug, PartialEq)]
+            pub struct $config {
+                $( $(#[doc = $about])+ pub $name: $type, )+
+            }
+
+            impl Default for $config {
+                /// Returns the defaults of a program that links the library.
+                fn default() -> Self {
+                    $defaults(Profile::Library)
+                }
+            }
+
+            pub(super) fn $defaults(profile: Profile) -> $config {
+                $config { $( $name: default_for!(profile, $default $(, $wider)?), )+ }
+            }
+        )+
+
+        /// All configuration keys, those of a table together and in the order of reading.
+        pub static KEYS: &[Key] = &[
+            $($( Key {
+                table: stringify!($table),
+                name: stringify!($name),
+                full: concat!("tools.", stringify!($table), ".", stringify!($name)),
+                kind: $kind,
+                about: concat!($($about),+),
+                read: |config| config.$table.$name.to_value(),
+                write: |config, value| config.$table.$name.assign(value),
+            }, )+)+
+        ];
+    };
+}
+
+tables! {
+    /// What `[tools.search]` configures.
+    search: SearchConfig, search_defaults {
+        /// Whether the tool answers at all; a call to a disabled tool is refused.
+        enabled: bool = false, command_line true; Kind::Boolean;
+        /// Which engine looks into the files: the built-in one, a named program, or (`auto`) the
+        /// first of `binary` and `fallback_binary` that can answer.
+        backend: Backend = Backend::Embedded; Kind::choice(Backend::WORDS);
+        /// The ugrep program: a name to be found on `PATH`, or a path.
+        binary: String = "ugrep".into(); Kind::Program;
+        /// The ripgrep program: a name to be found on `PATH`, or a path.
+        fallback_binary: String = "rg".into(); Kind::Program;
+        /// The time limit of a request that names none, in milliseconds.
+        default_timeout_ms: u64 = 20_000; TIMEOUT;
+        /// The number of events returned to a request that names none.
+        default_max_results: u64 = 200; Kind::POSITIVE;
+        /// Hard cap on the matches taken from one file, and the limit of a request that names
+        /// none; a request for more is refused.
+        max_matches_per_file: u64 = 50, command_line 100_000; Kind::POSITIVE;
+        /// Hard cap on the files searched by one request, and the limit of a request that names
+        /// none; a request for more is refused.
+        max_files: u64 = 10_000, command_line 5_000_000; Kind::POSITIVE;
+        /// Hard cap on the size of a searched file in bytes, and the limit of a request that names
+        /// none; larger files are skipped, a request for more is refused.
+        max_file_size_bytes: u64 = 2_000_000, command_line 64 * MIB; Kind::POSITIVE;
+        /// The number of threads that search; 0 means one for each processor core.
+        threads: usize = 0; Kind::Integer { min: 0, max: 256 };
+
+        /// Whether an index is built and used: never, for trees above the thresholds, or always.
+        index_mode: IndexMode = IndexMode::Off, command_line IndexMode::Auto;
+            Kind::choice(IndexMode::WORDS);
+        /// Where an index lives. `sqlite` needs a build with the feature of that name.
+        index_storage: IndexStorage = IndexStorage::Mmap; STORAGE;
+        /// The directory of stored indexes; empty for the user's cache directory. It must not lie
+        /// inside a searched tree.
+        index_path: Option<PathBuf> = None; Kind::OptionalPath;
+        /// The directories to be indexed; where there are none, the working directory.
+        index_roots: Vec<PathBuf> = Vec::new(); Kind::Paths;
+        /// Whether the index covers hidden files. Only requests with the same `hidden`, `follow`
+        /// and `no_ignore` as the index can use it.
+        index_default_hidden: bool = false; Kind::Boolean;
+        /// Whether the index follows symbolic links.
+        index_default_follow: bool = false; Kind::Boolean;
+        /// Whether the index covers files that ignore files leave out.
+        index_default_no_ignore: bool = false; Kind::Boolean;
+        /// With `index_mode = "auto"`, a tree with more files than this is indexed.
+        index_auto_threshold_files: u64 = 2_000; Kind::COUNT;
+        /// With `index_mode = "auto"`, a tree with more bytes than this is indexed.
+        index_auto_threshold_bytes: u64 = 500_000_000; Kind::COUNT;
+        /// With `index_mode = "auto"`, a tree below the thresholds is measured again after this
+        /// many searches.
+        index_auto_reeval_calls: u64 = 100; Kind::POSITIVE;
+        /// The time limit of the first build of an index, in milliseconds.
+        index_build_timeout_ms: u64 = 300_000; TIMEOUT;
+        /// The number of files after which the first build of an index stops; 0 means unlimited.
+        index_build_max_files: u64 = 0; Kind::COUNT;
+        /// The number of bytes read after which the first build of an index stops; 0 means
+        /// unlimited.
+        index_build_max_bytes: u64 = 0; Kind::COUNT;
+        /// The share of the processor that building an index aims at, in percent.
+        index_build_max_cpu_percent: u8 = 50; Kind::Integer { min: 1, max: 100 };
+        /// The pause between batches of files while an index is built, in milliseconds.
+        index_build_throttle_ms: u64 = 10; PAUSE;
+        /// After this long without a search building goes faster, in milliseconds.
+        index_idle_boost_ms: u64 = 1_000; DELAY;
+        /// Whether a build that failed for a passing reason is tried again by itself.
+        index_retry_on_failure: bool = false; Kind::Boolean;
+        /// Whether an unfinished build is saved on shutdown, to be resumed.
+        index_checkpoint_on_shutdown: bool = true; Kind::Boolean;
+        /// How long shutdown waits for the indexer, in milliseconds.
+        index_shutdown_timeout_ms: u64 = 5_000; DELAY;
+        /// Whether indexed trees are watched for changes.
+        index_watch: bool = true; Kind::Boolean;
+        /// How long changes are collected before they are indexed, in milliseconds. A changed file
+        /// is searched at once all the same.
+        index_watch_debounce_ms: u64 = 250; PAUSE;
+        /// The space that stored indexes may take together, in bytes.
+        index_max_db_bytes: u64 = 1024 * MIB; Kind::POSITIVE;
+        /// The memory that indexing may take, in bytes.
+        index_max_memory_bytes: u64 = 512 * MIB; Kind::POSITIVE;
+        /// The number of indexes that are kept.
+        index_max_indexes: u64 = 10; Kind::POSITIVE;
+        /// How long a search waits for an index that another process has locked, in milliseconds;
+        /// then it goes on without.
+        index_lock_timeout_ms: u64 = 250; DELAY;
+        /// When a stored index is checked for damage as a whole.
+        index_integrity_check: IntegrityCheck = IntegrityCheck::OnOpen;
+            Kind::choice(IntegrityCheck::WORDS);
+        /// With `index_integrity_check = "periodic"`, the number of searches between two checks.
+        index_integrity_period_calls: u64 = 200; Kind::POSITIVE;
+        /// The size up to which a file is indexed, in bytes; larger ones are always searched.
+        index_max_tokenized_bytes: u64 = MIB, command_line 64 * MIB;
+            Kind::Integer { min: 2, max: 1024 * MIB };
+        /// The rate of needless candidates that the filters of an index are made for.
+        bloom_target_fp_rate: f64 = 0.01; Kind::Number { min: 0.0, max: 1.0, inclusive: false };
+        /// Which regular expressions may exclude files by the index: those with a literal that
+        /// every match contains, or all from which a combination of n-grams follows.
+        index_regex_strategy: RegexStrategy = RegexStrategy::RequiredLiteral,
+            command_line RegexStrategy::Boolean;
+            Kind::choice(RegexStrategy::WORDS);
+        /// Whether an index may be stored where other users could read it.
+        index_allow_insecure_persistence: bool = false; Kind::Boolean;
+        /// Vouches that indexed trees never change (read-only mounts, corpora): they are not
+        /// checked for changes, and a tree that does change is searched wrongly.
+        index_frozen: bool = false; Kind::Boolean;
+        /// The number of files that one slice of comparing an index with the disk looks at.
+        reconcile_max_files: u64 = 50_000; Kind::POSITIVE;
+        /// The time that one slice of comparing an index with the disk takes, in milliseconds.
+        reconcile_max_ms: u64 = 2_000; TIMEOUT;
+        /// The share of a request's time limit that may go into maintaining the index.
+        index_maint_budget_fraction: f64 = 0.25;
+            Kind::Number { min: 0.0, max: 1.0, inclusive: true };
+
+        /// Whether responses carry a `stats` block.
+        emit_stats: bool = false; Kind::Boolean;
+
+        /// Whether a literal search without matches is repeated as a fuzzy one.
+        fuzzy_fallback: bool = false; Kind::Boolean;
+        /// The fuzzy levels that such a search tries in this order, up to the first with matches.
+        fuzzy_fallback_levels: Vec<u8> = vec![1, 2, 3]; Kind::Integers { min: 1, max: 4 };
+        /// Patterns shorter than this, in characters, are not repeated as fuzzy ones.
+        fuzzy_min_pattern_len: usize = 4; Kind::POSITIVE;
+    }
+
+    /// What `[tools.sandbox]` configures.
+    sandbox: SandboxConfig, sandbox_defaults {
+        /// The directories that calls may search, with everything in them; relative ones start at
+        /// the working directory. Where there are none, the working directory is the only one.
+        allowed_roots: Vec<PathBuf> = Vec::new(); Kind::Paths;
+        /// Globs of paths that are never opened, relative to a root or absolute; `**/` in front
+        /// makes one apply at any depth.
+        denied_patterns: Vec<String> = Vec::new(); Kind::Globs;
+        /// Whether a call may name an absolute path; it must lie inside an allowed root all the
+        /// same.
+        allow_absolute: bool = false, command_line true; Kind::Boolean;
+        /// Whether the patterns that protect keys and certificates (`**/.ssh/**`, `**/.gnupg/**`,
+        /// `**/id_rsa*`, `**/*.pem`, `**/*.key`) are denied as well.
+        include_default_denies: bool = true; Kind::Boolean;
+    }
+}

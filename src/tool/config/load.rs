@@ -1,0 +1,328 @@
+//! Reading a configuration from files, texts and single settings.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::keys::{KEYS, Key};
+use super::value::shown;
+use super::{Config, ConfigError, Origin, Problem, Profile};
+
+/// The tables that are ours; all others belong to somebody else and are left alone.
+const TABLES: [&str; 2] = ["search", "sandbox"];
+
+/// Builds a [`Config`] from defaults and sources. Where several set a key, the last one wins.
+#[derive(Clone, Debug)]
+pub struct Loader {
+    profile: Profile,
+    sources: Vec<Source>,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    File(PathBuf),
+    Text { text: String, origin: Origin },
+    Setting(String),
+}
+
+impl Loader {
+    /// Starts from the defaults of a profile.
+    pub fn new(profile: Profile) -> Self {
+        Self {
+            profile,
+            sources: Vec::new(),
+        }
+    }
+
+    /// Adds a TOML file, which is read by [`build`](Self::build).
+    #[must_use]
+    pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.sources.push(Source::File(path.into()));
+        self
+    }
+
+    /// Adds a TOML text that came from `origin`.
+    #[must_use]
+    pub fn toml_str(mut self, text: impl Into<String>, origin: Origin) -> Self {
+        self.sources.push(Source::Text {
+            text: text.into(),
+            origin,
+        });
+        self
+    }
+
+    /// Adds one setting `KEY=VALUE`. The key is one of `[tools.search]`, or a full one such as
+    /// `tools.sandbox.allow_absolute`; the value is TOML, or a bare word that stands for a string.
+    #[must_use]
+    pub fn set(mut self, setting: impl Into<String>) -> Self {
+        self.sources.push(Source::Setting(setting.into()));
+        self
+    }
+
+    /// Reads and checks all sources (`CFG-LSI-VAL-01`).
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong in any of them.
+    pub fn build(self) -> Result<Config, ConfigError> {
+        let mut load = Load {
+            config: Config::defaults(self.profile),
+            problems: Vec::new(),
+        };
+        for source in &self.sources {
+            match source {
+                Source::File(path) => load.file(path),
+                Source::Text { text, origin } => load.text(text, origin),
+                Source::Setting(setting) => load.setting(setting),
+            }
+        }
+        ConfigError::unless_empty(load.problems)?;
+        Ok(load.config)
+    }
+}
+
+/// The configuration so far, and what was found wrong on the way.
+struct Load {
+    config: Config,
+    problems: Vec<Problem>,
+}
+
+impl Load {
+    fn file(&mut self, path: &Path) {
+        let origin = Origin::File(path.to_path_buf());
+        let bytes = match fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                let problem = Problem::new(None, format!("can't be read: {error}"));
+                self.problems.push(problem.at(origin, None));
+                return;
+            }
+        };
+        match String::from_utf8(bytes) {
+            Ok(text) => self.text(&text, &origin),
+            Err(error) => {
+                let valid = error.utf8_error().valid_up_to();
+                let start = String::from_utf8_lossy(error.as_bytes().get(..valid).unwrap_or(b""));
+                let position = position(&start, start.len());
+                let problem = Problem::new(None, "is not UTF-8 from here on; save it as UTF-8");
+                self.problems.push(problem.at(origin, Some(position)));
+            }
+        }
+    }
+
+    fn text(&mut self, text: &str, origin: &Origin) {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let (root, syntax_errors) = DeTable::parse_recoverable(text);
+        let mut found: Vec<(usize, Problem)> = Vec::new();
+        for error in &syntax_errors {
+            let at = error.span().map_or(0, |span| span.start);
+            let message = format!("is not valid TOML: {}", error.message());
+            found.push((at, Problem::new(None, message)));
+        }
+        // What the parser makes of a broken line may be wrong in ways that nobody wrote.
+        let line = |at: usize| position(text, at).0;
+        let broken: Vec<usize> = found.iter().map(|(at, _)| line(*at)).collect();
+        let mut wrong = |at: usize, problem: Problem| {
+            if !broken.contains(&line(at)) {
+                found.push((at, problem));
+            }
+        };
+        let mut values: Vec<(&Spanned<_>, &Spanned<DeValue<'_>>, &str)> = Vec::new();
+        if let Some((name, tools)) = root.get_ref().get_key_value("tools") {
+            match tools.get_ref() {
+                DeValue::Table(tools) => {
+                    for table in TABLES {
+                        let Some((name, value)) = tools.get_key_value(table) else {
+                            continue;
+                        };
+                        match value.get_ref() {
+                            DeValue::Table(keys) => {
+                                values.extend(keys.iter().map(|(key, value)| (key, value, table)));
+                            }
+                            other => wrong(name.span().start, not_a_table(table, other)),
+                        }
+                    }
+                }
+                other => wrong(
+                    name.span().start,
+                    Problem::new(
+                        Some("tools"),
+                        format!("is {}, but must be a table", shown(other)),
+                    ),
+                ),
+            }
+        }
+        for (name, value, table) in values {
+            match find(table, name.get_ref()) {
+                Ok(key) => match key.kind.read(value.get_ref()) {
+                    Ok(read) => self.assign(key, &read, origin),
+                    Err(why) => wrong(value.span().start, not_allowed(key, value.get_ref(), &why)),
+                },
+                Err(problem) => wrong(name.span().start, problem),
+            }
+        }
+        found.sort_by_key(|(at, _)| *at);
+        let placed = found
+            .into_iter()
+            .map(|(at, problem)| problem.at(origin.clone(), Some(position(text, at))));
+        self.problems.extend(placed);
+    }
+
+    fn setting(&mut self, setting: &str) {
+        if let Err(problem) = self.try_setting(setting) {
+            self.problems.push(problem.at(Origin::Set, None));
+        }
+    }
+
+    fn try_setting(&mut self, setting: &str) -> Result<(), Problem> {
+        let Some((name, text)) = setting.split_once('=') else {
+            let message = format!("`{setting}` is not of the form KEY=VALUE");
+            return Err(Problem::new(None, message));
+        };
+        let (name, text) = (name.trim(), text.trim());
+        let key = find_setting(name)?;
+        let value = match DeValue::parse(text) {
+            Ok(value) => value.into_inner(),
+            Err(error) if starts_like_toml(text) => {
+                let message = format!("`{text}` is not valid TOML: {}", error.message());
+                return Err(Problem::new(Some(key.full), message));
+            }
+            Err(_) => DeValue::String(text.into()),
+        };
+        let read = key
+            .kind
+            .read(&value)
+            .map_err(|why| not_allowed(key, &value, &why))?;
+        self.assign(key, &read, &Origin::Set);
+        Ok(())
+    }
+
+    fn assign(&mut self, key: &'static Key, value: &super::Value, origin: &Origin) {
+        key.write(&mut self.config, value);
+        self.config.origins.insert(key.full, origin.clone());
+    }
+}
+
+/// Tells whether a value was meant as TOML, so that it is not taken for a word when it is broken.
+fn starts_like_toml(text: &str) -> bool {
+    text.starts_with(['"', '\'', '[', '{'])
+}
+
+/// Finds the key of a setting by its short or full name.
+fn find_setting(name: &str) -> Result<&'static Key, Problem> {
+    if name.is_empty() {
+        return Err(Problem::new(
+            None,
+            "the name of a key is missing before `=`",
+        ));
+    }
+    if let Some(key) = KEYS.iter().find(|key| key.full == name) {
+        return Ok(key);
+    }
+    if !name.contains('.') {
+        return find("search", name);
+    }
+    let table = TABLES.into_iter().find(|table| {
+        name.strip_prefix("tools.")
+            .and_then(|rest| rest.strip_prefix(table))
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    });
+    match table {
+        Some(table) => match name
+            .strip_prefix("tools.")
+            .and_then(|rest| rest.split_once('.'))
+        {
+            Some((_, key)) => find(table, key),
+            None => {
+                let message =
+                    format!("is a table; set its keys one by one, as `--set {name}.KEY=VALUE`");
+                Err(Problem::new(Some(name), message))
+            }
+        },
+        None => {
+            let nearest = nearest(KEYS.iter().map(|key| key.full), name);
+            let message = format!(
+                "is not a key of `[tools.search]` or `[tools.sandbox]`; the nearest one is \
+                 `{nearest}`"
+            );
+            Err(Problem::new(Some(name), message))
+        }
+    }
+}
+
+/// Finds a key of a table, or says which one was probably meant.
+fn find(table: &str, name: &str) -> Result<&'static Key, Problem> {
+    if let Some(key) = KEYS
+        .iter()
+        .find(|key| key.table == table && key.name == name)
+    {
+        return Ok(key);
+    }
+    let full = format!("tools.{table}.{name}");
+    let message = match KEYS.iter().find(|key| key.name == name) {
+        Some(elsewhere) => format!(
+            "is not a key of `[tools.{table}]` but of `[tools.{}]`; write `{}`",
+            elsewhere.table, elsewhere.full
+        ),
+        None => {
+            let names = KEYS
+                .iter()
+                .filter(|key| key.table == table)
+                .map(|key| key.name);
+            let nearest = nearest(names, name);
+            format!("is not a key of `[tools.{table}]`; the nearest one is `{nearest}`")
+        }
+    };
+    Err(Problem::new(Some(&full), message))
+}
+
+/// Returns the known name that a name resembles most. Case and separators count for nothing, and
+/// a name that is part of a known one is like it even if much is missing.
+fn nearest(known: impl Iterator<Item = &'static str>, name: &str) -> &'static str {
+    let letters = |name: &str| -> String {
+        // Nobody means a key by a name many times as long, and comparing takes the length squared.
+        let letters = name.chars().filter(|c| c.is_alphanumeric()).take(100);
+        letters.flat_map(char::to_lowercase).collect()
+    };
+    let name = letters(name);
+    let likeness = |known: &str| {
+        let known = letters(known);
+        let edits = strsim::normalized_damerau_levenshtein(&known, &name);
+        if !name.is_empty() && known.contains(&name) {
+            (1.0 + edits) / 2.0
+        } else {
+            edits
+        }
+    };
+    known
+        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
+        .unwrap_or_default()
+}
+
+fn not_a_table(table: &str, value: &DeValue<'_>) -> Problem {
+    let key = format!("tools.{table}");
+    let message = match value {
+        DeValue::Array(_) => {
+            format!("must be a table; write `[tools.{table}]` once and with single brackets")
+        }
+        other => format!("is {}, but must be a table", shown(other)),
+    };
+    Problem::new(Some(&key), message)
+}
+
+fn not_allowed(key: &Key, value: &DeValue<'_>, why: &str) -> Problem {
+    Problem::new(
+        Some(key.full),
+        format!("{} is not allowed: {why}", shown(value)),
+    )
+}
+
+/// Returns the line and the column of a byte offset, both from 1, the column in characters.
+fn position(text: &str, at: usize) -> (usize, usize) {
+    let before = text.get(..at).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+    (line, before[line_start..].chars().count() + 1)
+}

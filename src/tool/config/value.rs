@@ -1,0 +1,484 @@
+//! Untyped configuration values: what a key allows, and reading it from TOML.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Serialize, Serializer};
+use toml::de::{DeInteger, DeValue};
+
+use super::choice::{Backend, IndexMode, IndexStorage, IntegrityCheck, RegexStrategy};
+use crate::index::deny::DenySet;
+
+/// The largest integer that TOML can write.
+const LARGEST: u64 = i64::MAX as u64;
+
+/// The value of a key, whatever its type. Displays as TOML.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// `true` or `false`.
+    Boolean(bool),
+    /// A whole number that is not negative.
+    Integer(u64),
+    /// A number with a fraction.
+    Number(f64),
+    /// A text.
+    Text(String),
+    /// Whole numbers in order.
+    Integers(Vec<u64>),
+    /// Texts in order.
+    Texts(Vec<String>),
+}
+
+/// What a key allows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// `true` or `false`.
+    Boolean,
+    /// A whole number in a range.
+    Integer {
+        /// The smallest value allowed.
+        min: u64,
+        /// The largest value allowed.
+        max: u64,
+    },
+    /// A number in a range.
+    Number {
+        /// The lower end of the range.
+        min: f64,
+        /// The upper end of the range.
+        max: f64,
+        /// Whether the ends themselves are allowed.
+        inclusive: bool,
+    },
+    /// One of a few words.
+    Choice {
+        /// The words allowed.
+        words: &'static [&'static str],
+        /// Words that are known but not available in this build, with the reason.
+        unavailable: &'static [(&'static str, &'static str)],
+    },
+    /// The name or path of a program; not empty.
+    Program,
+    /// A path; empty if there is none.
+    OptionalPath,
+    /// Distinct whole numbers in a range, at least one.
+    Integers {
+        /// The smallest value allowed.
+        min: u64,
+        /// The largest value allowed.
+        max: u64,
+    },
+    /// Paths, none of them empty.
+    Paths,
+    /// Globs, as denied patterns are written.
+    Globs,
+}
+
+impl Kind {
+    pub(super) const COUNT: Self = Self::at_least(0);
+    pub(super) const POSITIVE: Self = Self::at_least(1);
+
+    pub(super) const fn at_least(min: u64) -> Self {
+        Self::Integer { min, max: LARGEST }
+    }
+
+    pub(super) const fn choice(words: &'static [&'static str]) -> Self {
+        Self::Choice {
+            words,
+            unavailable: &[],
+        }
+    }
+
+    /// Returns what is allowed, to be read after "must be".
+    pub fn allowed(&self) -> String {
+        match self {
+            Self::Boolean => "`true` or `false`".into(),
+            Self::Integer { min, max: LARGEST } => format!("an integer of at least {min}"),
+            Self::Integer { min, max } => format!("an integer from {min} to {max}"),
+            Self::Number {
+                min,
+                max,
+                inclusive: true,
+            } => {
+                format!("a number from {min:?} to {max:?}")
+            }
+            Self::Number {
+                min,
+                max,
+                inclusive: false,
+            } => {
+                format!("a number between {min:?} and {max:?}, neither of them included")
+            }
+            Self::Choice { words, .. } => {
+                let quoted: Vec<String> =
+                    words.iter().map(|word| format!("`\"{word}\"`")).collect();
+                format!("one of {}", quoted.join(", "))
+            }
+            Self::Program => "a string with the name or path of a program, not empty".into(),
+            Self::OptionalPath => "a string with a path, empty for none".into(),
+            Self::Integers { min, max } => format!(
+                "a list of different integers from {min} to {max}, with at least one, such as \
+                 `[{min}, {}]`",
+                min + 1
+            ),
+            Self::Paths => {
+                "a list of strings with paths, such as `[\"src\", \"/srv/code\"]`".into()
+            }
+            Self::Globs => {
+                "a list of strings with globs, such as `[\"**/secrets/**\", \"*.bak\"]`".into()
+            }
+        }
+    }
+
+    /// Checks a value.
+    ///
+    /// # Errors
+    ///
+    /// Why the value is not allowed, and what is.
+    pub fn check(&self, value: &Value) -> Result<(), String> {
+        let must = || Err(format!("must be {}", self.allowed()));
+        match (self, value) {
+            (Self::Boolean, Value::Boolean(_)) => Ok(()),
+            (Self::Integer { min, max }, Value::Integer(value)) => {
+                if (min..=max).contains(&value) {
+                    Ok(())
+                } else {
+                    must()
+                }
+            }
+            (
+                Self::Number {
+                    min,
+                    max,
+                    inclusive,
+                },
+                Value::Number(value),
+            ) => {
+                let ends = if *inclusive {
+                    value >= min && value <= max
+                } else {
+                    value > min && value < max
+                };
+                if ends { Ok(()) } else { must() }
+            }
+            (Self::Choice { words, unavailable }, Value::Text(text)) => {
+                if !words.contains(&text.as_str()) {
+                    return must();
+                }
+                match unavailable.iter().find(|(word, _)| word == text) {
+                    Some((_, reason)) => Err((*reason).into()),
+                    None => Ok(()),
+                }
+            }
+            (Self::Program, Value::Text(text)) => {
+                if text.trim().is_empty() {
+                    must()
+                } else {
+                    check_path_text(text)
+                }
+            }
+            (Self::OptionalPath, Value::Text(text)) => check_path_text(text),
+            (Self::Integers { min, max }, Value::Integers(values)) => {
+                let distinct = values
+                    .iter()
+                    .enumerate()
+                    .all(|(at, value)| !values[..at].contains(value));
+                let in_range = values.iter().all(|value| (min..=max).contains(&value));
+                if distinct && in_range && !values.is_empty() {
+                    Ok(())
+                } else {
+                    must()
+                }
+            }
+            (Self::Paths, Value::Texts(paths)) => {
+                for path in paths {
+                    if path.is_empty() {
+                        return Err("has an empty entry; remove it or write `\".\"` for the \
+                                    working directory"
+                            .into());
+                    }
+                    check_path_text(path)?;
+                }
+                Ok(())
+            }
+            (Self::Globs, Value::Texts(globs)) => match DenySet::new(globs, false) {
+                Ok(_) => Ok(()),
+                Err(error) => Err(error.to_string()),
+            },
+            _ => must(),
+        }
+    }
+
+    /// Reads and checks a TOML value.
+    pub(super) fn read(&self, toml: &DeValue<'_>) -> Result<Value, String> {
+        // Without a value of the right type there is nothing to check: `check` then says what is
+        // allowed, which is all there is to say.
+        let Some(value) = self.convert(toml) else {
+            return Err(format!("must be {}", self.allowed()));
+        };
+        self.check(&value)?;
+        Ok(value)
+    }
+
+    fn convert(&self, toml: &DeValue<'_>) -> Option<Value> {
+        match (self, toml) {
+            (Self::Boolean, DeValue::Boolean(value)) => Some(Value::Boolean(*value)),
+            (Self::Integer { .. }, DeValue::Integer(value)) => integer(value).map(Value::Integer),
+            (Self::Number { .. }, DeValue::Float(value)) => {
+                value.as_str().parse().ok().map(Value::Number)
+            }
+            // Whoever writes `1` for a fraction means `1.0`.
+            (Self::Number { .. }, DeValue::Integer(value)) => {
+                let value = u32::try_from(integer(value)?).ok()?;
+                Some(Value::Number(f64::from(value)))
+            }
+            (Self::Choice { .. } | Self::Program | Self::OptionalPath, DeValue::String(value)) => {
+                Some(Value::Text(value.to_string()))
+            }
+            (Self::Integers { .. }, DeValue::Array(items)) => items
+                .iter()
+                .map(|item| item.get_ref().as_integer().and_then(integer))
+                .collect::<Option<_>>()
+                .map(Value::Integers),
+            (Self::Paths | Self::Globs, DeValue::Array(items)) => items
+                .iter()
+                .map(|item| match item.get_ref() {
+                    DeValue::String(text) => Some(text.to_string()),
+                    _ => None,
+                })
+                .collect::<Option<_>>()
+                .map(Value::Texts),
+            _ => None,
+        }
+    }
+}
+
+/// Reads an integer, `None` if it is negative or larger than TOML allows.
+fn integer(value: &DeInteger<'_>) -> Option<u64> {
+    let number = i64::from_str_radix(value.as_str(), value.radix()).ok()?;
+    u64::try_from(number).ok()
+}
+
+fn check_path_text(text: &str) -> Result<(), String> {
+    if text.contains('\0') {
+        return Err("contains a NUL byte, which no path can have; remove it".into());
+    }
+    Ok(())
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fn list<T>(f: &mut fmt::Formatter<'_>, items: &[T], show: fn(&T) -> String) -> fmt::Result {
+            let shown: Vec<String> = items.iter().map(show).collect();
+            write!(f, "[{}]", shown.join(", "))
+        }
+        match self {
+            Self::Boolean(value) => write!(f, "{value}"),
+            Self::Integer(value) => write!(f, "{value}"),
+            Self::Number(value) => write!(f, "{value:?}"),
+            Self::Text(value) => f.write_str(&quoted(value)),
+            Self::Integers(values) => list(f, values, u64::to_string),
+            Self::Texts(values) => list(f, values, |text| quoted(text)),
+        }
+    }
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Boolean(value) => value.serialize(serializer),
+            Self::Integer(value) => value.serialize(serializer),
+            Self::Number(value) => value.serialize(serializer),
+            Self::Text(value) => value.serialize(serializer),
+            Self::Integers(values) => values.serialize(serializer),
+            Self::Texts(values) => values.serialize(serializer),
+        }
+    }
+}
+
+/// Writes a text as a TOML string of one line. JSON's strings are that, but for one character.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text)
+        .to_string()
+        .replace('\u{7f}', "\\u007f")
+}
+
+/// Shows a TOML value in a message: as it was written if it is short.
+pub(super) fn shown(toml: &DeValue<'_>) -> String {
+    const LONGEST: usize = 60;
+    match toml {
+        DeValue::String(text) if text.chars().count() > LONGEST => {
+            let start: String = text.chars().take(LONGEST).collect();
+            format!("`{}`…", quoted(&start))
+        }
+        DeValue::String(text) => format!("`{}`", quoted(text)),
+        DeValue::Integer(value) if value.as_str().len() > LONGEST => "a huge integer".into(),
+        DeValue::Integer(value) => format!("`{value}`"),
+        DeValue::Float(value) if value.as_str().len() > LONGEST => "a long number".into(),
+        DeValue::Float(value) => format!("`{value}`"),
+        DeValue::Boolean(value) => format!("`{value}`"),
+        DeValue::Datetime(value) => format!("the date or time `{value}`"),
+        DeValue::Array(items) if items.is_empty() => "`[]`".into(),
+        DeValue::Array(items) => {
+            let inner: Vec<String> = items
+                .iter()
+                .map(|item| shown(item.get_ref()).replace('`', ""))
+                .collect();
+            let inner = inner.join(", ");
+            if inner.chars().count() > LONGEST {
+                format!("a list of {}", items.len())
+            } else {
+                format!("`[{inner}]`")
+            }
+        }
+        DeValue::Table(_) => "a table".into(),
+    }
+}
+
+/// A typed field of the configuration.
+pub(super) trait Field {
+    /// Returns the field's value.
+    fn to_value(&self) -> Value;
+
+    /// Sets the field. A value that its key's kind does not allow leaves the field as it is.
+    fn assign(&mut self, value: &Value);
+}
+
+impl Field for bool {
+    fn to_value(&self) -> Value {
+        Value::Boolean(*self)
+    }
+
+    fn assign(&mut self, value: &Value) {
+        if let Value::Boolean(value) = value {
+            *self = *value;
+        }
+    }
+}
+
+impl Field for f64 {
+    fn to_value(&self) -> Value {
+        Value::Number(*self)
+    }
+
+    fn assign(&mut self, value: &Value) {
+        if let Value::Number(value) = value {
+            *self = *value;
+        }
+    }
+}
+
+macro_rules! integer_fields {
+    ($($type:ty),+) => {$(
+        impl Field for $type {
+            fn to_value(&self) -> Value {
+                Value::Integer(u64::try_from(*self).unwrap_or(u64::MAX))
+            }
+
+            fn assign(&mut self, value: &Value) {
+                // An integer that is too large for this machine means as many as it can have.
+                if let Value::Integer(value) = value {
+                    *self = <$type>::try_from(*value).unwrap_or(<$type>::MAX);
+                }
+            }
+        }
+    )+};
+}
+
+integer_fields!(u8, usize, u64);
+
+macro_rules! choice_fields {
+    ($($type:ty),+) => {$(
+        impl Field for $type {
+            fn to_value(&self) -> Value {
+                Value::Text(self.as_str().into())
+            }
+
+            fn assign(&mut self, value: &Value) {
+                if let Value::Text(word) = value
+                    && let Some(value) = <$type>::from_word(word)
+                {
+                    *self = value;
+                }
+            }
+        }
+    )+};
+}
+
+choice_fields!(
+    Backend,
+    IndexMode,
+    IndexStorage,
+    IntegrityCheck,
+    RegexStrategy
+);
+
+impl Field for String {
+    fn to_value(&self) -> Value {
+        Value::Text(self.clone())
+    }
+
+    fn assign(&mut self, value: &Value) {
+        if let Value::Text(value) = value {
+            self.clone_from(value);
+        }
+    }
+}
+
+impl Field for Option<PathBuf> {
+    fn to_value(&self) -> Value {
+        let text = self
+            .as_ref()
+            .map(|path| path.to_string_lossy().into_owned());
+        Value::Text(text.unwrap_or_default())
+    }
+
+    fn assign(&mut self, value: &Value) {
+        if let Value::Text(value) = value {
+            *self = (!value.is_empty()).then(|| value.into());
+        }
+    }
+}
+
+impl Field for Vec<u8> {
+    fn to_value(&self) -> Value {
+        Value::Integers(self.iter().map(|value| u64::from(*value)).collect())
+    }
+
+    fn assign(&mut self, value: &Value) {
+        if let Value::Integers(values) = value {
+            *self = values
+                .iter()
+                .filter_map(|value| u8::try_from(*value).ok())
+                .collect();
+        }
+    }
+}
+
+impl Field for Vec<String> {
+    fn to_value(&self) -> Value {
+        Value::Texts(self.clone())
+    }
+
+    fn assign(&mut self, value: &Value) {
+        if let Value::Texts(values) = value {
+            self.clone_from(values);
+        }
+    }
+}
+
+impl Field for Vec<PathBuf> {
+    fn to_value(&self) -> Value {
+        Value::Texts(
+            self.iter()
+                .map(|path| path.to_string_lossy().into_owned())
+                .collect(),
+        )
+    }
+
+    fn assign(&mut self, value: &Value) {
+        if let Value::Texts(values) = value {
+            *self = values.iter().map(PathBuf::from).collect();
+        }
+    }
+}

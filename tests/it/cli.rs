@@ -1,0 +1,486 @@
+//! The command line as programs and people see it: the real binary, its output and exit codes.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+fn tree() -> tempfile::TempDir {
+    let tmp = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = tmp.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write(
+        "src/main.rs",
+        "fn main() {\n    greet();\n}\n\nfn greet() {}\n",
+    );
+    write("src/lib.rs", "// nothing\n");
+    write("notes.txt", "Greet everyone\nesc \u{1b}[31mgreet\u{7}\n");
+    tmp
+}
+
+/// Runs the program in `dir`, away from the user's own configuration.
+fn run_with(dir: &Path, args: &[&str], stdin: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_forge-search"))
+        .args(args)
+        .current_dir(dir)
+        .env("XDG_CONFIG_HOME", dir.join("no-config"))
+        .env("HOME", dir.join("no-home"))
+        .env_remove("FORGE_SEARCH_CONFIG")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(stdin.as_bytes())
+        .unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn run(dir: &Path, args: &[&str]) -> (i32, String, String) {
+    let output = run_with(dir, args, "");
+    (
+        output.status.code().unwrap(),
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn a_pipe_gets_one_plain_line_a_match_in_order() {
+    let tree = tree();
+    let (status, out, err) = run(tree.path(), &["greet"]);
+    assert_eq!(
+        out,
+        "notes.txt:1:1:Greet everyone\n\
+         notes.txt:2:10:esc \\x1b[31mgreet\\x07\n\
+         src/main.rs:2:5:    greet();\n\
+         src/main.rs:5:4:fn greet() {}\n"
+    );
+    assert_eq!((status, err.as_str()), (0, ""));
+}
+
+#[test]
+fn raw_output_keeps_control_characters() {
+    let tree = tree();
+    let (_, out, _) = run(tree.path(), &["--raw", "-s", "greet", "notes.txt"]);
+    assert_eq!(out, "notes.txt:2:10:esc \u{1b}[31mgreet\u{7}\n");
+}
+
+#[test]
+fn exit_codes_are_0_1_2() {
+    let tree = tree();
+    assert_eq!(run(tree.path(), &["greet"]).0, 0);
+    assert_eq!(run(tree.path(), &["absent"]).0, 1);
+    for (args, part) in [
+        (vec!["("], "invalid regular expression"),
+        (vec!["x", "missing-dir"], "does not exist"),
+        (vec!["--no-such-flag", "x"], "unexpected argument"),
+        (vec!["x", "--set", "max_filez=3"], "max_files"),
+        (vec!["x", "--set", "max_files=-3"], "max_files"),
+        (vec!["x", "--root", "nowhere"], "nowhere"),
+        (vec!["  "], "empty or blank"),
+        (vec![], "required"),
+    ] {
+        let (status, out, err) = run(tree.path(), &args);
+        assert_eq!(status, 2, "{args:?}");
+        assert!(err.contains(part), "{args:?}: {err}");
+        assert_eq!(out, "", "{args:?}");
+    }
+}
+
+#[test]
+fn flags_mean_what_they_mean_in_ripgrep() {
+    let tree = tree();
+    let out = |args: &[&str]| run(tree.path(), args).1;
+    assert_eq!(out(&["-s", "Greet"]), "notes.txt:1:1:Greet everyone\n");
+    assert_eq!(
+        out(&["-i", "GREET", "-m1", "-g", "*.txt"]),
+        "notes.txt:1:1:Greet everyone\n"
+    );
+    assert_eq!(out(&["-S", "Greet"]), "notes.txt:1:1:Greet everyone\n");
+    assert_eq!(
+        out(&["-F", "()", "-g", "!*.txt", "-m1"]),
+        "src/main.rs:1:8:fn main() {\n"
+    );
+    assert_eq!(out(&["-w", "gree"]), "");
+    assert_eq!(
+        out(&["-A1", "-B0", "fn main"]),
+        "src/main.rs:1:1:fn main() {\nsrc/main.rs-2-    greet();\n"
+    );
+    assert_eq!(
+        out(&["-C1", "fn", "src/main.rs"]),
+        "src/main.rs:1:1:fn main() {\n\
+         src/main.rs-2-    greet();\n\
+         --\n\
+         src/main.rs-4-\n\
+         src/main.rs:5:1:fn greet() {}\n"
+    );
+    assert_eq!(
+        out(&["--no-recursive", "-s", "greet"]),
+        out(&["-s", "greet", "-g", "/*.txt"])
+    );
+    // A pattern that is the name of a command, or starts with a dash.
+    assert_eq!(run(tree.path(), &["search", "call"]).0, 1);
+    assert_eq!(run(tree.path(), &["--", "-x"]).0, 1);
+}
+
+#[test]
+fn colours_headings_and_links_on_request() {
+    let tree = tree();
+    let (_, out, _) = run(tree.path(), &["--color=always", "-s", "gre+t", "src"]);
+    assert_eq!(
+        out,
+        "\u{1b}[35msrc/main.rs\u{1b}[0m\n\
+         \u{1b}[32m2\u{1b}[0m:    \u{1b}[1m\u{1b}[31mgreet\u{1b}[0m();\n\
+         \u{1b}[32m5\u{1b}[0m:fn \u{1b}[1m\u{1b}[31mgreet\u{1b}[0m() {}\n"
+    );
+}
+
+#[test]
+fn what_is_missing_is_said_on_standard_error() {
+    let tree = tree();
+    let (status, out, err) = run(tree.path(), &["greet", "--max-results", "1"]);
+    assert_eq!((status, out.lines().count()), (0, 1));
+    assert!(
+        err.contains("max_results = 1") && err.contains("not searched"),
+        "{err}"
+    );
+    let (_, _, err) = run(tree.path(), &["greet", "--max-files", "1"]);
+    assert!(err.contains("max_files = 1"), "{err}");
+}
+
+#[test]
+fn a_person_may_name_a_path_outside_the_working_directory() {
+    let tree = tree();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let path = tree.path().canonicalize().unwrap().join("src");
+    let (status, out, _) = run(elsewhere.path(), &["fn main", path.to_str().unwrap()]);
+    assert_eq!(status, 0);
+    assert_eq!(
+        out,
+        format!("{}/main.rs:1:1:fn main() {{\n", path.display())
+    );
+    // With --root, nothing outside it.
+    let root = elsewhere.path().to_str().unwrap();
+    let (status, _, err) = run(
+        elsewhere.path(),
+        &["--root", root, "fn main", path.to_str().unwrap()],
+    );
+    assert_eq!(status, 2);
+    assert!(err.contains("outside the allowed roots"), "{err}");
+}
+
+#[test]
+fn json_output_is_one_event_a_line_and_a_summary() {
+    let tree = tree();
+    let (status, out, _) = run(tree.path(), &["--json", "-s", "greet", "src"]);
+    assert_eq!(status, 0);
+    let lines: Vec<Value> = out.lines().map(parsed).collect();
+    assert_eq!(lines.len(), 3);
+    assert_eq!(lines[0]["data"]["path"]["text"], "src/main.rs");
+    assert_eq!(lines[0]["data"]["column"], 5);
+    assert_eq!(lines[2]["type"], "summary");
+    assert_eq!(lines[2]["data"]["count"], 2);
+}
+
+#[test]
+fn fr_ls_05_call_answers_one_request() {
+    let tree = tree();
+    let request = json!({"pattern": "fn main", "path": "src"}).to_string();
+    for output in [
+        run_with(tree.path(), &["call", &request], ""),
+        run_with(tree.path(), &["call"], &request),
+        run_with(tree.path(), &["call", "--tool", "rg"], &request),
+    ] {
+        assert_eq!(output.status.code(), Some(0));
+        let response = parsed(std::str::from_utf8(&output.stdout).unwrap());
+        let top = tree.path().canonicalize().unwrap();
+        assert_eq!(response["pattern"], "fn main");
+        assert_eq!(response["path"], top.join("src").to_str().unwrap());
+        assert_eq!(response["count"], 1);
+        assert_eq!(response["matches"][0]["data"]["match_text"], "fn main");
+        assert_eq!(response["truncated"], false);
+        assert_eq!(response["timed_out"], false);
+        assert_eq!(response["files_scanned"], 2);
+        assert_eq!(response["errors"], json!([]));
+        assert_eq!(response["exit_code"], 0);
+        assert_eq!(response["content"], "src/main.rs:1:1:fn main() {\n");
+        assert!(response.get("stats").is_none());
+    }
+}
+
+#[test]
+fn a_failed_call_prints_its_error_and_exits_with_2() {
+    let tree = tree();
+    for (args, stdin, code) in [
+        (vec!["call"], "not json", "bad_args"),
+        (vec!["call"], "", "bad_args"),
+        (
+            vec!["call", r#"{"pattern": "x", "patern": 1}"#],
+            "",
+            "bad_args",
+        ),
+        (
+            vec!["call", r#"{"pattern": "x", "path": "../.."}"#],
+            "",
+            "path_outside_sandbox",
+        ),
+        (
+            vec!["call", r#"{"pattern": "x", "path": "/"}"#],
+            "",
+            "path_outside_sandbox",
+        ),
+        (
+            vec!["call", r#"{"pattern": "x", "path": ".ssh/config"}"#],
+            "",
+            "denied_pattern_matched",
+        ),
+        (
+            vec!["call", r#"{"pattern": "x", "path": "no"}"#],
+            "",
+            "execution_failed",
+        ),
+        (
+            vec!["call", "--tool", "grepper", r#"{"pattern": "x"}"#],
+            "",
+            "unknown_tool",
+        ),
+        (
+            vec!["call", "--set", "enabled=false", r#"{"pattern": "x"}"#],
+            "",
+            "disabled",
+        ),
+        (
+            vec!["call", "--set", "nonsense=1", r#"{"pattern": "x"}"#],
+            "",
+            "bad_args",
+        ),
+        (
+            vec!["call", "--max-output-bytes", "10", r#"{"pattern": "fn"}"#],
+            "",
+            "limits_exceeded",
+        ),
+    ] {
+        let output = run_with(tree.path(), &args, stdin);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let answer = parsed(std::str::from_utf8(&output.stdout).unwrap());
+        assert_eq!(answer["error"]["code"], code, "{args:?}: {answer}");
+        assert!(!answer["error"]["message"].as_str().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn json_lines_are_answered_in_order_by_one_process() {
+    let tree = tree();
+    let stdin = concat!(
+        "{\"pattern\": \"fn main\"}\n",
+        "broken\n",
+        "\n",
+        "{\"pattern\": \"absent\"}\n",
+        "{\"pattern\": \"everyone\"}",
+    );
+    let output = run_with(tree.path(), &["call", "--jsonl"], stdin);
+    assert_eq!(output.status.code(), Some(0));
+    let answers: Vec<Value> = std::str::from_utf8(&output.stdout)
+        .unwrap()
+        .lines()
+        .map(parsed)
+        .collect();
+    assert_eq!(answers.len(), 4);
+    assert_eq!(answers[0]["count"], 1);
+    assert_eq!(answers[1]["error"]["code"], "bad_args");
+    assert_eq!(answers[2]["exit_code"], 1);
+    assert_eq!(
+        answers[3]["matches"][0]["data"]["path"]["text"],
+        "notes.txt"
+    );
+}
+
+#[test]
+fn a_huge_line_is_refused_and_the_next_one_answered() {
+    let tree = tree();
+    let mut stdin = "x".repeat((16 << 20) + 5);
+    stdin.push_str("\n{\"pattern\": \"everyone\"}\n");
+    let output = run_with(tree.path(), &["call", "--jsonl"], &stdin);
+    let answers: Vec<Value> = std::str::from_utf8(&output.stdout)
+        .unwrap()
+        .lines()
+        .map(parsed)
+        .collect();
+    assert_eq!(answers.len(), 2);
+    assert!(
+        answers[0]["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("longer than")
+    );
+    assert_eq!(answers[1]["count"], 1);
+}
+
+#[test]
+fn fr_lsi_stat_01_stats_appear_only_when_configured() {
+    let tree = tree();
+    let request = r#"{"pattern": "fn main"}"#;
+    let (_, out, _) = run(tree.path(), &["call", "--set", "emit_stats=true", request]);
+    let stats = &parsed(&out)["stats"];
+    assert_eq!(stats["stats_version"], 1);
+    assert_eq!(stats["candidates_total"], stats["candidates_scanned"]);
+    let (_, out, _) = run(tree.path(), &["call", request]);
+    assert!(parsed(&out).get("stats").is_none());
+}
+
+#[test]
+fn schema_completions_and_manual_are_printed() {
+    let tree = tree();
+    let (status, out, _) = run(tree.path(), &["schema"]);
+    assert_eq!(status, 0);
+    assert_eq!(parsed(&out)["required"], json!(["pattern"]));
+    for shell in ["bash", "zsh", "fish", "powershell"] {
+        let (status, out, _) = run(tree.path(), &["completions", shell]);
+        assert!(status == 0 && out.contains("max-results"), "{shell}");
+    }
+    let (status, page, _) = run(tree.path(), &["man"]);
+    assert!(status == 0 && page.starts_with(".") && page.contains("fixed\\-strings"));
+    let (status, page, _) = run(tree.path(), &["man", "call"]);
+    assert!(status == 0 && page.contains("jsonl"));
+    let (status, _, err) = run(tree.path(), &["man", "nothing"]);
+    assert!(status == 2 && err.contains("the commands are"), "{err}");
+    let (status, _, err) = run(tree.path(), &["schema", "--tool", "grepper"]);
+    assert!(status == 2 && err.contains("grepper"), "{err}");
+}
+
+#[test]
+fn the_bash_completion_script_is_valid() {
+    let tree = tree();
+    let (_, script, _) = run(tree.path(), &["completions", "bash"]);
+    let file = tree.path().join("completion.bash");
+    fs::write(&file, script).unwrap();
+    let status = Command::new("bash").arg("-n").arg(&file).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn doctor_reports_what_is_in_effect_and_what_needs_doing() {
+    let tree = tree();
+    let config = tree.path().join("config.toml");
+    fs::write(&config, "[tools.search]\nmax_files = 77\n").unwrap();
+    let args = [
+        "doctor",
+        "--json",
+        "--config",
+        "config.toml",
+        "--set",
+        "threads=3",
+    ];
+    let (status, out, _) = run(tree.path(), &args);
+    let report = parsed(&out);
+    assert_eq!(status, 0, "{report}");
+    let setting = |key: &str| {
+        let settings = report["config"].as_array().unwrap();
+        settings
+            .iter()
+            .find(|setting| setting["key"] == key)
+            .unwrap()
+            .clone()
+    };
+    assert_eq!(setting("tools.search.max_files")["value"], "77");
+    assert!(
+        setting("tools.search.max_files")["origin"]
+            .as_str()
+            .unwrap()
+            .ends_with("config.toml")
+    );
+    assert_eq!(setting("tools.search.threads")["origin"], "--set");
+    assert_eq!(
+        setting("tools.search.default_max_results")["origin"],
+        "default"
+    );
+    assert_eq!(report["engines"][0]["name"], "embedded");
+    assert_eq!(report["problems"], json!([]));
+
+    fs::write(tree.path().join("src/.ignore"), "ok\n{broken\n").unwrap();
+    let (status, out, _) = run(tree.path(), &["doctor"]);
+    assert_eq!(status, 2);
+    assert!(
+        out.contains("src/.ignore:2") && out.contains("to do"),
+        "{out}"
+    );
+}
+
+#[test]
+fn help_has_examples() {
+    let tree = tree();
+    for args in [
+        vec!["--help"],
+        vec!["call", "--help"],
+        vec!["help", "search"],
+    ] {
+        let (status, out, _) = run(tree.path(), &args);
+        assert_eq!(status, 0);
+        assert!(out.contains("Examples:"), "{args:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_stops_reading_is_no_failure() {
+    let tree = tree();
+    let many = "needle in a line of some length\n".repeat(20_000);
+    fs::write(tree.path().join("many.txt"), many).unwrap();
+    let script = format!(
+        "'{}' --max-results 20000 needle | head -n 1; echo ${{PIPESTATUS[0]}}",
+        env!("CARGO_BIN_EXE_forge-search")
+    );
+    let output = Command::new("bash")
+        .args(["-c", &script])
+        .current_dir(tree.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text, "many.txt:1:1:needle in a line of some length\n0\n");
+    assert!(
+        output.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_a_search_at_once() {
+    use std::time::{Duration, Instant};
+
+    let tree = tree();
+    // Expensive to search: one long line and an expression that steps slowly.
+    fs::write(tree.path().join("long.txt"), "a".repeat(40 << 20)).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_forge-search"))
+        .args(["--timeout-ms", "600000", "(?:a?){500}a{500}b", "long.txt"])
+        .current_dir(tree.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(
+        child.try_wait().unwrap().is_none(),
+        "the search is not expensive enough"
+    );
+    let started = Instant::now();
+    let id = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+    let status = child.wait().unwrap();
+    assert!(started.elapsed() < Duration::from_secs(5));
+    assert_eq!(status.code(), Some(130));
+}
