@@ -308,7 +308,8 @@ impl<U> State<U> {
             position.into_boxed_slice()
         };
         for item in items {
-            let piece = (self.enqueued / 16).clamp(4, batching.max_files.max(4));
+            let most = batching.max_files.max(1);
+            let piece = (self.enqueued / 16).clamp(most.min(4), most);
             if !run.is_empty() && (run.len() >= piece || !matches!(item, Item::File(_))) {
                 self.enqueued += run.len();
                 self.queued
@@ -428,7 +429,8 @@ impl<U> State<U> {
                 self.take_piece(position, files, &mut pieces);
                 while total < batching.min_files
                     && let Some(entry) = self.queued.first_entry()
-                    && matches!(entry.get(), Task::Search(_))
+                    && let Task::Search(next) = entry.get()
+                    && total + next.len() <= batching.max_files
                 {
                     let (position, task) = entry.remove_entry();
                     if let Task::Search(files) = task {

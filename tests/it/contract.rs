@@ -339,3 +339,30 @@ fn context_of_any_size_is_answered() {
         }
     }
 }
+
+#[test]
+fn tasks_are_as_large_as_the_engine_asks() {
+    let tree = Tree::new();
+    for n in 0..500 {
+        tree.file(&format!("{}/{n:03}", n % 3), "m\n");
+    }
+    for (min_files, max_files) in [(1, 1), (1, 3), (2, 3), (10, 10), (40, 64), (1, 1000)] {
+        let sizes = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let seen = sizes.clone();
+        let mut setup = tree.setup().threads(2).generous();
+        setup.engines = Hooked::new(move |files| {
+            seen.lock().unwrap().push(files.len());
+            Ok(())
+        })
+        .batching(min_files, max_files)
+        .engines();
+        assert_eq!(setup.search(json!({"pattern": "m"})).count, 500);
+        let sizes = sizes.lock().unwrap();
+        assert_eq!(sizes.iter().sum::<usize>(), 500);
+        let largest = sizes.iter().max().unwrap();
+        assert!(
+            *largest <= max_files,
+            "{largest} files in a task of at most {max_files}"
+        );
+    }
+}

@@ -9,6 +9,7 @@ mod cases;
 mod cli;
 mod conformance;
 mod contract;
+mod deadline;
 mod fuzz_replay;
 mod hooked;
 mod layering;
