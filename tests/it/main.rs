@@ -10,6 +10,7 @@ mod cli;
 mod conformance;
 mod contract;
 mod deadline;
+mod differential;
 mod fuzz_replay;
 mod hooked;
 mod layering;
