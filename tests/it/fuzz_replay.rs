@@ -6,6 +6,8 @@ use std::path::Path;
 
 use crate::source::root;
 
+#[path = "../../fuzz/harness/request.rs"]
+mod request;
 #[path = "../../fuzz/harness/sort_key.rs"]
 mod sort_key;
 
@@ -13,7 +15,7 @@ mod sort_key;
 type Body = fn(&[u8]);
 
 /// Every fuzz target by name, with its body.
-const TARGETS: &[(&str, Body)] = &[("sort_key", sort_key::run)];
+const TARGETS: &[(&str, Body)] = &[("request", request::run), ("sort_key", sort_key::run)];
 
 #[test]
 fn seeds_pass() {
