@@ -484,3 +484,54 @@ fn an_interrupt_ends_a_search_at_once() {
     assert!(started.elapsed() < Duration::from_secs(5));
     assert_eq!(status.code(), Some(130));
 }
+
+#[cfg(unix)]
+#[test]
+fn a_signal_ends_a_process_that_waits_for_a_request() {
+    use std::io::Read;
+    use std::time::{Duration, Instant};
+
+    use rustix::process::Signal;
+
+    let tree = tree();
+    for (args, signal, status) in [
+        (["call"].as_slice(), Signal::INT, 130),
+        (&["call", "--jsonl"], Signal::INT, 130),
+        (&["call", "--jsonl"], Signal::TERM, 143),
+    ] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_forge-search"))
+            .args(args)
+            .current_dir(tree.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        if args.contains(&"--jsonl") {
+            // An answer shows that it is past its start, and waits again.
+            let mut stdin = child.stdin.as_ref().unwrap();
+            stdin.write_all(b"{\"pattern\": \"everyone\"}\n").unwrap();
+            let mut first = [0];
+            child
+                .stdout
+                .as_mut()
+                .unwrap()
+                .read_exact(&mut first)
+                .unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        let started = Instant::now();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
+        // Its standard input stays open: only the signal can end it.
+        let ended = loop {
+            match child.try_wait().unwrap() {
+                Some(ended) => break ended,
+                None if started.elapsed() > Duration::from_secs(5) => {
+                    child.kill().unwrap();
+                    panic!("{args:?} goes on after {signal:?}");
+                }
+                None => std::thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        assert_eq!(ended.code(), Some(status), "{args:?}");
+    }
+}

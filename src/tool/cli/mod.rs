@@ -8,6 +8,7 @@ mod doctor;
 mod printer;
 mod search;
 mod setup;
+mod signals;
 
 use std::io::{self, Write};
 
@@ -22,11 +23,8 @@ use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, search_schema};
 /// Exit status when something went wrong.
 const FAILED: u8 = 2;
 
-/// Exit status after an interrupt, as shells have it.
-const INTERRUPTED: u8 = 130;
-
 /// Runs the program and returns its exit status: 0 if a line matched or a command succeeded, 1 if no line
-/// matched, 2 if something went wrong, 130 after an interrupt.
+/// matched, 2 if something went wrong, 130 after an interrupt and 143 after a termination, as shells have it.
 pub fn main() -> u8 {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -39,7 +37,7 @@ pub fn main() -> u8 {
     };
     match run(cli) {
         Ok(status) => status,
-        Err(Failure::Tool(ToolError::Cancelled)) => INTERRUPTED,
+        Err(Failure::Signal(status)) => status,
         Err(Failure::Tool(error)) => {
             eprintln!("forge-search: {}", error.message());
             FAILED
@@ -57,6 +55,8 @@ pub fn main() -> u8 {
 enum Failure {
     Tool(ToolError),
     Output(io::Error),
+    /// A signal ended it; the exit status says which.
+    Signal(u8),
 }
 
 impl From<ToolError> for Failure {

@@ -19,9 +19,15 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
     let (path, extra_root) = target(args, environment)?;
     let request = request(args, path)?;
     let setup = prepare(&args.setup, environment, extra_root.as_deref())?;
+    let search = || {
+        setup
+            .tool
+            .search_with(&request, extras(args), &setup.context)
+    };
     let response = setup
-        .tool
-        .search_with(&request, extras(args), &setup.context)?;
+        .signals
+        .while_calling(search)
+        .map_err(|error| setup.signals.failure(error))?;
 
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {

@@ -4,9 +4,8 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use crate::exec::stop::CancelHandle;
+use super::signals::Signals;
 use crate::tool::cli::args::SetupArgs;
 use crate::tool::config::{Config, Loader, Profile};
 use crate::tool::engines::{EngineReport, Engines};
@@ -69,6 +68,8 @@ pub(super) struct Setup {
     pub(super) tool: SearchTool,
     /// The context of every call.
     pub(super) context: ToolContext,
+    /// What cancels them.
+    pub(super) signals: Signals,
     /// The configuration in effect.
     pub(super) config: Config,
     /// What was found out about engines.
@@ -129,24 +130,14 @@ pub(super) fn prepare(
     let (engines, reports) = Engines::from_config(&config.search, environment.path.as_deref());
     let mut context = ToolContext::new(sandbox);
     context.global_excludes = environment.global_excludes.clone();
-    context.cancel = cancel_on_signals()?;
+    let signals = Signals::take_over()?;
+    context.cancel = signals.cancel_handle();
     Ok(Setup {
         tool: SearchTool::new(config.search.clone(), engines),
         context,
+        signals,
         config,
         engines: reports,
         root,
     })
-}
-
-/// Makes the first interrupt or termination cancel the call, so that external engines end with it, and the
-/// second end the process at once.
-fn cancel_on_signals() -> Result<CancelHandle, ToolError> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, flag.clone())
-            .and_then(|_| signal_hook::flag::register(signal, flag.clone()))
-            .map_err(|error| ToolError::bad_args(format!("signals can't be handled: {error}")))?;
-    }
-    Ok(CancelHandle::from_flag(flag))
 }
