@@ -457,6 +457,65 @@ fn a_reader_that_stops_reading_is_no_failure() {
     );
 }
 
+#[test]
+fn only_notes_are_taken_for_notes() {
+    let tmp = tempfile::tempdir().unwrap();
+    fs::write(tmp.path().join("[id].tsx"), "needle\nneedle\nneedle\n").unwrap();
+    let (status, out, err) = run(tmp.path(), &["needle", "--max-results", "2"]);
+    assert_eq!((status, out.lines().count()), (0, 2));
+    assert_eq!(err.lines().count(), 1, "{err}");
+    assert!(err.contains("max_results = 2"), "{err}");
+}
+
+#[test]
+fn messages_hold_no_terminal_commands() {
+    let tree = tree();
+    for args in [
+        ["x", "no\u{1b}[31m"].as_slice(),
+        &["x", "--root", "no\u{1b}[31m"],
+        &["x", "--set", "no\u{1b}[31m=1"],
+    ] {
+        let (status, _, err) = run(tree.path(), args);
+        assert_eq!(status, 2);
+        assert!(!err.contains('\u{1b}') && err.contains("\\x1b"), "{err}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn messages_that_cannot_be_written_are_no_panic() {
+    let tree = tree();
+    let full = || {
+        fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap()
+    };
+    for (args, status) in [
+        (["x", "missing"].as_slice(), 2),
+        (&["greet", "--max-results", "1", "--stats"], 0),
+        (&["--no-such-flag"], 2),
+    ] {
+        let ended = Command::new(env!("CARGO_BIN_EXE_forge-search"))
+            .args(args)
+            .current_dir(tree.path())
+            .stdout(Stdio::null())
+            .stderr(full())
+            .status()
+            .unwrap();
+        assert_eq!(ended.code(), Some(status), "{args:?}");
+    }
+    for args in [["--help"].as_slice(), &["schema"], &["greet"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_forge-search"))
+            .args(args)
+            .current_dir(tree.path())
+            .stdout(full())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interrupt_ends_a_search_at_once() {

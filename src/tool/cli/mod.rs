@@ -18,6 +18,7 @@ use args::{Cli, Command, ToolArgs};
 use setup::Environment;
 
 use crate::tool::error::ToolError;
+use crate::tool::render::escape_controls;
 use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, search_schema};
 
 /// Exit status when something went wrong.
@@ -30,24 +31,41 @@ pub fn main() -> u8 {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are no failures.
-            let status = if error.use_stderr() { FAILED } else { 0 };
-            let _ = error.print();
-            return status;
+            let unwritten = error.print().is_err_and(|error| !is_closed(&error));
+            return if error.use_stderr() || unwritten {
+                FAILED
+            } else {
+                0
+            };
         }
     };
     match run(cli) {
         Ok(status) => status,
         Err(Failure::Signal(status)) => status,
         Err(Failure::Tool(error)) => {
-            eprintln!("forge-search: {}", error.message());
+            complain(&error.message());
             FAILED
         }
         // Whoever read the output has seen enough.
-        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+        Err(Failure::Output(error)) if is_closed(&error) => 0,
         Err(Failure::Output(error)) => {
-            eprintln!("forge-search: the output can't be written: {error}");
+            complain(&format!("the output can't be written: {error}"));
             FAILED
         }
+    }
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::BrokenPipe
+}
+
+/// Writes a message to standard error, its control characters escaped: it may name what a file or a caller
+/// made up. Where it can't be written, there is nobody left to tell.
+fn complain(message: &str) {
+    let mut err = io::stderr().lock();
+    for (n, line) in message.split('\n').enumerate() {
+        let name = if n == 0 { "forge-search: " } else { "" };
+        let _ = writeln!(err, "{name}{}", escape_controls(line));
     }
 }
 

@@ -8,8 +8,9 @@ use serde_json::json;
 use super::args::{SearchArgs, When};
 use super::printer::{Printer, Style};
 use super::setup::{Environment, prepare};
-use super::{FAILED, Failure};
+use super::{FAILED, Failure, complain};
 use crate::tool::error::ToolError;
+use crate::tool::render::escape_controls;
 use crate::tool::request::{Case, SearchRequest};
 use crate::tool::response::SearchResponse;
 use crate::tool::search::SearchExtras;
@@ -159,53 +160,43 @@ fn print_json(response: &SearchResponse, out: &mut dyn Write) -> io::Result<()> 
         serde_json::to_writer(&mut *out, record)?;
         out.write_all(b"\n")?;
     }
-    let summary = json!({"type": "summary", "data": {
+    let mut summary = json!({"type": "summary", "data": {
         "count": response.count,
         "truncated": response.truncated,
         "timed_out": response.timed_out,
         "files_scanned": response.files_scanned,
         "errors": response.errors,
         "exit_code": response.exit_code,
-        "stats": response.stats,
     }});
+    if let Some(stats) = &response.stats {
+        summary["data"]["stats"] = serde_json::to_value(stats)?;
+    }
     writeln!(out, "{summary}")
 }
 
 /// Says on standard error what could not be read, what is missing, and with --stats what was done.
 fn report(args: &SearchArgs, response: &SearchResponse) {
-    let escape = crate::tool::render::escape_controls;
     for error in &response.errors {
-        eprintln!("forge-search: {}: {}", escape(&error.path), error.error);
+        // A name is one line, whatever it holds.
+        let path = escape_controls(&error.path);
+        complain(&format!("{path}: {}", error.error));
     }
     if let Some(stderr) = &response.stderr {
-        eprintln!(
-            "forge-search: the engine failed: {}",
-            escape(stderr.trim_end())
-        );
+        complain(&format!("the engine failed: {}", stderr.trim_end()));
     }
-    if response.truncated || response.timed_out {
-        // The closing note of `content` names the limit.
-        for note in response
-            .content
-            .lines()
-            .rev()
-            .take_while(|line| line.starts_with('['))
-        {
-            eprintln!("forge-search: {}", note.trim_matches(['[', ']']));
-        }
+    // After one line for each event, `content` says what cut it off.
+    for note in response.content.lines().skip(response.count) {
+        complain(note.trim_matches(['[', ']']));
     }
     if args.stats {
-        eprintln!(
-            "forge-search: {} lines shown, {} files searched, {} errors",
+        complain(&format!(
+            "{} lines shown, {} files searched, {} errors",
             response.count,
             response.files_scanned,
             response.errors.len()
-        );
+        ));
         if let Some(stats) = &response.stats {
-            eprintln!(
-                "forge-search: {}",
-                serde_json::to_string(stats).unwrap_or_default()
-            );
+            complain(&serde_json::to_string(stats).unwrap_or_default());
         }
     }
 }
