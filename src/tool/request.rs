@@ -3,6 +3,7 @@
 //! Owns the one request type that every surface uses (FR-LS-02). It validates what can be known without
 //! looking at configuration or files.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use schemars::{JsonSchema, generate::SchemaSettings};
@@ -267,7 +268,7 @@ fn check_names(fields: &Map<String, Value>) -> Result<(), ToolError> {
         }
         let nearest = known
             .iter()
-            .map(|known| (strsim::jaro_winkler(known, name), *known))
+            .map(|known| (strsim::jaro_winkler(known, &shortened(name, 64)), *known))
             .max_by(|a, b| a.0.total_cmp(&b.0))
             .filter(|(likeness, _)| *likeness > 0.75);
         let hint = match nearest {
@@ -275,15 +276,25 @@ fn check_names(fields: &Map<String, Value>) -> Result<(), ToolError> {
             None => format!("known fields are {}", known.join(", ")),
         };
         return Err(ToolError::bad_args(format!(
-            "unknown field `{name}`; {hint}"
+            "unknown field `{}`; {hint}",
+            shortened(name, 64)
         )));
     }
     Ok(())
 }
 
+/// The start of a text that may be as long as a request. Comparing and repeating it has to have an end.
+fn shortened(text: &str, chars: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(chars) {
+        Some((at, _)) => Cow::Owned(format!("{}…", &text[..at])),
+        None => Cow::Borrowed(text),
+    }
+}
+
 fn explain(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
     let path = error.path().to_string();
     let inner = error.inner().to_string();
+    let inner = shortened(&inner, 200);
     if path == "." {
         format!("invalid request: {inner}")
     } else {
@@ -404,6 +415,19 @@ mod tests {
         ] {
             let message = refused(value.clone());
             assert!(message.contains(part), "{value}: {message}");
+        }
+    }
+
+    #[test]
+    fn messages_are_short_whatever_the_request_holds() {
+        let long = "x".repeat(5_000_000);
+        for value in [
+            json!({"pattern": "x", long.clone(): 1}),
+            json!({"pattern": "x", "hidden": long.clone()}),
+            json!({"pattern": "x", "case": long}),
+        ] {
+            let message = refused(value);
+            assert!(message.len() < 1000, "{} bytes", message.len());
         }
     }
 
