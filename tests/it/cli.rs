@@ -516,6 +516,54 @@ fn messages_that_cannot_be_written_are_no_panic() {
     }
 }
 
+#[test]
+fn absolute_paths_can_be_forbidden() {
+    let tree = tree();
+    let top = tree.path().canonicalize().unwrap();
+    let forbid = ["--set", "tools.sandbox.allow_absolute=false"];
+    let request = json!({"pattern": "fn main", "path": top.join("src")}).to_string();
+    let (status, out, _) = run(tree.path(), &["call", forbid[0], forbid[1], &request]);
+    assert_eq!(status, 2);
+    assert_eq!(parsed(&out)["error"]["code"], "path_outside_sandbox");
+    // A person's paths are made relative where they can be.
+    for path in ["src", top.join("src").to_str().unwrap(), "."] {
+        let (status, out, err) = run(tree.path(), &[forbid[0], forbid[1], "fn main", path]);
+        assert_eq!((status, err.as_str()), (0, ""), "{path}");
+        assert_eq!(out, "src/main.rs:1:1:fn main() {\n");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn with_a_root_the_working_directory_need_not_exist() {
+    let tree = tree();
+    let root = tree.path().canonicalize().unwrap();
+    let binary = env!("CARGO_BIN_EXE_forge-search");
+    let in_no_directory = |args: &str| {
+        let script = format!("mkdir gone && cd gone && rmdir ../gone && '{binary}' {args}");
+        let output = Command::new("bash")
+            .args(["-c", &script])
+            .current_dir(tree.path())
+            .output()
+            .unwrap();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        (
+            output.status.code(),
+            text(&output.stdout),
+            text(&output.stderr),
+        )
+    };
+    let (status, out, err) = in_no_directory(&format!("--root '{}' 'fn main'", root.display()));
+    assert_eq!((status, err.as_str()), (Some(0), ""));
+    assert_eq!(out, "src/main.rs:1:1:fn main() {\n");
+    let (status, _, err) = in_no_directory("x");
+    assert_eq!(status, Some(2));
+    assert!(err.contains("--root"), "{err}");
+    let (status, out, _) = in_no_directory("call '{\"pattern\": \"x\"}'");
+    assert_eq!(status, Some(2));
+    assert_eq!(parsed(&out)["error"]["code"], "bad_args");
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interrupt_ends_a_search_at_once() {

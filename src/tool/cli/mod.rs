@@ -91,10 +91,10 @@ impl From<io::Error> for Failure {
 
 fn run(cli: Cli) -> Result<u8, Failure> {
     match cli.command {
-        None => search::run(&cli.search, &Environment::read()?),
-        Some(Command::Search(args)) => search::run(&args, &Environment::read()?),
-        Some(Command::Call(args)) => call::run(&args, &Environment::read()?),
-        Some(Command::Doctor(args)) => doctor::run(&args, &Environment::read()?),
+        None => search::run(&cli.search, &Environment::read()),
+        Some(Command::Search(args)) => search::run(&args, &Environment::read()),
+        Some(Command::Call(args)) => call::run(&args, &Environment::read()),
+        Some(Command::Doctor(args)) => doctor::run(&args, &Environment::read()),
         Some(Command::Schema(tool)) => {
             check_tool(&tool)?;
             let schema = serde_json::to_string_pretty(&search_schema()).unwrap_or_default();

@@ -72,17 +72,21 @@ fn target(
     if args.setup.root.is_some() {
         return Ok((Some(text), None));
     }
-    let absolute = environment.working_dir.join(path);
+    let absolute = environment.absolute(path)?;
     let Ok(canonical) = absolute.canonicalize() else {
         // The tool says what is wrong with it.
         return Ok((Some(text), None));
     };
-    let working_dir = environment
-        .working_dir
-        .canonicalize()
-        .unwrap_or_else(|_| environment.working_dir.clone());
-    if canonical.starts_with(&working_dir) {
-        return Ok((canonical.to_str().map(str::to_string).or(Some(text)), None));
+    let working_dir = environment.absolute(Path::new("."))?;
+    let working_dir = working_dir.canonicalize().unwrap_or(working_dir);
+    if let Ok(inside) = canonical.strip_prefix(&working_dir) {
+        // As a path that holds where absolute ones are not allowed.
+        let inside = if inside.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            inside
+        };
+        return Ok((inside.to_str().map(str::to_string).or(Some(text)), None));
     }
     let root = if canonical.is_dir() {
         canonical.clone()
