@@ -564,6 +564,33 @@ fn with_a_root_the_working_directory_need_not_exist() {
     assert_eq!(parsed(&out)["error"]["code"], "bad_args");
 }
 
+#[test]
+fn a_search_that_did_not_look_everywhere_does_not_say_no_match() {
+    let tree = tree();
+    let (status, out, err) = run(tree.path(), &["everyone", "-g", "!*.txt"]);
+    assert_eq!((status, out.as_str(), err.as_str()), (1, "", ""));
+    let (status, out, err) = run(tree.path(), &["main", "--max-files", "1"]);
+    assert_eq!((status, out.as_str()), (2, ""));
+    assert!(err.contains("max_files = 1"), "{err}");
+}
+
+#[test]
+fn arguments_out_of_range_are_named_as_they_were_written() {
+    let tree = tree();
+    for (args, part) in [
+        (["x", "-m", "0"].as_slice(), "--max-count"),
+        (&["x", "--max-results", "0"], "--max-results"),
+        (&["x", "--max-filesize", "0"], "--max-filesize"),
+        (&["x", "--timeout-ms", "0"], "--timeout-ms"),
+        (&["x", "--fuzzy", "5"], "1..=4"),
+        (&["x", "src", "notes.txt"], "notes.txt is one path too many"),
+    ] {
+        let (status, out, err) = run(tree.path(), args);
+        assert_eq!((status, out.as_str()), (2, ""), "{args:?}");
+        assert!(err.contains(part), "{args:?}: {err}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interrupt_ends_a_search_at_once() {

@@ -25,7 +25,7 @@ use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, search_schema};
 const FAILED: u8 = 2;
 
 /// Runs the program and returns its exit status: 0 if a line matched or a command succeeded, 1 if no line
-/// matched, 2 if something went wrong, 130 after an interrupt and 143 after a termination, as shells have it.
+/// matched, 2 if something went wrong or the search ended early without a match, 130 after an interrupt and 143 after a termination, as shells have it.
 pub fn main() -> u8 {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

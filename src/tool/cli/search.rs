@@ -17,6 +17,14 @@ use crate::tool::search::SearchExtras;
 
 /// Searches and prints.
 pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Failure> {
+    if let Some(more) = args.more.first() {
+        return Err(ToolError::bad_args(format!(
+            "{} is one path too many: a search is of one file or directory; name a directory above them, and use \
+             -g to choose from it",
+            more.display()
+        ))
+        .into());
+    }
     let (path, extra_root) = target(args, environment)?;
     let request = request(args, path)?;
     let setup = prepare(&args.setup, environment, extra_root.as_deref())?;
@@ -44,10 +52,11 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
     Ok(status(&response))
 }
 
-/// As ripgrep's: an error wins over matches.
+/// As ripgrep's: an error wins over matches. "No match" is only said by a search that looked everywhere.
 fn status(response: &SearchResponse) -> u8 {
     match response.exit_code {
         _ if !response.errors.is_empty() => FAILED,
+        Some(1) if response.timed_out || response.truncated => FAILED,
         Some(0) => 0,
         Some(1) => 1,
         _ => FAILED,
