@@ -470,6 +470,10 @@ fn only_notes_are_taken_for_notes() {
 #[test]
 fn messages_hold_no_terminal_commands() {
     let tree = tree();
+    fs::write(tree.path().join("c\u{1b}.toml"), "tools.search.threads = 1").unwrap();
+    let (status, out, _) = run(tree.path(), &["doctor", "--config", "c\u{1b}.toml"]);
+    assert!(status == 0 && out.contains("c\\x1b.toml"), "{out}");
+    assert!(!out.contains('\u{1b}'), "{out}");
     for args in [
         ["x", "no\u{1b}[31m"].as_slice(),
         &["x", "--root", "no\u{1b}[31m"],
