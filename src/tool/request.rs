@@ -19,6 +19,13 @@ pub const SEARCH_NAME: &str = "Search";
 /// Other names under which the tool answers (FR-LS-01).
 pub const SEARCH_ALIASES: [&str; 5] = ["search", "rg", "ripgrep", "ugrep", "ug"];
 
+/// Globs that a request may include, and as many that it may exclude. Compiling them takes time that no
+/// deadline can cut short: half a millisecond each.
+const MAX_GLOBS: usize = 1000;
+
+/// The bytes of all of them together.
+const MAX_GLOB_BYTES: usize = 65_536;
+
 /// How letters compare (`case`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -206,6 +213,19 @@ impl SearchRequest {
             if value == Some(0) {
                 return Err(ToolError::bad_args(format!(
                     "`{name}` must be at least 1, not 0"
+                )));
+            }
+        }
+        for (name, globs) in [
+            ("include_glob", self.includes()),
+            ("exclude_glob", self.excludes()),
+        ] {
+            let bytes: usize = globs.iter().map(String::len).sum();
+            if globs.len() > MAX_GLOBS || bytes > MAX_GLOB_BYTES {
+                return Err(ToolError::bad_args(format!(
+                    "`{name}` has {} globs of {bytes} bytes together; at most {MAX_GLOBS} globs and \
+                     {MAX_GLOB_BYTES} bytes are allowed. Write fewer and wider ones, or search a narrower `path`",
+                    globs.len()
                 )));
             }
         }
@@ -415,6 +435,19 @@ mod tests {
         ] {
             let message = refused(value.clone());
             assert!(message.contains(part), "{value}: {message}");
+        }
+    }
+
+    #[test]
+    fn globs_are_bounded_in_number_and_length() {
+        let request = |globs: Vec<String>| json!({"pattern": "x", "exclude_glob": globs});
+        assert!(SearchRequest::from_value(request(vec!["*.rs".into(); MAX_GLOBS])).is_ok());
+        for globs in [
+            vec!["*.rs".into(); MAX_GLOBS + 1],
+            vec!["x".repeat(MAX_GLOB_BYTES + 1)],
+        ] {
+            let message = refused(request(globs));
+            assert!(message.contains("`exclude_glob`") && message.contains("at most 1000"));
         }
     }
 
