@@ -83,7 +83,7 @@ fn a_disabled_tool_answers_nothing() {
 
 #[test]
 fn cfg_ls_03_the_request_wins_over_defaults() {
-    let (tool, mut context, _dir) = tool(|config| config.default_max_results = 1);
+    let (tool, mut context, dir) = tool(|config| config.default_max_results = 1);
     let count = |value: Value, context: &ToolContext| {
         let response = tool.call(value, context).unwrap();
         (response.count, response.truncated)
@@ -93,13 +93,12 @@ fn cfg_ls_03_the_request_wins_over_defaults() {
         count(json!({"pattern": "t", "max_results": 2}), &context),
         (2, false)
     );
-    // The host's default timeout wins over the configured one, and the request's over both.
+    // The host's default timeout wins over the configured one, and the request's over both. A search that
+    // is over before anyone looks at the clock has not timed out, so this one takes its time.
+    std::fs::write(dir.path().join("long.dat"), "a".repeat(1_900_000)).unwrap();
     context.default_timeout = Some(Duration::ZERO);
-    assert!(
-        tool.call(json!({"pattern": "t"}), &context)
-            .unwrap()
-            .timed_out
-    );
+    let request = json!({"pattern": "(?:a?){300}a{300}b", "path": "long.dat"});
+    assert!(tool.call(request, &context).unwrap().timed_out);
     let request = json!({"pattern": "t", "timeout_ms": 60_000});
     assert!(!tool.call(request, &context).unwrap().timed_out);
 }
