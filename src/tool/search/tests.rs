@@ -169,3 +169,23 @@ fn every_byte_budget_yields_a_prefix_that_fits() {
     context.available_capacity_bytes = shortest;
     assert_eq!(tool.search(&request, &context).unwrap().count, 0);
 }
+
+#[test]
+fn errors_that_are_too_much_alone_are_cut_too() {
+    let (tool, mut context, dir) = tool(|_| {});
+    for n in 0..40 {
+        std::os::unix::fs::symlink("nowhere", dir.path().join(format!("broken-{n:02}"))).unwrap();
+    }
+    let mut request = SearchRequest::new("two");
+    request.follow = true;
+    let full = tool.search(&request, &context).unwrap();
+    assert_eq!((full.errors.len(), full.truncated), (40, false));
+    for budget in [900, 1500, 3000] {
+        context.max_output_bytes = Some(budget);
+        let response = tool.search(&request, &context).unwrap();
+        assert!(response.to_json().len() <= budget);
+        assert!(response.truncated && response.content.contains("entries of `errors`"));
+        assert!(!response.errors.is_empty());
+        assert_eq!(response.errors[..], full.errors[..response.errors.len()]);
+    }
+}
