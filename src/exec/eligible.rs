@@ -94,6 +94,13 @@ fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, G
         return Ok(None);
     }
     let refuse = |message: String| Err(GlobError { field, message });
+    if globs.iter().all(|glob| glob.starts_with('!')) {
+        return refuse(format!(
+            "{} only takes back, so the list matches nothing; a leading ! undoes an earlier glob of the same \
+             list. Give globs without !, in exclude_glob to leave files out",
+            globs.join(", ")
+        ));
+    }
     let mut all = GitignoreBuilder::new("");
     for glob in globs {
         if glob.trim().is_empty() {
@@ -252,6 +259,7 @@ mod tests {
             ("  ", "empty"),
             ("#x", "comment"),
             ("a[", "invalid"),
+            ("!a", "only takes back"),
         ] {
             let error = globs(&[include], &[]).unwrap_err();
             assert_eq!(error.field, "include_glob");

@@ -53,6 +53,13 @@ pub(crate) fn fit(
     let note = closing_note(&cuts);
     response.truncated = true;
     let mut room = base(&mut response, &note);
+    // Errors go only where they alone are too much: without them an answer would look cleaner than it is.
+    while room > budget
+        && let Some(error) = response.errors.pop()
+    {
+        let entry = serde_json::to_string(&error).map_or(0, |json| json.len());
+        room -= entry + usize::from(!response.errors.is_empty());
+    }
     if room > budget {
         return Err(DenialReason::LimitsExceeded {
             message: format!(

@@ -82,7 +82,7 @@ pub fn closing_note(cuts: &[Cut]) -> String {
             ),
             Cut::Bytes(limit) => writeln!(
                 note,
-                "[truncated: the output was cut to fit {limit} bytes; events are missing here. Narrow the \
+                "[truncated: the output was cut to fit {limit} bytes; events, or entries of `errors`, are missing. Narrow the \
                  search]"
             ),
             Cut::Deadline(limit) => writeln!(

@@ -217,13 +217,15 @@ impl SearchTool {
         let started = context.clock.now();
         request.validate()?;
         let plan = self.plan(request, extras, context)?;
+        // Compiling the pattern and the globs is part of the time.
+        let deadline = Deadline::after(plan.timeout, context.clock.clone());
         let globs = Globs::new(request.includes(), request.excludes())
             .map_err(|error| ToolError::bad_args(error.to_string()))?;
         let prepared = self.engines.prepare(plan.query.clone())?;
         let options = RunOptions {
             limits: plan.limits,
             threads: self.threads(),
-            deadline: Deadline::after(plan.timeout, context.clock.clone()),
+            deadline,
             cancel: context.cancel.clone(),
             abandoned: self.abandoned.clone(),
         };
@@ -357,7 +359,12 @@ impl SearchTool {
                     shown,
                 )
             }
-            EntryKind::Symlink | EntryKind::Other => {
+            EntryKind::Symlink => {
+                return Err(unreadable(
+                    "it is a symbolic link whose target does not exist or is itself",
+                ));
+            }
+            EntryKind::Other => {
                 return Err(unreadable("it is neither a regular file nor a directory"));
             }
         };

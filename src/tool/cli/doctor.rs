@@ -195,13 +195,16 @@ fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "  denied            {}",
-        report.denied_patterns.join("  ")
+        escape_controls(&report.denied_patterns.join("  "))
     )?;
-    let none = || "none".to_string();
+    let or_none = |path: &Option<String>| match path {
+        Some(path) => escape_controls(path).into_owned(),
+        None => "none".to_string(),
+    };
     writeln!(
         out,
         "  global excludes   {}",
-        report.global_excludes.clone().unwrap_or_else(none)
+        or_none(&report.global_excludes)
     )?;
 
     writeln!(out, "\nengines")?;
@@ -210,10 +213,10 @@ fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         let id = engine.id.as_deref().unwrap_or("-");
         write!(out, "  {:<9} {mark:<9} {id}", engine.name)?;
         if let Some(path) = &engine.path {
-            write!(out, "  {path}")?;
+            write!(out, "  {}", escape_controls(path))?;
         }
         match &engine.reason {
-            Some(reason) => writeln!(out, "  ({reason})")?,
+            Some(reason) => writeln!(out, "  ({})", escape_controls(reason))?,
             None => writeln!(out)?,
         }
     }
@@ -221,7 +224,7 @@ fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "\nconfiguration (file: {})",
-        report.config_file.clone().unwrap_or_else(none)
+        or_none(&report.config_file)
     )?;
     let width = report
         .config
@@ -234,9 +237,10 @@ fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         let origin = if setting.origin == default {
             String::new()
         } else {
-            format!("  (from {})", setting.origin)
+            format!("  (from {})", escape_controls(&setting.origin))
         };
-        writeln!(out, "  {:<width$} = {}{origin}", setting.key, setting.value)?;
+        let value = escape_controls(&setting.value);
+        writeln!(out, "  {:<width$} = {value}{origin}", setting.key)?;
     }
 
     if report.problems.is_empty() {

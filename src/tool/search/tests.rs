@@ -83,7 +83,7 @@ fn a_disabled_tool_answers_nothing() {
 
 #[test]
 fn cfg_ls_03_the_request_wins_over_defaults() {
-    let (tool, mut context, _dir) = tool(|config| config.default_max_results = 1);
+    let (tool, mut context, dir) = tool(|config| config.default_max_results = 1);
     let count = |value: Value, context: &ToolContext| {
         let response = tool.call(value, context).unwrap();
         (response.count, response.truncated)
@@ -93,13 +93,12 @@ fn cfg_ls_03_the_request_wins_over_defaults() {
         count(json!({"pattern": "t", "max_results": 2}), &context),
         (2, false)
     );
-    // The host's default timeout wins over the configured one, and the request's over both.
+    // The host's default timeout wins over the configured one, and the request's over both. A search that
+    // is over before anyone looks at the clock has not timed out, so this one takes its time.
+    std::fs::write(dir.path().join("long.dat"), "a".repeat(1_900_000)).unwrap();
     context.default_timeout = Some(Duration::ZERO);
-    assert!(
-        tool.call(json!({"pattern": "t"}), &context)
-            .unwrap()
-            .timed_out
-    );
+    let request = json!({"pattern": "(?:a?){300}a{300}b", "path": "long.dat"});
+    assert!(tool.call(request, &context).unwrap().timed_out);
     let request = json!({"pattern": "t", "timeout_ms": 60_000});
     assert!(!tool.call(request, &context).unwrap().timed_out);
 }
@@ -169,4 +168,24 @@ fn every_byte_budget_yields_a_prefix_that_fits() {
     context.max_output_bytes = Some(whole + 10);
     context.available_capacity_bytes = shortest;
     assert_eq!(tool.search(&request, &context).unwrap().count, 0);
+}
+
+#[test]
+fn errors_that_are_too_much_alone_are_cut_too() {
+    let (tool, mut context, dir) = tool(|_| {});
+    for n in 0..40 {
+        std::os::unix::fs::symlink("nowhere", dir.path().join(format!("broken-{n:02}"))).unwrap();
+    }
+    let mut request = SearchRequest::new("two");
+    request.follow = true;
+    let full = tool.search(&request, &context).unwrap();
+    assert_eq!((full.errors.len(), full.truncated), (40, false));
+    for budget in [900, 1500, 3000] {
+        context.max_output_bytes = Some(budget);
+        let response = tool.search(&request, &context).unwrap();
+        assert!(response.to_json().len() <= budget);
+        assert!(response.truncated && response.content.contains("entries of `errors`"));
+        assert!(!response.errors.is_empty());
+        assert_eq!(response.errors[..], full.errors[..response.errors.len()]);
+    }
 }
