@@ -10,6 +10,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use forge_search::exec::detect::Tool;
+use forge_search::exec::engine::Engine;
+use forge_search::exec::ripgrep::Ripgrep;
+use forge_search::exec::ugrep::Ugrep;
 use forge_search::format::sort_key::cmp_paths;
 use forge_search::tool::config::{Config, SandboxConfig, SearchConfig};
 use forge_search::tool::engines::Engines;
@@ -20,9 +24,19 @@ use forge_search::tool::sandbox::Sandbox;
 use forge_search::tool::search::{SearchTool, ToolContext};
 use serde_json::Value;
 
-/// The engines that every case runs on. A program that is missing is a failure, not a reason to skip.
+use crate::peers::peers;
+
+/// The engines that every case runs on, as far as their programs are installed.
 pub(crate) fn engines() -> Vec<(&'static str, Engines)> {
-    vec![("embedded", Engines::embedded())]
+    let mut all = vec![("embedded", Engines::embedded())];
+    let alone = |engine: Arc<dyn Engine>| Engines::new(vec![engine], String::new());
+    for detected in peers(Tool::Ripgrep) {
+        all.push(("rg", alone(Arc::new(Ripgrep::new(detected)))));
+    }
+    for detected in peers(Tool::Ugrep) {
+        all.push(("ugrep", alone(Arc::new(Ugrep::new(detected)))));
+    }
+    all
 }
 
 /// The library's defaults, with the tool switched on.
