@@ -286,6 +286,8 @@ impl Read for StoppableReader<'_> {
 /// Collects the events of one file, up to the limits that hold per file.
 struct Collect<'a> {
     matcher: &'a WorkerMatcher,
+    /// Lines come without the carriage return of their terminator; one that they end in is content.
+    stripped: bool,
     after: u64,
     max_matches: u64,
     max_events: usize,
@@ -302,6 +304,7 @@ impl<'a> Collect<'a> {
     fn new(query: &Query, matcher: &'a WorkerMatcher) -> Collect<'a> {
         Collect {
             matcher,
+            stripped: query.pattern.sees_carriage_return(),
             after: query.after as u64,
             max_matches: query.max_matches_per_file,
             max_events: query.max_events_per_file,
@@ -317,6 +320,15 @@ impl<'a> Collect<'a> {
         self.events.push(event);
         self.limited = self.events.len() >= self.max_events;
         !self.limited
+    }
+
+    /// Returns a line without its terminator.
+    fn content<'l>(&self, line: &'l [u8]) -> &'l [u8] {
+        if self.stripped {
+            line.strip_suffix(b"\n").unwrap_or(line)
+        } else {
+            text::without_terminator(line)
+        }
     }
 
     /// Returns false once `line` lies beyond everything that can still be reported.
@@ -354,7 +366,7 @@ impl Sink for Collect<'_> {
             // Beyond the limit of matches, and no context line either, because it matches.
             return Ok(true);
         }
-        let line = text::without_terminator(found.bytes());
+        let line = self.content(found.bytes());
         let (start, end) = match self.matcher.find_in_line(line) {
             Ok(Some(span)) => span,
             Ok(None) => return Ok(true),
@@ -383,7 +395,7 @@ impl Sink for Collect<'_> {
         if !self.wanted(line_number) {
             return Ok(false);
         }
-        let line = text::without_terminator(context.bytes());
+        let line = self.content(context.bytes());
         Ok(self.push(context_event(line_number, line)))
     }
 }
@@ -407,5 +419,58 @@ pub(crate) fn context_event(line_number: u64, line: &[u8]) -> Event {
         kind: EventKind::Context,
         line_number,
         line: String::from_utf8_lossy(line).into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::query::{CaseMode, QueryOptions};
+
+    /// The events of a text as `line:column:text` and `line-text`, with one line of context.
+    fn events(pattern: &str, word: bool, text: &[u8]) -> Vec<String> {
+        let options = QueryOptions {
+            fixed_strings: false,
+            word,
+            case: CaseMode::Sensitive,
+            before: 1,
+            after: 1,
+            max_results: 100,
+            max_matches_per_file: 100,
+            max_file_size: u64::MAX,
+            fuzzy: None,
+        };
+        let query = Arc::new(Query::new(pattern, &options).unwrap());
+        let matcher = LineMatcher::new(&query.pattern).unwrap();
+        let mut searcher = FileSearcher::new(query, &matcher, Stop::new());
+        let outcome = searcher.search_bytes(text);
+        let show = |event: &Event| match &event.kind {
+            EventKind::Match { column, .. } => {
+                format!("{}:{column}:{:?}", event.line_number, event.line)
+            }
+            EventKind::Context => format!("{}-{:?}", event.line_number, event.line),
+        };
+        outcome.events.iter().map(show).collect()
+    }
+
+    #[test]
+    fn only_one_carriage_return_is_taken_from_a_line_whatever_the_pattern() {
+        let text = b"a\r\r\nb\r\r";
+        assert_eq!(events("a", false, text), [r#"1:1:"a\r""#, r#"2-"b\r""#]);
+        assert_eq!(events("a.", false, text), [r#"1:1:"a\r""#, r#"2-"b\r""#]);
+        assert_eq!(
+            events(r"\r$", false, text),
+            [r#"1:2:"a\r""#, r#"2:2:"b\r""#]
+        );
+    }
+
+    #[test]
+    fn a_line_that_does_not_match_has_no_context() {
+        // Behind the carriage return these would match.
+        assert_eq!(events(r"\B", false, b"x\r\na\r\ny\r\n"), [""; 0]);
+        assert_eq!(events("b*", true, b"xx\r\naa\r\nyy\r\n"), [""; 0]);
+        // The engine takes the line feed for the character before a stray continuation byte.
+        assert_eq!(events(r"\B", false, b"x\n\xA9\ny\n"), [""; 0]);
+        assert_eq!(events(" ", true, b"x\n\xA9 \ny\n"), [""; 0]);
     }
 }

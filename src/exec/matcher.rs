@@ -12,7 +12,7 @@ use std::sync::Arc;
 use grep_matcher::{ByteSet, LineMatchKind, LineTerminator, Match, Matcher, NoCaptures, NoError};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use memchr::memchr;
-use regex_syntax::hir::HirKind;
+use regex_syntax::hir::{HirKind, Look};
 
 use crate::exec::pattern::{Pattern, PatternError, REGEX_NEST_LIMIT, REGEX_SIZE_LIMIT};
 use crate::exec::stepper::{Stepper, StepperCache};
@@ -24,10 +24,19 @@ const CACHE_LIMIT: usize = 16 << 20;
 /// States times bytes that may lie between two polls: a few milliseconds of the slowest engine.
 const WORK_BETWEEN_POLLS: usize = 40_000_000;
 
+/// Assertions that take the line feed before a line for the character before a stray continuation byte at its
+/// start, and so can hold in a window where they do not hold in the line.
+const LOOKS_ACROSS_LINES: [Look; 3] = [
+    Look::WordUnicodeNegate,
+    Look::WordStartHalfUnicode,
+    Look::WordEndHalfUnicode,
+];
+
 /// A pattern compiled for matching, shared by the workers of a call.
 #[derive(Clone, Debug)]
 pub struct LineMatcher {
     regex: RegexMatcher,
+    recheck: bool,
     stepper: Option<Arc<Stepper>>,
     window: usize,
 }
@@ -60,8 +69,13 @@ impl LineMatcher {
         } else {
             (WORK_BETWEEN_POLLS / pattern.cost().max(1)).clamp(256, 256 << 10)
         };
+        let looks = pattern.full_hir().properties().look_set();
+        let recheck = LOOKS_ACROSS_LINES
+            .into_iter()
+            .any(|look| looks.contains(look));
         Ok(LineMatcher {
             regex,
+            recheck,
             stepper,
             window,
         })
@@ -71,6 +85,7 @@ impl LineMatcher {
     pub fn worker(&self, stop: Stop) -> WorkerMatcher {
         WorkerMatcher {
             regex: self.regex.clone(),
+            recheck: self.recheck,
             cache: RefCell::new(self.stepper.as_ref().map(|stepper| stepper.create_cache())),
             stepper: self.stepper.clone(),
             window: self.window,
@@ -109,6 +124,8 @@ impl fmt::Display for Stopped {
 #[derive(Debug)]
 pub struct WorkerMatcher {
     regex: RegexMatcher,
+    /// A match in a window has to be confirmed in its line alone.
+    recheck: bool,
     stepper: Option<Arc<Stepper>>,
     cache: RefCell<Option<StepperCache>>,
     window: usize,
@@ -206,7 +223,12 @@ impl Matcher for WorkerMatcher {
                 self.find_in_line(window)?
                     .map(|(start, _)| LineMatchKind::Confirmed(start))
             } else {
-                sure(self.regex.find_candidate_line(window)).flatten()
+                match sure(self.regex.find_candidate_line(window)).flatten() {
+                    Some(LineMatchKind::Confirmed(at)) if self.recheck => {
+                        Some(LineMatchKind::Candidate(at))
+                    }
+                    found => found,
+                }
             };
             match found {
                 None => from = next,

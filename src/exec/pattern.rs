@@ -80,7 +80,7 @@ impl Pattern {
             ));
         }
         let cost = cost(&hir);
-        let sees_carriage_return = sees_carriage_return(&hir);
+        let sees_carriage_return = sees_carriage_return(&hir, word);
         Ok(Pattern {
             original: text.to_string(),
             expression,
@@ -211,10 +211,21 @@ fn has_line_feed(hir: &Hir) -> bool {
     }
 }
 
-/// Returns true when the expression asserts a line's end, or can match a carriage return.
-fn sees_carriage_return(hir: &Hir) -> bool {
+/// Returns true when the expression asserts a line's end, can match a carriage return, or can match nothing
+/// at all between one and the line feed.
+fn sees_carriage_return(hir: &Hir, word: bool) -> bool {
     let looks = hir.properties().look_set();
-    if looks.contains(Look::EndLF) || looks.contains(Look::End) {
+    let asserts = [
+        Look::EndLF,
+        Look::End,
+        // Holds behind the carriage return of "a\r\n", and nowhere in "a".
+        Look::WordAsciiNegate,
+        Look::WordUnicodeNegate,
+    ];
+    // So does an empty match as a word.
+    if asserts.into_iter().any(|look| looks.contains(look))
+        || word && hir.properties().minimum_len() == Some(0)
+    {
         return true;
     }
     matches_byte(hir, b'\r')
@@ -343,8 +354,14 @@ mod tests {
         for text in ["a$", "a.", r"a\s", "[^a]", "a\rb", r"a\z"] {
             assert!(sees(text), "{text}");
         }
-        for text in ["a", r"\ba\b", "^a", r"\w+", "[a-z]{3}"] {
+        for text in ["a", r"\ba\b", "^a", r"\w+", "[a-z]{3}", "a*"] {
             assert!(!sees(text), "{text}");
         }
+        for text in [r"\B", r"(?-u:\B)a*"] {
+            assert!(sees(text), "{text}");
+        }
+        let word = |text: &str| Pattern::compile(text, false, Fold::Sensitive, true).unwrap();
+        assert!(word("a*").sees_carriage_return());
+        assert!(!word("a+").sees_carriage_return());
     }
 }
