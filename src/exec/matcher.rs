@@ -7,7 +7,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use grep_matcher::{ByteSet, LineMatchKind, LineTerminator, Match, Matcher, NoCaptures, NoError};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -37,7 +37,7 @@ const LOOKS_ACROSS_LINES: [Look; 3] = [
 pub struct LineMatcher {
     regex: RegexMatcher,
     recheck: bool,
-    stepper: Option<Arc<Stepper>>,
+    stepper: Option<Arc<LazyStepper>>,
     window: usize,
 }
 
@@ -62,7 +62,7 @@ impl LineMatcher {
         let stepper = if linear {
             None
         } else {
-            Stepper::new(pattern).map(Arc::new)
+            Some(Arc::new(LazyStepper::new(pattern)))
         };
         let window = if linear {
             1 << 20
@@ -86,11 +86,35 @@ impl LineMatcher {
         WorkerMatcher {
             regex: self.regex.clone(),
             recheck: self.recheck,
-            cache: RefCell::new(self.stepper.as_ref().map(|stepper| stepper.create_cache())),
+            cache: RefCell::new(None),
             stepper: self.stepper.clone(),
             window: self.window,
             stop,
         }
+    }
+}
+
+/// A stepper that is built when the first line asks for it. Building takes twice as long as building the
+/// plain matcher, up to most of a second for an expression at the limit, and most searches see no long line.
+#[derive(Debug)]
+struct LazyStepper {
+    pattern: Pattern,
+    built: OnceLock<Option<Stepper>>,
+}
+
+impl LazyStepper {
+    fn new(pattern: &Pattern) -> LazyStepper {
+        LazyStepper {
+            pattern: pattern.clone(),
+            built: OnceLock::new(),
+        }
+    }
+
+    /// Returns the stepper, or nothing when the expression can't be had in this form.
+    fn get(&self) -> Option<&Stepper> {
+        self.built
+            .get_or_init(|| Stepper::new(&self.pattern))
+            .as_ref()
     }
 }
 
@@ -126,7 +150,7 @@ pub struct WorkerMatcher {
     regex: RegexMatcher,
     /// A match in a window has to be confirmed in its line alone.
     recheck: bool,
-    stepper: Option<Arc<Stepper>>,
+    stepper: Option<Arc<LazyStepper>>,
     cache: RefCell<Option<StepperCache>>,
     window: usize,
     stop: Stop,
@@ -145,9 +169,14 @@ impl WorkerMatcher {
     /// [`Stopped`] when the flag was raised before an answer was known.
     pub fn find_in_line(&self, line: &[u8]) -> Result<Option<(usize, usize)>, Stopped> {
         if line.len() > self.window
-            && let Some(stepper) = &self.stepper
-            && let Some(cache) = self.cache.borrow_mut().as_mut()
-            && let Some(found) = stepper.find(cache, line, &self.stop)?
+            && let Some(stepper) = self.stepper.as_ref().and_then(|lazy| lazy.get())
+            && let Some(found) = stepper.find(
+                self.cache
+                    .borrow_mut()
+                    .get_or_insert_with(|| stepper.create_cache()),
+                line,
+                &self.stop,
+            )?
         {
             return Ok(found);
         }
@@ -258,7 +287,7 @@ mod tests {
         if let Some(window) = window {
             matcher.window = window;
             if matcher.stepper.is_none() {
-                matcher.stepper = Stepper::new(&pattern).map(Arc::new);
+                matcher.stepper = Some(Arc::new(LazyStepper::new(&pattern)));
             }
         }
         matcher.worker(Stop::new())

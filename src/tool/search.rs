@@ -217,13 +217,15 @@ impl SearchTool {
         let started = context.clock.now();
         request.validate()?;
         let plan = self.plan(request, extras, context)?;
+        // Compiling counts, too.
+        let deadline = Deadline::after(plan.timeout, context.clock.clone());
         let globs = Globs::new(request.includes(), request.excludes())
             .map_err(|error| ToolError::bad_args(error.to_string()))?;
         let prepared = self.engines.prepare(plan.query.clone())?;
         let options = RunOptions {
             limits: plan.limits,
             threads: self.threads(),
-            deadline: Deadline::after(plan.timeout, context.clock.clone()),
+            deadline,
             cancel: context.cancel.clone(),
             abandoned: self.abandoned.clone(),
         };
