@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use globset::GlobBuilder;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use crate::exec::event::FileError;
@@ -61,7 +62,7 @@ impl Globs {
     /// An empty or invalid glob, or one that gitignore syntax takes for a comment.
     pub fn new(include: &[String], exclude: &[String]) -> Result<Globs, GlobError> {
         Ok(Globs {
-            include: compile("include_glob", include)?,
+            include: compile(INCLUDE, include)?,
             exclude: compile("exclude_glob", exclude)?,
         })
     }
@@ -88,11 +89,21 @@ impl Globs {
     }
 }
 
+/// The field whose globs a file has to match.
+const INCLUDE: &str = "include_glob";
+
 fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, GlobError> {
     if globs.is_empty() {
         return Ok(None);
     }
     let refuse = |message: String| Err(GlobError { field, message });
+    if field == INCLUDE && globs.iter().all(|glob| glob.starts_with('!')) {
+        return refuse(format!(
+            "{} only takes back, so the list matches nothing; a leading ! undoes an earlier glob of the same \
+             list. Give globs without !, in exclude_glob to leave files out",
+            globs.join(", ")
+        ));
+    }
     let mut all = GitignoreBuilder::new("");
     for glob in globs {
         if glob.trim().is_empty() {
@@ -105,8 +116,15 @@ fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, G
                 "the glob {glob:?} holds a line feed; give each glob as an entry of its own"
             ));
         }
+        // The gitignore parser takes an unclosed class for a name; in a request it is a slip.
+        if let Err(error) = GlobBuilder::new(glob.trim_start_matches('!')).build() {
+            return refuse(format!("the glob {glob:?} is invalid: {}", error.kind()));
+        }
         let mut one = GitignoreBuilder::new("");
-        if let Err(error) = one.add_line(None, glob).and(all.add_line(None, glob)) {
+        if let Err(error) = one
+            .add_line(None, glob)
+            .and_then(|_| all.add_line(None, glob))
+        {
             return refuse(format!("the glob {glob:?} is invalid: {error}"));
         }
         match one.build() {
@@ -244,6 +262,7 @@ mod tests {
             ("  ", "empty"),
             ("#x", "comment"),
             ("a[", "invalid"),
+            ("!a", "only takes back"),
         ] {
             let error = globs(&[include], &[]).unwrap_err();
             assert_eq!(error.field, "include_glob");

@@ -442,7 +442,7 @@ impl<L: Lines> Sink for Collect<'_, L> {
         };
         self.matches += 1;
         if self.matches >= self.max_matches {
-            self.last_line = Some(line_number + self.after);
+            self.last_line = Some(line_number.saturating_add(self.after));
         }
         let event = match_event(line_number, line, start, end);
         if !self.push(event) {

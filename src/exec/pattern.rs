@@ -14,6 +14,9 @@ use crate::exec::query::Fold;
 /// Largest compiled form of an expression, in bytes of automaton.
 pub const REGEX_SIZE_LIMIT: usize = 10 << 20;
 
+/// Longest pattern, in bytes.
+pub const PATTERN_LIMIT: usize = 64 << 10;
+
 /// Deepest nesting of groups and repetitions in an expression.
 pub const REGEX_NEST_LIMIT: u32 = 200;
 
@@ -48,6 +51,13 @@ impl Pattern {
         fold: Fold,
         word: bool,
     ) -> Result<Pattern, PatternError> {
+        if text.len() > PATTERN_LIMIT {
+            return Err(PatternError(format!(
+                "the pattern is {} bytes long, more than the {PATTERN_LIMIT} that are allowed; search for a part of \
+                 it that is rare",
+                text.len()
+            )));
+        }
         let source = if fixed {
             regex_syntax::escape(text)
         } else {
@@ -70,7 +80,7 @@ impl Pattern {
             ));
         }
         let cost = cost(&hir);
-        let sees_carriage_return = sees_carriage_return(&hir);
+        let sees_carriage_return = sees_carriage_return(&hir, word);
         Ok(Pattern {
             original: text.to_string(),
             expression,
@@ -174,11 +184,12 @@ fn explain_parse_error(text: &str, error: &ast::Error) -> String {
              time; match the surrounding text too and look at `match_text`, or use \\b for word \
              boundaries"
         ),
-        K::UnsupportedBackreference => format!(
-            "backreferences (`{construct}`, at byte {at}) are not supported: expressions are matched in \
-             linear time; write the alternatives out, as in (aa|bb), or search for the repeated part \
-             and filter"
-        ),
+        K::UnsupportedBackreference => no_backreferences(&construct, at),
+        // References by name: `\k<name>` is no escape that the parser knows, `(?P=name)` no flag.
+        K::EscapeUnrecognized if construct == r"\k" => no_backreferences(&construct, at),
+        K::FlagUnrecognized if text.get(at..).is_some_and(|rest| rest.starts_with("P=")) => {
+            no_backreferences("(?P=", at.saturating_sub(2))
+        }
         K::NestLimitExceeded(limit) => format!(
             "the regular expression nests deeper than {limit} levels; simplify it or search for a \
              literal with fixed_strings"
@@ -188,6 +199,13 @@ fn explain_parse_error(text: &str, error: &ast::Error) -> String {
              as it is"
         ),
     }
+}
+
+fn no_backreferences(construct: &str, at: usize) -> String {
+    format!(
+        "backreferences (`{construct}`, at byte {at}) are not supported: expressions are matched in linear \
+         time; write the alternatives out, as in (aa|bb), or search for the repeated part and filter"
+    )
 }
 
 /// Returns true when every match, or an alternative of it, needs a line feed.
@@ -201,10 +219,16 @@ fn has_line_feed(hir: &Hir) -> bool {
     }
 }
 
-/// Returns true when the expression asserts a line's end, or can match a carriage return.
-fn sees_carriage_return(hir: &Hir) -> bool {
+/// Returns true when the expression asserts a line's end, can match a carriage return, or can match nothing
+/// at all under a condition: then it may do so between the carriage return and the line feed, a place that
+/// the line without its terminator does not have.
+fn sees_carriage_return(hir: &Hir, word: bool) -> bool {
     let looks = hir.properties().look_set();
     if looks.contains(Look::EndLF) || looks.contains(Look::End) {
+        return true;
+    }
+    let can_be_empty = hir.properties().minimum_len().is_none_or(|len| len == 0);
+    if can_be_empty && (word || !looks.is_empty()) {
         return true;
     }
     matches_byte(hir, b'\r')
@@ -304,6 +328,17 @@ mod tests {
     }
 
     #[test]
+    fn a_pattern_beyond_the_limit_is_refused() {
+        let message = refused(&"a".repeat(PATTERN_LIMIT + 1));
+        assert!(
+            message.contains("65537 bytes") && message.contains("65536"),
+            "{message}"
+        );
+        let longest = "a".repeat(PATTERN_LIMIT);
+        assert!(Pattern::compile(&longest, true, Fold::AsciiInsensitive, true).is_ok());
+    }
+
+    #[test]
     fn line_feeds_are_refused_wherever_a_match_needs_them() {
         for text in ["a\nb", r"a\nb", r"[\n]", "x|a\n", "(?:\n)+"] {
             assert!(refused(text).contains("line feed"), "{text:?}");
@@ -319,11 +354,27 @@ mod tests {
                 .unwrap()
                 .sees_carriage_return()
         };
-        for text in ["a$", "a.", r"a\s", "[^a]", "a\rb", r"a\z"] {
+        for text in [
+            "a$",
+            "a.",
+            r"a\s",
+            "[^a]",
+            "a\rb",
+            r"a\z",
+            r"\B",
+            r"(\b|a)",
+            r"\b{start-half}",
+        ] {
             assert!(sees(text), "{text}");
         }
-        for text in ["a", r"\ba\b", "^a", r"\w+", "[a-z]{3}"] {
+        for text in ["a", r"\ba\b", "^a", r"\w+", "[a-z]{3}", "a*", r"\Ba"] {
             assert!(!sees(text), "{text}");
         }
+        let word = |text: &str| {
+            Pattern::compile(text, false, Fold::Sensitive, true)
+                .unwrap()
+                .sees_carriage_return()
+        };
+        assert!(word("a?") && !word("a"));
     }
 }

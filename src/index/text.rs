@@ -174,11 +174,6 @@ impl<R: Read> RegionReader<R> {
             if read == 0 {
                 self.done = true;
                 self.ready = self.held.len();
-                if self.options.strip_carriage_returns
-                    && let Some(last @ b'\r') = self.held.last_mut()
-                {
-                    *last = b'\n';
-                }
             } else if let Some(found) = memchr(0, &self.held[known..]) {
                 let nul = known + found;
                 self.nul = Some(self.consumed + nul as u64);
@@ -198,6 +193,12 @@ impl<R: Read> RegionReader<R> {
         }
         if self.done {
             self.held.truncate(self.ready);
+            // Before a NUL byte the region ends in a line feed, so this is the end of the stream.
+            if self.options.strip_carriage_returns
+                && let Some(last @ b'\r') = self.held.last_mut()
+            {
+                *last = b'\n';
+            }
         }
         Ok(())
     }
@@ -280,6 +281,20 @@ mod tests {
             error.to_string().contains("longer than 1000 bytes"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn only_one_carriage_return_belongs_to_a_line_end() {
+        for (bytes, expected) in [
+            (&b"a\r\r\n"[..], &b"a\r\n"[..]),
+            (b"\r\r", b"\r\n"),
+            (b"\r", b"\n"),
+            (b"a\n\r", b"a\n\n"),
+            (b"a\rb", b"a\rb"),
+        ] {
+            assert_eq!(&*strip_carriage_returns(bytes), expected);
+            assert_eq!(stream(bytes, true).0, expected);
+        }
     }
 
     proptest! {

@@ -336,6 +336,10 @@ impl Walk {
                 {
                     return;
                 }
+                // Nor are those that the request is not about, whatever they lead to.
+                if !filter(paths.logical, false) && !filter(paths.logical, true) {
+                    return;
+                }
                 match self.resolve_link(member, paths) {
                     Ok(Some((is_dir, root, real))) => (is_dir, Some((root, real))),
                     Ok(None) => return,

@@ -3,6 +3,7 @@
 //! The only layer that knows configuration files, the environment and the clock. Every surface is thin: it
 //! turns what it was given into a [`request::SearchRequest`] and hands it to [`search::SearchTool`].
 
+mod budget;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod config;

@@ -10,6 +10,10 @@ use crate::tool::response::{Record, RecordKind};
 
 /// Escapes control characters, line ends and bidirectional overrides as `\x1b`, `\n`, `\u{202e}`. A tab stays.
 pub fn escape_controls(text: &str) -> Cow<'_, str> {
+    // Nearly all text is plain ASCII, which a look at the bytes settles.
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t')) {
+        return Cow::Borrowed(text);
+    }
     let dangerous = |c: char| {
         (c.is_control() && c != '\t')
             || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
@@ -78,7 +82,7 @@ pub fn closing_note(cuts: &[Cut]) -> String {
             ),
             Cut::Bytes(limit) => writeln!(
                 note,
-                "[truncated: the output was cut to fit {limit} bytes; events are missing here. Narrow the \
+                "[truncated: the output was cut to fit {limit} bytes; events, or entries of `errors`, are missing. Narrow the \
                  search]"
             ),
             Cut::Deadline(limit) => writeln!(

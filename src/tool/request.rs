@@ -3,6 +3,7 @@
 //! Owns the one request type that every surface uses (FR-LS-02). It validates what can be known without
 //! looking at configuration or files.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use schemars::{JsonSchema, generate::SchemaSettings};
@@ -17,6 +18,13 @@ pub const SEARCH_NAME: &str = "Search";
 
 /// Other names under which the tool answers (FR-LS-01).
 pub const SEARCH_ALIASES: [&str; 5] = ["search", "rg", "ripgrep", "ugrep", "ug"];
+
+/// Globs that a request may include, and as many that it may exclude. Compiling them takes time that no
+/// deadline can cut short: half a millisecond each.
+const MAX_GLOBS: usize = 1000;
+
+/// The bytes of all of them together.
+const MAX_GLOB_BYTES: usize = 65_536;
 
 /// How letters compare (`case`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -208,6 +216,19 @@ impl SearchRequest {
                 )));
             }
         }
+        for (name, globs) in [
+            ("include_glob", self.includes()),
+            ("exclude_glob", self.excludes()),
+        ] {
+            let bytes: usize = globs.iter().map(String::len).sum();
+            if globs.len() > MAX_GLOBS || bytes > MAX_GLOB_BYTES {
+                return Err(ToolError::bad_args(format!(
+                    "`{name}` has {} globs of {bytes} bytes together; at most {MAX_GLOBS} globs and \
+                     {MAX_GLOB_BYTES} bytes are allowed. Write fewer and wider ones, or search a narrower `path`",
+                    globs.len()
+                )));
+            }
+        }
         if let Some(level) = self.fuzzy
             && !(1..=4).contains(&level)
         {
@@ -267,7 +288,7 @@ fn check_names(fields: &Map<String, Value>) -> Result<(), ToolError> {
         }
         let nearest = known
             .iter()
-            .map(|known| (strsim::jaro_winkler(known, name), *known))
+            .map(|known| (strsim::jaro_winkler(known, &shortened(name, 64)), *known))
             .max_by(|a, b| a.0.total_cmp(&b.0))
             .filter(|(likeness, _)| *likeness > 0.75);
         let hint = match nearest {
@@ -275,15 +296,25 @@ fn check_names(fields: &Map<String, Value>) -> Result<(), ToolError> {
             None => format!("known fields are {}", known.join(", ")),
         };
         return Err(ToolError::bad_args(format!(
-            "unknown field `{name}`; {hint}"
+            "unknown field `{}`; {hint}",
+            shortened(name, 64)
         )));
     }
     Ok(())
 }
 
+/// The start of a text that may be as long as a request. Comparing and repeating it has to have an end.
+fn shortened(text: &str, chars: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(chars) {
+        Some((at, _)) => Cow::Owned(format!("{}…", &text[..at])),
+        None => Cow::Borrowed(text),
+    }
+}
+
 fn explain(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
     let path = error.path().to_string();
     let inner = error.inner().to_string();
+    let inner = shortened(&inner, 200);
     if path == "." {
         format!("invalid request: {inner}")
     } else {
@@ -404,6 +435,32 @@ mod tests {
         ] {
             let message = refused(value.clone());
             assert!(message.contains(part), "{value}: {message}");
+        }
+    }
+
+    #[test]
+    fn globs_are_bounded_in_number_and_length() {
+        let request = |globs: Vec<String>| json!({"pattern": "x", "exclude_glob": globs});
+        assert!(SearchRequest::from_value(request(vec!["*.rs".into(); MAX_GLOBS])).is_ok());
+        for globs in [
+            vec!["*.rs".into(); MAX_GLOBS + 1],
+            vec!["x".repeat(MAX_GLOB_BYTES + 1)],
+        ] {
+            let message = refused(request(globs));
+            assert!(message.contains("`exclude_glob`") && message.contains("at most 1000"));
+        }
+    }
+
+    #[test]
+    fn messages_are_short_whatever_the_request_holds() {
+        let long = "x".repeat(5_000_000);
+        for value in [
+            json!({"pattern": "x", long.clone(): 1}),
+            json!({"pattern": "x", "hidden": long.clone()}),
+            json!({"pattern": "x", "case": long}),
+        ] {
+            let message = refused(value);
+            assert!(message.len() < 1000, "{} bytes", message.len());
         }
     }
 

@@ -18,12 +18,13 @@ use crate::exec::schedule::{self, Abandoned, Run, RunError, RunOptions};
 use crate::exec::stop::{CancelHandle, Clock, Deadline, SystemClock};
 use crate::index::beneath::EntryKind;
 use crate::index::walk::{Place, TraversalOptions, Walk};
+use crate::tool::budget::fit;
 use crate::tool::config::SearchConfig;
 use crate::tool::engines::Engines;
 use crate::tool::error::{DenialReason, ToolError};
-use crate::tool::render::{Cut, closing_note, content_line};
+use crate::tool::render::Cut;
 use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, SearchRequest, search_schema};
-use crate::tool::response::{ErrorEntry, Record, SearchResponse, Stats, json_len};
+use crate::tool::response::{ErrorEntry, Record, SearchResponse, Stats};
 use crate::tool::sandbox::{Resolved, Sandbox};
 
 /// How much harm a call can do; a search can do none worth asking about.
@@ -216,13 +217,15 @@ impl SearchTool {
         let started = context.clock.now();
         request.validate()?;
         let plan = self.plan(request, extras, context)?;
+        // Compiling the pattern and the globs is part of the time.
+        let deadline = Deadline::since(started, plan.timeout, context.clock.clone());
         let globs = Globs::new(request.includes(), request.excludes())
             .map_err(|error| ToolError::bad_args(error.to_string()))?;
         let prepared = self.engines.prepare(plan.query.clone())?;
         let options = RunOptions {
             limits: plan.limits,
             threads: self.threads(),
-            deadline: Deadline::after(plan.timeout, context.clock.clone()),
+            deadline,
             cancel: context.cancel.clone(),
             abandoned: self.abandoned.clone(),
         };
@@ -356,7 +359,12 @@ impl SearchTool {
                     shown,
                 )
             }
-            EntryKind::Symlink | EntryKind::Other => {
+            EntryKind::Symlink => {
+                return Err(unreadable(
+                    "it is a symbolic link whose target does not exist or is itself",
+                ));
+            }
+            EntryKind::Other => {
                 return Err(unreadable("it is neither a regular file nor a directory"));
             }
         };
@@ -415,10 +423,11 @@ impl SearchTool {
                     .map(|event| Record::new(&path, event)),
             );
         }
-        let exit_code = match (&failure, matches.iter().any(Record::is_match)) {
+        // Context alone says that there is a match too, just beyond the cut.
+        let exit_code = match (&failure, matches.is_empty()) {
             (Some(_), _) => 2,
-            (None, true) => 0,
-            (None, false) => 1,
+            (None, false) => 0,
+            (None, true) => 1,
         };
         let errors = run
             .errors
@@ -554,67 +563,5 @@ fn to_usize(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
-/// Writes `content`, and drops events from the end until the response fits `budget` bytes of JSON. Linear in
-/// the size of the response.
-fn fit(
-    mut response: SearchResponse,
-    mut cuts: Vec<Cut>,
-    budget: Option<usize>,
-) -> Result<SearchResponse, ToolError> {
-    let lines: Vec<String> = response.matches.iter().map(content_line).collect();
-    let note = closing_note(&cuts);
-    let compose = |lines: &[String], note: &str| {
-        let mut content =
-            String::with_capacity(lines.iter().map(String::len).sum::<usize>() + note.len());
-        lines.iter().for_each(|line| content.push_str(line));
-        content.push_str(note);
-        content
-    };
-    let Some(budget) = budget else {
-        response.content = compose(&lines, &note);
-        return Ok(response);
-    };
-    let matches = std::mem::take(&mut response.matches);
-    let sizes: Vec<usize> = matches
-        .iter()
-        .zip(&lines)
-        .map(|(record, line)| {
-            let record = serde_json::to_string(record).map_or(usize::MAX / 4, |json| json.len());
-            record + 1 + json_len(line)
-        })
-        .collect();
-    // Everything but the events, with the count written as wide as it can become.
-    let base = |response: &mut SearchResponse, note: &str| {
-        response.content = note.to_string();
-        response.to_json().len() + 1
-    };
-    let all = sizes.iter().sum::<usize>();
-    if base(&mut response, &note) + all <= budget {
-        response.content = compose(&lines, &note);
-        response.matches = matches;
-        return Ok(response);
-    }
-    cuts.retain(|cut| !matches!(cut, Cut::MaxResults(_)));
-    cuts.push(Cut::Bytes(budget));
-    let note = closing_note(&cuts);
-    response.truncated = true;
-    let mut room = base(&mut response, &note);
-    if room > budget {
-        return Err(DenialReason::LimitsExceeded {
-            message: format!(
-                "not even a response without events fits {budget} bytes; it needs {room}. Allow more output"
-            ),
-        }
-        .into());
-    }
-    let mut kept = 0;
-    while kept < sizes.len() && room + sizes[kept] <= budget {
-        room += sizes[kept];
-        kept += 1;
-    }
-    response.content = compose(&lines[..kept], &note);
-    response.matches = matches;
-    response.matches.truncate(kept);
-    response.count = kept;
-    Ok(response)
-}
+#[cfg(test)]
+mod tests;

@@ -457,6 +457,144 @@ fn a_reader_that_stops_reading_is_no_failure() {
     );
 }
 
+#[test]
+fn only_notes_are_taken_for_notes() {
+    let tmp = tempfile::tempdir().unwrap();
+    fs::write(tmp.path().join("[id].tsx"), "needle\nneedle\nneedle\n").unwrap();
+    let (status, out, err) = run(tmp.path(), &["needle", "--max-results", "2"]);
+    assert_eq!((status, out.lines().count()), (0, 2));
+    assert_eq!(err.lines().count(), 1, "{err}");
+    assert!(err.contains("max_results = 2"), "{err}");
+}
+
+#[test]
+fn messages_hold_no_terminal_commands() {
+    let tree = tree();
+    fs::write(tree.path().join("c\u{1b}.toml"), "tools.search.threads = 1").unwrap();
+    let (status, out, _) = run(tree.path(), &["doctor", "--config", "c\u{1b}.toml"]);
+    assert!(status == 0 && out.contains("c\\x1b.toml"), "{out}");
+    assert!(!out.contains('\u{1b}'), "{out}");
+    for args in [
+        ["x", "no\u{1b}[31m"].as_slice(),
+        &["x", "--root", "no\u{1b}[31m"],
+        &["x", "--set", "no\u{1b}[31m=1"],
+    ] {
+        let (status, _, err) = run(tree.path(), args);
+        assert_eq!(status, 2);
+        assert!(!err.contains('\u{1b}') && err.contains("\\x1b"), "{err}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn messages_that_cannot_be_written_are_no_panic() {
+    let tree = tree();
+    let full = || {
+        fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap()
+    };
+    for (args, status) in [
+        (["x", "missing"].as_slice(), 2),
+        (&["greet", "--max-results", "1", "--stats"], 0),
+        (&["--no-such-flag"], 2),
+    ] {
+        let ended = Command::new(env!("CARGO_BIN_EXE_forge-search"))
+            .args(args)
+            .current_dir(tree.path())
+            .stdout(Stdio::null())
+            .stderr(full())
+            .status()
+            .unwrap();
+        assert_eq!(ended.code(), Some(status), "{args:?}");
+    }
+    for args in [["--help"].as_slice(), &["schema"], &["greet"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_forge-search"))
+            .args(args)
+            .current_dir(tree.path())
+            .stdout(full())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+    }
+}
+
+#[test]
+fn absolute_paths_can_be_forbidden() {
+    let tree = tree();
+    let top = tree.path().canonicalize().unwrap();
+    let forbid = ["--set", "tools.sandbox.allow_absolute=false"];
+    let request = json!({"pattern": "fn main", "path": top.join("src")}).to_string();
+    let (status, out, _) = run(tree.path(), &["call", forbid[0], forbid[1], &request]);
+    assert_eq!(status, 2);
+    assert_eq!(parsed(&out)["error"]["code"], "path_outside_sandbox");
+    // A person's paths are made relative where they can be.
+    for path in ["src", top.join("src").to_str().unwrap(), "."] {
+        let (status, out, err) = run(tree.path(), &[forbid[0], forbid[1], "fn main", path]);
+        assert_eq!((status, err.as_str()), (0, ""), "{path}");
+        assert_eq!(out, "src/main.rs:1:1:fn main() {\n");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn with_a_root_the_working_directory_need_not_exist() {
+    let tree = tree();
+    let root = tree.path().canonicalize().unwrap();
+    let binary = env!("CARGO_BIN_EXE_forge-search");
+    let in_no_directory = |args: &str| {
+        let script = format!("mkdir gone && cd gone && rmdir ../gone && '{binary}' {args}");
+        let output = Command::new("bash")
+            .args(["-c", &script])
+            .current_dir(tree.path())
+            .output()
+            .unwrap();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        (
+            output.status.code(),
+            text(&output.stdout),
+            text(&output.stderr),
+        )
+    };
+    let (status, out, err) = in_no_directory(&format!("--root '{}' 'fn main'", root.display()));
+    assert_eq!((status, err.as_str()), (Some(0), ""));
+    assert_eq!(out, "src/main.rs:1:1:fn main() {\n");
+    let (status, _, err) = in_no_directory("x");
+    assert_eq!(status, Some(2));
+    assert!(err.contains("--root"), "{err}");
+    let (status, out, _) = in_no_directory("call '{\"pattern\": \"x\"}'");
+    assert_eq!(status, Some(2));
+    assert_eq!(parsed(&out)["error"]["code"], "bad_args");
+}
+
+#[test]
+fn a_search_that_did_not_look_everywhere_does_not_say_no_match() {
+    let tree = tree();
+    let (status, out, err) = run(tree.path(), &["everyone", "-g", "!*.txt"]);
+    assert_eq!((status, out.as_str(), err.as_str()), (1, "", ""));
+    let (status, out, err) = run(tree.path(), &["main", "--max-files", "1"]);
+    assert_eq!((status, out.as_str()), (2, ""));
+    assert!(err.contains("max_files = 1"), "{err}");
+}
+
+#[test]
+fn arguments_out_of_range_are_named_as_they_were_written() {
+    let tree = tree();
+    for (args, part) in [
+        (["x", "-m", "0"].as_slice(), "--max-count"),
+        (&["x", "--max-results", "0"], "--max-results"),
+        (&["x", "--max-filesize", "0"], "--max-filesize"),
+        (&["x", "--timeout-ms", "0"], "--timeout-ms"),
+        (&["x", "--fuzzy", "5"], "1..=4"),
+        (&["x", "src", "notes.txt"], "notes.txt is one path too many"),
+    ] {
+        let (status, out, err) = run(tree.path(), args);
+        assert_eq!((status, out.as_str()), (2, ""), "{args:?}");
+        assert!(err.contains(part), "{args:?}: {err}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interrupt_ends_a_search_at_once() {
@@ -483,4 +621,55 @@ fn an_interrupt_ends_a_search_at_once() {
     let status = child.wait().unwrap();
     assert!(started.elapsed() < Duration::from_secs(5));
     assert_eq!(status.code(), Some(130));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_ends_a_process_that_waits_for_a_request() {
+    use std::io::Read;
+    use std::time::{Duration, Instant};
+
+    use rustix::process::Signal;
+
+    let tree = tree();
+    for (args, signal, status) in [
+        (["call"].as_slice(), Signal::INT, 130),
+        (&["call", "--jsonl"], Signal::INT, 130),
+        (&["call", "--jsonl"], Signal::TERM, 143),
+    ] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_forge-search"))
+            .args(args)
+            .current_dir(tree.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        if args.contains(&"--jsonl") {
+            // An answer shows that it is past its start, and waits again.
+            let mut stdin = child.stdin.as_ref().unwrap();
+            stdin.write_all(b"{\"pattern\": \"everyone\"}\n").unwrap();
+            let mut first = [0];
+            child
+                .stdout
+                .as_mut()
+                .unwrap()
+                .read_exact(&mut first)
+                .unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        let started = Instant::now();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
+        // Its standard input stays open: only the signal can end it.
+        let ended = loop {
+            match child.try_wait().unwrap() {
+                Some(ended) => break ended,
+                None if started.elapsed() > Duration::from_secs(5) => {
+                    child.kill().unwrap();
+                    panic!("{args:?} goes on after {signal:?}");
+                }
+                None => std::thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        assert_eq!(ended.code(), Some(status), "{args:?}");
+    }
 }

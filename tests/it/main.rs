@@ -1,5 +1,25 @@
 //! All integration tests, in one binary.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+// The rules about processes, clocks and hash maps are for the crate; tests start programs and
+// measure time.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod cases;
 mod cli;
+mod conformance;
+mod contract;
+mod deadline;
+mod differential;
 #[cfg(unix)]
 mod engines;
+mod fuzz_replay;
+mod hooked;
+mod layering;
+mod oracle;
+mod peers;
+mod permissions;
+mod properties;
+mod source;
+mod support;
+mod verification;

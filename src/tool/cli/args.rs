@@ -17,7 +17,8 @@ Examples:
   forge-search call '{\"pattern\":\"TODO\"}'     one JSON request, one JSON response
   forge-search doctor                        what is in effect here, and what needs doing
 
-Exit status: 0 if a line matched, 1 if none did, 2 if something went wrong.";
+Exit status: 0 if a line matched, 1 if none did, 2 if something went wrong or the search ended before
+it had looked everywhere and found nothing.";
 
 /// Exact, ordered, bounded search over a live source tree.
 ///
@@ -88,12 +89,17 @@ pub(super) struct SetupArgs {
     /// Directory beneath which everything is searched; also the working directory of relative paths.
     #[arg(long, value_name = "DIR")]
     pub(super) root: Option<PathBuf>,
-    /// Configuration file (TOML, tables [tools.search] and [tools.sandbox]).
+    /// Configuration file (TOML, tables [tools.search] and [tools.sandbox]) [default: $FORGE_SEARCH_CONFIG, else
+    /// forge-search/config.toml in $XDG_CONFIG_HOME or ~/.config].
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// Sets a configuration key, as in max_files=5000 or tools.sandbox.allow_absolute=true; repeatable.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(super) set: Vec<String>,
+}
+
+fn at_least_one() -> clap::builder::RangedU64ValueParser<u64> {
+    clap::value_parser!(u64).range(1..)
 }
 
 /// A search for people.
@@ -104,6 +110,9 @@ pub(super) struct SearchArgs {
     pub(super) pattern: Option<String>,
     /// File or directory to search [default: the working directory].
     pub(super) path: Option<PathBuf>,
+    /// Further paths, taken in only to be refused with a better message than the parser's.
+    #[arg(hide = true)]
+    pub(super) more: Vec<PathBuf>,
 
     /// Search for PATTERN as a text, not as an expression.
     #[arg(short = 'F', long)]
@@ -147,23 +156,23 @@ pub(super) struct SearchArgs {
     #[arg(long)]
     pub(super) no_recursive: bool,
     /// Skip files larger than NUM bytes.
-    #[arg(long, value_name = "NUM")]
+    #[arg(long, value_name = "NUM", value_parser = at_least_one())]
     pub(super) max_filesize: Option<u64>,
 
     /// Show at most so many matching lines of a file.
-    #[arg(short = 'm', long, value_name = "NUM")]
+    #[arg(short = 'm', long, value_name = "NUM", value_parser = at_least_one())]
     pub(super) max_count: Option<u64>,
     /// Show at most so many lines, context included [default: 200].
-    #[arg(long, value_name = "NUM")]
+    #[arg(long, value_name = "NUM", value_parser = at_least_one())]
     pub(super) max_results: Option<u64>,
     /// Search at most so many files.
-    #[arg(long, value_name = "NUM")]
+    #[arg(long, value_name = "NUM", value_parser = at_least_one())]
     pub(super) max_files: Option<u64>,
     /// Stop after so many milliseconds [default: 20000].
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", value_parser = at_least_one())]
     pub(super) timeout_ms: Option<u64>,
     /// Match approximately, from 1 (strict) to 4 (loose); needs the engine ugrep.
-    #[arg(long, value_name = "LEVEL")]
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u64).range(1..=4))]
     pub(super) fuzzy: Option<u64>,
 
     /// Print events as JSON lines, then a summary.
@@ -172,7 +181,7 @@ pub(super) struct SearchArgs {
     /// Print what the search did to standard error.
     #[arg(long)]
     pub(super) stats: bool,
-    /// When to use colours, headings and hyperlinks.
+    /// When to use colours and hyperlinks; on a terminal there are headings in any case.
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(super) color: When,
     /// Print control characters as they are instead of escaping them.

@@ -26,7 +26,7 @@ pub(super) fn run(args: &CallArgs, environment: &Environment) -> Result<u8, Fail
     setup.context.max_output_bytes = args.max_output_bytes;
     if args.jsonl {
         answer_lines(&setup, &mut out)?;
-        return Ok(0);
+        return Ok(setup.signals.status().unwrap_or(0));
     }
     let text = match &args.request {
         Some(text) => Ok(text.clone()),
@@ -39,7 +39,11 @@ pub(super) fn run(args: &CallArgs, environment: &Environment) -> Result<u8, Fail
         "{}",
         answer.unwrap_or_else(|error| error.to_json().to_string())
     )?;
-    Ok(if failed { FAILED } else { 0 })
+    Ok(match setup.signals.status() {
+        Some(status) if failed => status,
+        _ if failed => FAILED,
+        _ => 0,
+    })
 }
 
 /// Reads standard input to its end.
@@ -127,5 +131,6 @@ fn skip_line(input: &mut dyn BufRead) -> Result<(), Failure> {
 fn answer(setup: &Setup, text: &str) -> Result<String, ToolError> {
     let value: Value = serde_json::from_str(text)
         .map_err(|error| ToolError::bad_args(format!("the request is not valid JSON: {error}")))?;
-    Ok(setup.tool.call(value, &setup.context)?.to_json())
+    let call = || setup.tool.call(value, &setup.context);
+    Ok(setup.signals.while_calling(call)?.to_json())
 }

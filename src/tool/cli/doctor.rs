@@ -13,7 +13,7 @@ use crate::index::deny::DenySet;
 use crate::index::rules::{IGNORE_FILE_NAMES, malformed_lines};
 use crate::index::walk::{Entry, TraversalOptions, Walk};
 use crate::tool::config::Origin;
-use crate::tool::engines::EngineReport;
+use crate::tool::engines::{EngineReport, Engines};
 use crate::tool::render::escape_controls;
 
 /// Directories that are looked at for ignore files; beyond them the report says so.
@@ -102,7 +102,7 @@ fn examine(args: &DoctorArgs, environment: &Environment, setup: &Setup) -> Repor
             .as_deref()
             .or(environment.config_file.as_deref())
             .map(show),
-        engines: setup.engines.clone(),
+        engines: survey(environment, setup),
         config: setup
             .config
             .entries()
@@ -115,6 +115,12 @@ fn examine(args: &DoctorArgs, environment: &Environment, setup: &Setup) -> Repor
             .collect(),
         problems,
     }
+}
+
+/// Looks at every engine there is, also at those that the configuration leaves alone.
+fn survey(environment: &Environment, setup: &Setup) -> Vec<EngineReport> {
+    let place = environment.programs(&setup.root);
+    Engines::survey(&setup.config.search, place, &setup.context.clock).1
 }
 
 /// Finds malformed lines in the ignore files of the tree.
@@ -195,13 +201,16 @@ fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "  denied            {}",
-        report.denied_patterns.join("  ")
+        escape_controls(&report.denied_patterns.join("  "))
     )?;
-    let none = || "none".to_string();
+    let or_none = |path: &Option<String>| match path {
+        Some(path) => escape_controls(path).into_owned(),
+        None => "none".to_string(),
+    };
     writeln!(
         out,
         "  global excludes   {}",
-        report.global_excludes.clone().unwrap_or_else(none)
+        or_none(&report.global_excludes)
     )?;
 
     writeln!(out, "\nengines")?;
@@ -210,10 +219,10 @@ fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         let id = engine.id.as_deref().unwrap_or("-");
         write!(out, "  {:<9} {mark:<9} {id}", engine.name)?;
         if let Some(path) = &engine.path {
-            write!(out, "  {path}")?;
+            write!(out, "  {}", escape_controls(path))?;
         }
         match &engine.reason {
-            Some(reason) => writeln!(out, "  ({reason})")?,
+            Some(reason) => writeln!(out, "  ({})", escape_controls(reason))?,
             None => writeln!(out)?,
         }
     }
@@ -221,7 +230,7 @@ fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "\nconfiguration (file: {})",
-        report.config_file.clone().unwrap_or_else(none)
+        or_none(&report.config_file)
     )?;
     let width = report
         .config
@@ -234,9 +243,10 @@ fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         let origin = if setting.origin == default {
             String::new()
         } else {
-            format!("  (from {})", setting.origin)
+            format!("  (from {})", escape_controls(&setting.origin))
         };
-        writeln!(out, "  {:<width$} = {}{origin}", setting.key, setting.value)?;
+        let value = escape_controls(&setting.value);
+        writeln!(out, "  {:<width$} = {value}{origin}", setting.key)?;
     }
 
     if report.problems.is_empty() {

@@ -8,6 +8,7 @@ mod doctor;
 mod printer;
 mod search;
 mod setup;
+mod signals;
 
 use std::io::{self, Write};
 
@@ -17,39 +18,54 @@ use args::{Cli, Command, ToolArgs};
 use setup::Environment;
 
 use crate::tool::error::ToolError;
+use crate::tool::render::escape_controls;
 use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, search_schema};
 
 /// Exit status when something went wrong.
 const FAILED: u8 = 2;
 
-/// Exit status after an interrupt, as shells have it.
-const INTERRUPTED: u8 = 130;
-
 /// Runs the program and returns its exit status: 0 if a line matched or a command succeeded, 1 if no line
-/// matched, 2 if something went wrong, 130 after an interrupt.
+/// matched, 2 if something went wrong or the search ended early without a match, 130 after an interrupt and 143 after a termination, as shells have it.
 pub fn main() -> u8 {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are no failures.
-            let status = if error.use_stderr() { FAILED } else { 0 };
-            let _ = error.print();
-            return status;
+            let unwritten = error.print().is_err_and(|error| !is_closed(&error));
+            return if error.use_stderr() || unwritten {
+                FAILED
+            } else {
+                0
+            };
         }
     };
     match run(cli) {
         Ok(status) => status,
-        Err(Failure::Tool(ToolError::Cancelled)) => INTERRUPTED,
+        Err(Failure::Signal(status)) => status,
         Err(Failure::Tool(error)) => {
-            eprintln!("forge-search: {}", error.message());
+            complain(&error.message());
             FAILED
         }
         // Whoever read the output has seen enough.
-        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+        Err(Failure::Output(error)) if is_closed(&error) => 0,
         Err(Failure::Output(error)) => {
-            eprintln!("forge-search: the output can't be written: {error}");
+            complain(&format!("the output can't be written: {error}"));
             FAILED
         }
+    }
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::BrokenPipe
+}
+
+/// Writes a message to standard error, its control characters escaped: it may name what a file or a caller
+/// made up. Where it can't be written, there is nobody left to tell.
+fn complain(message: &str) {
+    let mut err = io::stderr().lock();
+    for (n, line) in message.split('\n').enumerate() {
+        let name = if n == 0 { "forge-search: " } else { "" };
+        let _ = writeln!(err, "{name}{}", escape_controls(line));
     }
 }
 
@@ -57,6 +73,8 @@ pub fn main() -> u8 {
 enum Failure {
     Tool(ToolError),
     Output(io::Error),
+    /// A signal ended it; the exit status says which.
+    Signal(u8),
 }
 
 impl From<ToolError> for Failure {
@@ -73,10 +91,10 @@ impl From<io::Error> for Failure {
 
 fn run(cli: Cli) -> Result<u8, Failure> {
     match cli.command {
-        None => search::run(&cli.search, &Environment::read()?),
-        Some(Command::Search(args)) => search::run(&args, &Environment::read()?),
-        Some(Command::Call(args)) => call::run(&args, &Environment::read()?),
-        Some(Command::Doctor(args)) => doctor::run(&args, &Environment::read()?),
+        None => search::run(&cli.search, &Environment::read()),
+        Some(Command::Search(args)) => search::run(&args, &Environment::read()),
+        Some(Command::Call(args)) => call::run(&args, &Environment::read()),
+        Some(Command::Doctor(args)) => doctor::run(&args, &Environment::read()),
         Some(Command::Schema(tool)) => {
             check_tool(&tool)?;
             let schema = serde_json::to_string_pretty(&search_schema()).unwrap_or_default();

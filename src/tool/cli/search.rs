@@ -8,20 +8,35 @@ use serde_json::json;
 use super::args::{SearchArgs, When};
 use super::printer::{Printer, Style};
 use super::setup::{Environment, prepare};
-use super::{FAILED, Failure};
+use super::{FAILED, Failure, complain};
 use crate::tool::error::ToolError;
+use crate::tool::render::escape_controls;
 use crate::tool::request::{Case, SearchRequest};
 use crate::tool::response::SearchResponse;
 use crate::tool::search::SearchExtras;
 
 /// Searches and prints.
 pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Failure> {
+    if let Some(more) = args.more.first() {
+        return Err(ToolError::bad_args(format!(
+            "{} is one path too many: a search is of one file or directory; name a directory above them, and use \
+             -g to choose from it",
+            more.display()
+        ))
+        .into());
+    }
     let (path, extra_root) = target(args, environment)?;
     let request = request(args, path)?;
     let setup = prepare(&args.setup, environment, extra_root.as_deref())?;
+    let search = || {
+        setup
+            .tool
+            .search_with(&request, extras(args), &setup.context)
+    };
     let response = setup
-        .tool
-        .search_with(&request, extras(args), &setup.context)?;
+        .signals
+        .while_calling(search)
+        .map_err(|error| setup.signals.failure(error))?;
 
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
@@ -37,10 +52,11 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
     Ok(status(&response))
 }
 
-/// As ripgrep's: an error wins over matches.
+/// As ripgrep's: an error wins over matches. "No match" is only said by a search that looked everywhere.
 fn status(response: &SearchResponse) -> u8 {
     match response.exit_code {
         _ if !response.errors.is_empty() => FAILED,
+        Some(1) if response.timed_out || response.truncated => FAILED,
         Some(0) => 0,
         Some(1) => 1,
         _ => FAILED,
@@ -65,17 +81,21 @@ fn target(
     if args.setup.root.is_some() {
         return Ok((Some(text), None));
     }
-    let absolute = environment.working_dir.join(path);
+    let absolute = environment.absolute(path)?;
     let Ok(canonical) = absolute.canonicalize() else {
         // The tool says what is wrong with it.
         return Ok((Some(text), None));
     };
-    let working_dir = environment
-        .working_dir
-        .canonicalize()
-        .unwrap_or_else(|_| environment.working_dir.clone());
-    if canonical.starts_with(&working_dir) {
-        return Ok((canonical.to_str().map(str::to_string).or(Some(text)), None));
+    let working_dir = environment.absolute(Path::new("."))?;
+    let working_dir = working_dir.canonicalize().unwrap_or(working_dir);
+    if let Ok(inside) = canonical.strip_prefix(&working_dir) {
+        // As a path that holds where absolute ones are not allowed.
+        let inside = if inside.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            inside
+        };
+        return Ok((inside.to_str().map(str::to_string).or(Some(text)), None));
     }
     let root = if canonical.is_dir() {
         canonical.clone()
@@ -153,53 +173,43 @@ fn print_json(response: &SearchResponse, out: &mut dyn Write) -> io::Result<()> 
         serde_json::to_writer(&mut *out, record)?;
         out.write_all(b"\n")?;
     }
-    let summary = json!({"type": "summary", "data": {
+    let mut summary = json!({"type": "summary", "data": {
         "count": response.count,
         "truncated": response.truncated,
         "timed_out": response.timed_out,
         "files_scanned": response.files_scanned,
         "errors": response.errors,
         "exit_code": response.exit_code,
-        "stats": response.stats,
     }});
+    if let Some(stats) = &response.stats {
+        summary["data"]["stats"] = serde_json::to_value(stats)?;
+    }
     writeln!(out, "{summary}")
 }
 
 /// Says on standard error what could not be read, what is missing, and with --stats what was done.
 fn report(args: &SearchArgs, response: &SearchResponse) {
-    let escape = crate::tool::render::escape_controls;
     for error in &response.errors {
-        eprintln!("forge-search: {}: {}", escape(&error.path), error.error);
+        // A name is one line, whatever it holds.
+        let path = escape_controls(&error.path);
+        complain(&format!("{path}: {}", error.error));
     }
     if let Some(stderr) = &response.stderr {
-        eprintln!(
-            "forge-search: the engine failed: {}",
-            escape(stderr.trim_end())
-        );
+        complain(&format!("the engine failed: {}", stderr.trim_end()));
     }
-    if response.truncated || response.timed_out {
-        // The closing note of `content` names the limit.
-        for note in response
-            .content
-            .lines()
-            .rev()
-            .take_while(|line| line.starts_with('['))
-        {
-            eprintln!("forge-search: {}", note.trim_matches(['[', ']']));
-        }
+    // After one line for each event, `content` says what cut it off.
+    for note in response.content.lines().skip(response.count) {
+        complain(note.trim_matches(['[', ']']));
     }
     if args.stats {
-        eprintln!(
-            "forge-search: {} lines shown, {} files searched, {} errors",
+        complain(&format!(
+            "{} lines shown, {} files searched, {} errors",
             response.count,
             response.files_scanned,
             response.errors.len()
-        );
+        ));
         if let Some(stats) = &response.stats {
-            eprintln!(
-                "forge-search: {}",
-                serde_json::to_string(stats).unwrap_or_default()
-            );
+            complain(&serde_json::to_string(stats).unwrap_or_default());
         }
     }
 }

@@ -4,12 +4,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use crate::exec::stop::CancelHandle;
+use super::signals::Signals;
+use crate::exec::detect::SearchPath;
 use crate::tool::cli::args::SetupArgs;
 use crate::tool::config::{Config, Loader, Profile};
-use crate::tool::engines::{EngineReport, Engines};
+use crate::tool::engines::Engines;
 use crate::tool::error::ToolError;
 use crate::tool::sandbox::Sandbox;
 use crate::tool::search::{SearchTool, ToolContext};
@@ -17,8 +17,8 @@ use crate::tool::search::{SearchTool, ToolContext};
 /// What the process was started with.
 #[derive(Clone, Debug)]
 pub(super) struct Environment {
-    /// The working directory.
-    pub(super) working_dir: PathBuf,
+    /// The working directory, or why there is none; with --root it need not be there.
+    pub(super) working_dir: Result<PathBuf, ToolError>,
     /// `PATH`, for finding external engines.
     pub(super) path: Option<std::ffi::OsString>,
     /// The configuration file that counts when none is named, if it exists.
@@ -31,17 +31,14 @@ pub(super) struct Environment {
 
 impl Environment {
     /// Reads it.
-    ///
-    /// # Errors
-    ///
-    /// A working directory that no longer exists.
     #[allow(clippy::disallowed_methods)]
-    pub(super) fn read() -> Result<Environment, ToolError> {
+    pub(super) fn read() -> Environment {
         let working_dir = std::env::current_dir().map_err(|error| {
             ToolError::bad_args(format!(
-                "the working directory can't be determined: {error}; change to one that exists, or give --root"
+                "the working directory can't be determined: {error}; change to one that exists, or give --root \
+                 an absolute path"
             ))
-        })?;
+        });
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let config_home = set("XDG_CONFIG_HOME")
             .map(PathBuf::from)
@@ -51,14 +48,34 @@ impl Environment {
                 .map(|home| home.join("forge-search").join("config.toml"))
                 .filter(|file| file.exists())
         });
-        Ok(Environment {
+        Environment {
             working_dir,
             path: set("PATH"),
             config_file,
             global_excludes: ignore::gitignore::gitconfig_excludes_path()
                 .filter(|file| file.exists()),
             plain: set("NO_COLOR").is_some() || set("TERM").is_some_and(|term| term == "dumb"),
-        })
+        }
+    }
+
+    /// Returns where programs are looked for; a configured relative path starts at `root`.
+    pub(super) fn programs<'a>(&'a self, root: &'a Path) -> SearchPath<'a> {
+        SearchPath {
+            path: self.path.as_deref(),
+            working_dir: root,
+        }
+    }
+
+    /// Makes a path absolute.
+    ///
+    /// # Errors
+    ///
+    /// A relative path, and no working directory that it could start from.
+    pub(super) fn absolute(&self, path: &Path) -> Result<PathBuf, ToolError> {
+        if path.is_absolute() {
+            return Ok(path.to_path_buf());
+        }
+        Ok(self.working_dir.clone()?.join(path))
     }
 }
 
@@ -69,10 +86,10 @@ pub(super) struct Setup {
     pub(super) tool: SearchTool,
     /// The context of every call.
     pub(super) context: ToolContext,
+    /// What cancels them.
+    pub(super) signals: Signals,
     /// The configuration in effect.
     pub(super) config: Config,
-    /// What was found out about engines.
-    pub(super) engines: Vec<EngineReport>,
     /// The sandbox root and working directory of the calls.
     pub(super) root: PathBuf,
 }
@@ -88,7 +105,7 @@ pub(super) fn load_config(
 ) -> Result<Config, ToolError> {
     let mut loader = Loader::new(Profile::CommandLine);
     if let Some(file) = args.config.as_ref().or(environment.config_file.as_ref()) {
-        loader = loader.file(environment.working_dir.join(file));
+        loader = loader.file(environment.absolute(file)?);
     }
     for setting in &args.set {
         loader = loader.set(setting.clone());
@@ -109,8 +126,7 @@ pub(super) fn prepare(
     let mut config = load_config(args, environment)?;
     let root = args.root.as_deref().unwrap_or(Path::new("."));
     let root = environment
-        .working_dir
-        .join(root)
+        .absolute(root)?
         .canonicalize()
         .map_err(|error| {
             ToolError::bad_args(format!(
@@ -118,35 +134,22 @@ pub(super) fn prepare(
                 root.display()
             ))
         })?;
-    // Being called by its user, the command line allows absolute paths.
-    config.sandbox.allow_absolute = true;
     if let Some(extra) = extra_root
         && config.sandbox.allowed_roots.is_empty()
     {
         config.sandbox.allowed_roots = vec![root.clone(), extra.to_path_buf()];
     }
     let sandbox = Arc::new(Sandbox::new(&config.sandbox, &root)?);
-    let (engines, reports) = Engines::from_config(&config.search, environment.path.as_deref());
     let mut context = ToolContext::new(sandbox);
+    let engines = Engines::from_config(&config.search, environment.programs(&root), &context.clock);
     context.global_excludes = environment.global_excludes.clone();
-    context.cancel = cancel_on_signals()?;
+    let signals = Signals::take_over()?;
+    context.cancel = signals.cancel_handle();
     Ok(Setup {
         tool: SearchTool::new(config.search.clone(), engines),
         context,
+        signals,
         config,
-        engines: reports,
         root,
     })
-}
-
-/// Makes the first interrupt or termination cancel the call, so that external engines end with it, and the
-/// second end the process at once.
-fn cancel_on_signals() -> Result<CancelHandle, ToolError> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, flag.clone())
-            .and_then(|_| signal_hook::flag::register(signal, flag.clone()))
-            .map_err(|error| ToolError::bad_args(format!("signals can't be handled: {error}")))?;
-    }
-    Ok(CancelHandle::from_flag(flag))
 }

@@ -144,6 +144,11 @@ impl Load {
                             other => wrong(name.span().start, not_a_table(table, other)),
                         }
                     }
+                    for (name, _) in tools.iter() {
+                        if let Some(meant) = misspelt(name.get_ref()) {
+                            wrong(name.span().start, meant);
+                        }
+                    }
                 }
                 other => wrong(
                     name.span().start,
@@ -299,6 +304,25 @@ fn nearest(known: impl Iterator<Item = &'static str>, name: &str) -> &'static st
     known
         .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
         .unwrap_or_default()
+}
+
+/// Recognizes the name of a table below `tools` that is all but one of ours. Passed over in silence, denied
+/// patterns in a `[tools.sandbx]` would protect nothing.
+fn misspelt(name: &str) -> Option<Problem> {
+    if TABLES.contains(&name) {
+        return None;
+    }
+    let letters: String = name
+        .chars()
+        .filter(|c| c.is_alphanumeric())
+        .take(20)
+        .flat_map(char::to_lowercase)
+        .collect();
+    let meant = TABLES
+        .into_iter()
+        .find(|table| strsim::damerau_levenshtein(table, &letters) <= 1)?;
+    let message = format!("is not a table of this program; write `[tools.{meant}]`");
+    Some(Problem::new(Some(&format!("tools.{name}")), message))
 }
 
 fn not_a_table(table: &str, value: &DeValue<'_>) -> Problem {

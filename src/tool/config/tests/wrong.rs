@@ -4,6 +4,19 @@ use super::*;
 use crate::tool::error::ToolError;
 
 #[test]
+fn a_misspelt_table_is_not_taken_for_somebody_elses() {
+    for (name, meant) in [
+        ("sandbx", "`[tools.sandbox]`"),
+        ("Sandbox", "`[tools.sandbox]`"),
+        ("sand_box", "`[tools.sandbox]`"),
+        ("serach", "`[tools.search]`"),
+    ] {
+        let found = load(&format!("[tools.{name}]\ndenied_patterns = ['secret/**']"));
+        assert_problem(found, &["c.toml:1:8: ", &format!("`tools.{name}`"), meant]);
+    }
+}
+
+#[test]
 fn an_unknown_key_is_answered_with_the_nearest_one() {
     for (name, near) in [
         ("max_file", "`max_files`"),

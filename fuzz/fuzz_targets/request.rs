@@ -1,0 +1,7 @@
+//! Fuzzes requests, from parsing to the response; see the harness for what is claimed.
+#![no_main]
+
+#[path = "../harness/request.rs"]
+mod harness;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| harness::run(data));

@@ -1,0 +1,56 @@
+# Recipes for `just`; `.ci/run` does not need it.
+
+# Lists the recipes.
+default:
+    @"{{just_executable()}}" --list
+
+# Runs every test, with the external programs that `.ci/run` uses where they are installed.
+test *ARGS:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    source .ci/tools.sh
+    use_installed_tools
+    cargo test --locked {{ARGS}}
+
+# Formatting and lints, as `.ci/run` checks them.
+lint:
+    cargo fmt --check
+    cargo fmt --check --manifest-path fuzz/Cargo.toml
+    cargo clippy --locked --all-targets --all-features -- -D warnings
+    cargo clippy --locked --no-default-features --lib -- -D warnings
+
+# The documentation of the library; warnings are errors.
+doc *ARGS:
+    RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --all-features {{ARGS}}
+
+# All benches, or the named ones.
+bench *ARGS:
+    cargo bench --locked {{ARGS}}
+
+# Fuzzes one target; needs nightly and cargo-fuzz (`just tools`).
+fuzz TARGET SECONDS="60":
+    #!/usr/bin/env bash
+    set -euo pipefail
+    source .ci/tools.sh
+    use_installed_tools
+    mkdir -p fuzz/corpus/{{TARGET}}
+    cargo +nightly fuzz run {{TARGET}} fuzz/corpus/{{TARGET}} fuzz/seeds/{{TARGET}} -- -max_total_time={{SECONDS}} -timeout=25
+
+# Licences, bans and sources of the dependencies (`just tools` brings cargo-deny).
+deny:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    source .ci/tools.sh
+    use_installed_tools
+    cargo deny --locked --all-features check bans licenses sources
+
+# Installs the programs that the checks need, into a cache directory outside the repository.
+tools:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    source .ci/tools.sh
+    install_tools
+
+# Everything that has to hold before a change is taken.
+ci:
+    bash .ci/run

@@ -1,0 +1,191 @@
+use serde_json::json;
+
+use super::*;
+use crate::tool::config::Config;
+
+fn tool(change: impl FnOnce(&mut SearchConfig)) -> (SearchTool, ToolContext, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("a.txt"), "one\ntwo\nthree\n").unwrap();
+    let mut config = Config::library_default();
+    config.search.enabled = true;
+    change(&mut config.search);
+    let sandbox = Sandbox::new(&config.sandbox, dir.path()).unwrap();
+    let tool = SearchTool::new(config.search, Engines::embedded());
+    (tool, ToolContext::new(Arc::new(sandbox)), dir)
+}
+
+#[test]
+fn fr_ls_01_the_tool_has_its_name_and_aliases() {
+    let (tool, _, _dir) = tool(|_| {});
+    assert_eq!(tool.name(), "Search");
+    assert_eq!(tool.aliases(), ["search", "rg", "ripgrep", "ugrep", "ug"]);
+    assert!(
+        tool.aliases()
+            .iter()
+            .chain([&"Search"])
+            .all(|name| tool.answers_to(name))
+    );
+    assert!(!tool.answers_to("search_files") && !tool.answers_to("grep"));
+}
+
+#[test]
+fn t_lsi_sec_02_a_search_is_never_the_read_that_an_edit_needs() {
+    let (tool, context, _dir) = tool(|_| {});
+    let response = tool.search(&SearchRequest::new("two"), &context).unwrap();
+    // `ReadEvidence` has no values, so this is the only answer there can ever be.
+    assert_eq!(tool.read_evidence(&response), None);
+    assert_eq!(std::mem::size_of::<Option<ReadEvidence>>(), 0);
+    assert!(!tool.is_side_effecting() && !tool.requires_approval());
+    assert_eq!(tool.risk_level(), RiskLevel::Low);
+}
+
+#[test]
+fn nfr_ls_sec_02_a_search_changes_nothing() {
+    let (tool, context, dir) = tool(|_| {});
+    let state = || {
+        let entries = std::fs::read_dir(dir.path()).unwrap();
+        let mut all: Vec<_> = entries
+            .map(|entry| {
+                let entry = entry.unwrap();
+                let meta = entry.metadata().unwrap();
+                (entry.file_name(), meta.len(), meta.modified().unwrap())
+            })
+            .collect();
+        all.sort();
+        all
+    };
+    let before = state();
+    tool.search(&SearchRequest::new("two"), &context).unwrap();
+    assert_eq!(state(), before);
+}
+
+#[test]
+fn a_summary_says_what_is_searched_in_200_characters() {
+    let (tool, _, _dir) = tool(|_| {});
+    let mut request = SearchRequest::new("a\u{1b}b");
+    request.path = Some("src".to_string());
+    assert_eq!(
+        tool.summary(&request),
+        r#"Search src for the expression "a\u{1b}b""#
+    );
+    request.pattern = "é".repeat(500);
+    assert_eq!(tool.summary(&request).chars().count(), 200);
+}
+
+#[test]
+fn a_disabled_tool_answers_nothing() {
+    let (tool, context, _dir) = tool(|config| config.enabled = false);
+    let error = tool
+        .search(&SearchRequest::new("two"), &context)
+        .unwrap_err();
+    assert_eq!(error, ToolError::SandboxViolation(DenialReason::Disabled));
+}
+
+#[test]
+fn cfg_ls_03_the_request_wins_over_defaults() {
+    let (tool, mut context, dir) = tool(|config| config.default_max_results = 1);
+    let count = |value: Value, context: &ToolContext| {
+        let response = tool.call(value, context).unwrap();
+        (response.count, response.truncated)
+    };
+    assert_eq!(count(json!({"pattern": "t"}), &context), (1, true));
+    assert_eq!(
+        count(json!({"pattern": "t", "max_results": 2}), &context),
+        (2, false)
+    );
+    // The host's default timeout wins over the configured one, and the request's over both. A search that
+    // is over before anyone looks at the clock has not timed out, so this one takes its time.
+    std::fs::write(dir.path().join("long.dat"), "a".repeat(1_900_000)).unwrap();
+    context.default_timeout = Some(Duration::ZERO);
+    let request = json!({"pattern": "(?:a?){300}a{300}b", "path": "long.dat"});
+    assert!(tool.call(request, &context).unwrap().timed_out);
+    let request = json!({"pattern": "t", "timeout_ms": 60_000});
+    assert!(!tool.call(request, &context).unwrap().timed_out);
+}
+
+#[test]
+fn cfg_ls_04_caps_hold_and_name_their_key() {
+    let (tool, context, _dir) = tool(|_| {});
+    for (field, cap) in [
+        ("max_matches_per_file", 50),
+        ("max_files", 10_000),
+        ("max_file_size_bytes", 2_000_000),
+    ] {
+        let request = |value: u64| json!({"pattern": "t", field: value});
+        assert!(tool.call(request(cap), &context).is_ok());
+        let error = tool.call(request(cap + 1), &context).unwrap_err();
+        let message = error.message();
+        assert_eq!(error.code(), "bad_args");
+        assert!(
+            message.contains(field) && message.contains(&cap.to_string()),
+            "{message}"
+        );
+        assert!(message.contains("[tools.search]"), "{message}");
+    }
+}
+
+#[test]
+fn every_byte_budget_yields_a_prefix_that_fits() {
+    let (tool, mut context, dir) = tool(|_| {});
+    let lines: String = (0..30)
+        .map(|n| format!("line {n} \"quoted\" é \u{7}\n"))
+        .collect();
+    std::fs::write(dir.path().join("b.txt"), lines).unwrap();
+    let request = SearchRequest::new("line");
+    let full = tool.search(&request, &context).unwrap();
+    let whole = full.to_json().len();
+    let mut shortest = None;
+    for budget in (0..whole + 10).step_by(7).chain(whole - 3..whole + 3) {
+        context.max_output_bytes = Some(budget);
+        match tool.search(&request, &context) {
+            Ok(response) => {
+                let json = response.to_json();
+                assert!(
+                    json.len() <= budget,
+                    "{} bytes at a budget of {budget}",
+                    json.len()
+                );
+                assert_eq!(response.count, response.matches.len());
+                assert_eq!(response.matches[..], full.matches[..response.count]);
+                assert_eq!(response.truncated, response.count < full.count);
+                assert!(!response.truncated || response.content.contains("to fit"));
+                shortest = Some(shortest.map_or(budget, |known: usize| known.min(budget)));
+                if budget >= whole {
+                    assert!(response == full, "cut at {budget} of {whole} bytes");
+                }
+            }
+            Err(error) => {
+                assert_eq!(error.code(), "limits_exceeded");
+                assert_eq!(
+                    shortest, None,
+                    "an answer that fit {shortest:?} does not fit {budget}"
+                );
+            }
+        }
+    }
+    assert!(shortest.is_some());
+    // The smaller of the two budgets counts.
+    context.max_output_bytes = Some(whole + 10);
+    context.available_capacity_bytes = shortest;
+    assert_eq!(tool.search(&request, &context).unwrap().count, 0);
+}
+
+#[test]
+fn errors_that_are_too_much_alone_are_cut_too() {
+    let (tool, mut context, dir) = tool(|_| {});
+    for n in 0..40 {
+        std::os::unix::fs::symlink("nowhere", dir.path().join(format!("broken-{n:02}"))).unwrap();
+    }
+    let mut request = SearchRequest::new("two");
+    request.follow = true;
+    let full = tool.search(&request, &context).unwrap();
+    assert_eq!((full.errors.len(), full.truncated), (40, false));
+    for budget in [900, 1500, 3000] {
+        context.max_output_bytes = Some(budget);
+        let response = tool.search(&request, &context).unwrap();
+        assert!(response.to_json().len() <= budget);
+        assert!(response.truncated && response.content.contains("entries of `errors`"));
+        assert!(!response.errors.is_empty());
+        assert_eq!(response.errors[..], full.errors[..response.errors.len()]);
+    }
+}

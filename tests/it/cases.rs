@@ -1,0 +1,514 @@
+//! Runs `tests/data/cases/*.toml` on every engine: one file a topic, one entry a claim.
+//!
+//! A file holds `[trees.NAME]` tables, each a tree, and `[[case]]` entries with `name`, `requirements`,
+//! `tree` (a name or a table of its own), `request` and what is expected. In a tree a name (escaped as for
+//! `support::unescape`) stands for a text, or for a table:
+//!
+//! - `{ text = "…", mode = 0o644 }`, `{ hex = "ff fe" }`, `{ repeat = "ab\n", bytes = 65536 }`,
+//!   `{ parts = ["…", { hex = "00" }] }`: a file;
+//! - `{ link = "target" }`, `{ fifo = true }`, `{ dir = true }`.
+//!
+//! Expected events are lines as `support::compact` writes them, in which `⟦x*1000⟧` is `x` a thousand times.
+//! `{root}` in a request, a link target or an expectation stands for the tree's absolute path.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use forge_search::tool::error::ToolError;
+use forge_search::tool::response::SearchResponse;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::support::{Setup, Tree, engines, events};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CaseFile {
+    #[serde(default)]
+    trees: BTreeMap<String, BTreeMap<String, Node>>,
+    case: Vec<Case>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Node {
+    Text(String),
+    Other(Description),
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Description {
+    text: Option<String>,
+    hex: Option<String>,
+    repeat: Option<String>,
+    bytes: Option<usize>,
+    parts: Vec<Node>,
+    link: Option<String>,
+    fifo: bool,
+    dir: bool,
+    mode: Option<u32>,
+}
+
+impl Node {
+    /// The content of a file.
+    fn content(&self) -> Vec<u8> {
+        let node = match self {
+            Node::Text(text) => return text.clone().into_bytes(),
+            Node::Other(node) => node,
+        };
+        match (&node.text, &node.hex, &node.repeat) {
+            (Some(text), None, None) => text.clone().into_bytes(),
+            (None, Some(hex), None) => bytes_of_hex(hex),
+            (None, None, Some(unit)) => {
+                let bytes = node.bytes.expect("`repeat` needs `bytes`");
+                unit.bytes().cycle().take(bytes).collect()
+            }
+            _ => {
+                assert!(!node.parts.is_empty(), "{node:?} is no file");
+                node.parts.iter().flat_map(Node::content).collect()
+            }
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum TreeRef {
+    Name(String),
+    Own(BTreeMap<String, Node>),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    name: String,
+    requirements: Vec<String>,
+    tree: TreeRef,
+    request: toml::Table,
+    /// Keys of `[tools.search]` that differ from the example configuration.
+    #[serde(default)]
+    config: BTreeMap<String, u64>,
+    #[serde(default)]
+    sandbox: SandboxKeys,
+    /// The working directory below the top of the tree.
+    #[serde(default)]
+    working_dir: String,
+    global_excludes: Option<String>,
+    max_output_bytes: Option<usize>,
+    available_capacity_bytes: Option<usize>,
+    #[serde(default)]
+    not_on: BTreeMap<String, String>,
+    expect: Expect,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct SandboxKeys {
+    allowed_roots: Vec<String>,
+    denied_patterns: Vec<String>,
+    allow_absolute: bool,
+    no_default_denies: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Expect {
+    Error(ExpectError),
+    Answer(ExpectAnswer),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExpectError {
+    error: String,
+    message: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExpectAnswer {
+    events: Vec<String>,
+    files_scanned: u64,
+    #[serde(default)]
+    truncated: bool,
+    #[serde(default)]
+    timed_out: bool,
+    /// `path|fragment of the message`, in order.
+    #[serde(default)]
+    errors: Vec<String>,
+    /// 0 with matches and 1 without, unless given.
+    exit_code: Option<i32>,
+    path: Option<String>,
+    content: Option<String>,
+    /// Fragments of the closing note.
+    #[serde(default)]
+    note: Vec<String>,
+}
+
+fn bytes_of_hex(hex: &str) -> Vec<u8> {
+    hex.split_whitespace()
+        .map(|pair| u8::from_str_radix(pair, 16).unwrap())
+        .collect()
+}
+
+fn build(tree: &Tree, nodes: &BTreeMap<String, Node>) {
+    for (name, node) in nodes {
+        match node {
+            Node::Other(node) if node.link.is_some() => {
+                tree.link(name, node.link.as_deref().unwrap())
+            }
+            Node::Other(node) if node.fifo => tree.fifo(name),
+            Node::Other(node) if node.dir => tree.dir(name),
+            // Contents may name the tree itself, as a worktree's `.git` does.
+            Node::Text(text) => tree.file(name, in_root(text, tree.root())),
+            Node::Other(_) => tree.file(name, node.content()),
+        };
+        if let Node::Other(node) = node
+            && let Some(mode) = node.mode
+        {
+            tree.mode(name, mode);
+        }
+    }
+}
+
+/// Writes `⟦x*3⟧` out.
+fn unfold(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, tail)) = rest.split_once('⟦') {
+        let (inner, after) = tail.split_once('⟧').expect("an open ⟦");
+        let (unit, times) = inner.rsplit_once('*').expect("⟦text*times⟧");
+        out.push_str(before);
+        out.push_str(&unit.repeat(times.parse().unwrap()));
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+fn in_root(text: &str, root: &Path) -> String {
+    text.replace("{root}", root.to_str().unwrap())
+}
+
+fn json_of(value: &toml::Value, root: &Path) -> Value {
+    match value {
+        toml::Value::String(text) => in_root(text, root).into(),
+        toml::Value::Integer(number) => (*number).into(),
+        toml::Value::Float(number) => (*number).into(),
+        toml::Value::Boolean(truth) => (*truth).into(),
+        toml::Value::Array(items) => items.iter().map(|item| json_of(item, root)).collect(),
+        toml::Value::Table(table) => table
+            .iter()
+            .map(|(key, value)| (key.clone(), json_of(value, root)))
+            .collect(),
+        toml::Value::Datetime(_) => panic!("no request holds a date"),
+    }
+}
+
+fn setup_of(case: &Case, tree: &Tree) -> Setup {
+    let root = tree.root();
+    let mut setup = Setup::new(&root.join(&case.working_dir));
+    for (key, &value) in &case.config {
+        let config = &mut setup.config;
+        match key.as_str() {
+            "default_max_results" => config.default_max_results = value,
+            "default_timeout_ms" => config.default_timeout_ms = value,
+            "max_matches_per_file" => config.max_matches_per_file = value,
+            "max_files" => config.max_files = value,
+            "max_file_size_bytes" => config.max_file_size_bytes = value,
+            other => panic!("cases can't set `{other}`"),
+        }
+    }
+    let keys = &case.sandbox;
+    setup = setup.sandbox(|sandbox| {
+        sandbox.allowed_roots = keys
+            .allowed_roots
+            .iter()
+            .map(|path| PathBuf::from(in_root(path, root)))
+            .collect();
+        sandbox.denied_patterns = keys
+            .denied_patterns
+            .iter()
+            .map(|pattern| in_root(pattern, root))
+            .collect();
+        sandbox.allow_absolute = keys.allow_absolute;
+        sandbox.include_default_denies = !keys.no_default_denies;
+    });
+    setup.global_excludes = case.global_excludes.as_ref().map(|name| tree.path(name));
+    setup.max_output_bytes = case.max_output_bytes;
+    setup.available_capacity_bytes = case.available_capacity_bytes;
+    setup
+}
+
+fn check_error(expected: &ExpectError, error: &ToolError, root: &Path) {
+    assert_eq!(error.code(), expected.error, "{error}");
+    let message = error.message();
+    for fragment in &expected.message {
+        let fragment = in_root(fragment, root);
+        assert!(
+            message.contains(&fragment),
+            "the message does not say {fragment:?}: {message}"
+        );
+    }
+}
+
+fn check_answer(expected: &ExpectAnswer, response: &SearchResponse, root: &Path) {
+    let wanted: Vec<String> = expected
+        .events
+        .iter()
+        .map(|line| in_root(&unfold(line), root))
+        .collect();
+    let found = events(response);
+    assert!(
+        found == wanted,
+        "events\n  expected {}\n  found    {}",
+        shown(&wanted),
+        shown(&found)
+    );
+    assert_eq!(response.truncated, expected.truncated, "truncated");
+    assert_eq!(response.timed_out, expected.timed_out, "timed_out");
+    assert_eq!(
+        response.files_scanned, expected.files_scanned,
+        "files_scanned"
+    );
+    let errors: Vec<String> = response
+        .errors
+        .iter()
+        .map(|entry| format!("{}|{}", entry.path, entry.error))
+        .collect();
+    let fits = errors.len() == expected.errors.len()
+        && errors.iter().zip(&expected.errors).all(|(found, wanted)| {
+            let (path, fragment) = wanted.split_once('|').expect("path|fragment");
+            let (at, message) = found.split_once('|').unwrap();
+            at == in_root(path, root) && message.contains(fragment)
+        });
+    assert!(fits, "errors {errors:?}, expected {:?}", expected.errors);
+    let any_match = response.matches.iter().any(|record| record.is_match());
+    let exit_code = expected.exit_code.unwrap_or(i32::from(!any_match));
+    assert_eq!(response.exit_code, Some(exit_code), "exit_code");
+    assert_eq!(response.stderr, None, "stderr");
+    let path = in_root(expected.path.as_deref().unwrap_or("{root}"), root);
+    if expected.path.is_some() {
+        assert_eq!(response.path, path, "path");
+    }
+    if let Some(content) = &expected.content {
+        assert_eq!(response.content, in_root(content, root), "content");
+    }
+    for fragment in &expected.note {
+        let note: Vec<&str> = response.content.lines().skip(response.count).collect();
+        assert!(
+            note.join("\n").contains(fragment.as_str()),
+            "the note does not say {fragment:?}: {note:?}"
+        );
+    }
+}
+
+/// Events for a person to compare, long lines cut.
+fn shown(events: &[String]) -> String {
+    let mut text = String::from("[");
+    for event in events.iter().take(40) {
+        let cut: String = event.chars().take(200).collect();
+        text.push_str(&format!("\n    {cut:?}"));
+    }
+    if events.len() > 40 {
+        text.push_str(&format!("\n    … {} in all", events.len()));
+    }
+    text.push_str("\n  ]");
+    text
+}
+
+/// Ids look like `FR-LS-SRC-01`, `NFR-LS-COR-02`, `D10` (a decision) or `T-LS-COL-01`.
+fn is_requirement(id: &str) -> bool {
+    let decision = id.strip_prefix('D').is_some_and(|rest| {
+        rest.starts_with(|c: char| c.is_ascii_digit())
+            && rest.chars().all(|c| c.is_ascii_alphanumeric())
+    });
+    let specified = ["FR-", "NFR-", "CFG-", "SEC-", "T-", "IT-"]
+        .iter()
+        .any(|prefix| id.starts_with(prefix));
+    decision || specified
+}
+
+fn cases_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cases")
+}
+
+fn load(topic: &str) -> CaseFile {
+    let path = cases_dir().join(format!("{topic}.toml"));
+    let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    toml::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
+        .downcast_ref::<String>()
+        .cloned()
+        .or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()))
+        .unwrap_or_default()
+}
+
+/// Runs one case on one engine, with one thread and with several.
+/// How a case went on an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ran {
+    /// As expected.
+    Passed,
+    /// The engine said that it does not take the pattern.
+    NotCapable,
+}
+
+fn run_case(file: &CaseFile, case: &Case, engines: &forge_search::tool::engines::Engines) -> Ran {
+    let tree = Tree::new();
+    let nodes = match &case.tree {
+        TreeRef::Name(name) => file
+            .trees
+            .get(name)
+            .unwrap_or_else(|| panic!("no tree is called {name}")),
+        TreeRef::Own(nodes) => nodes,
+    };
+    build(&tree, nodes);
+    let request = json_of(&toml::Value::Table(case.request.clone()), tree.root());
+    for threads in [1, 4] {
+        let mut setup = setup_of(case, &tree).threads(threads);
+        setup.engines = engines.clone();
+        match (&case.expect, setup.call(request.clone())) {
+            (Expect::Error(expected), Err(error)) => check_error(expected, &error, tree.root()),
+            (Expect::Answer(expected), Ok(response)) => {
+                check_answer(expected, &response, tree.root());
+            }
+            (Expect::Error(_), Ok(response)) => {
+                panic!("an error was expected, not {}", response.to_json())
+            }
+            // ugrep's dialect differs, so it takes only patterns whose meaning is sure to be the same.
+            (Expect::Answer(_), Err(error))
+                if error
+                    .message()
+                    .starts_with("ugrep is not used for this pattern") =>
+            {
+                return Ran::NotCapable;
+            }
+            (Expect::Answer(_), Err(error)) => panic!("refused: {}", error.to_json()),
+        }
+    }
+    Ran::Passed
+}
+
+fn run_topic(topic: &str) {
+    let file = load(topic);
+    let engines = engines();
+    let known: BTreeSet<&str> = engines.iter().map(|(name, _)| *name).collect();
+    let mut failures = Vec::new();
+    let mut names = BTreeSet::new();
+    let (mut ran, mut declined) = (0, 0);
+    for case in &file.case {
+        assert!(names.insert(&case.name), "{} stands twice", case.name);
+        assert!(
+            !case.requirements.is_empty() && case.requirements.iter().all(|id| is_requirement(id)),
+            "{}: bad requirement ids {:?}",
+            case.name,
+            case.requirements
+        );
+        for (engine, reason) in &case.not_on {
+            assert!(
+                ["embedded", "rg", "ugrep"].contains(&engine.as_str()) && reason.len() > 10,
+                "{}: an exclusion names an engine and gives its reason",
+                case.name
+            );
+        }
+        for (engine, engines) in &engines {
+            if case.not_on.contains_key(*engine) {
+                continue;
+            }
+            ran += 1;
+            let outcome = catch_unwind(AssertUnwindSafe(|| run_case(&file, case, engines)));
+            match outcome {
+                Ok(Ran::Passed) => {}
+                Ok(Ran::NotCapable) => {
+                    assert_eq!(*engine, "ugrep", "{}: only ugrep may decline", case.name);
+                    declined += 1;
+                }
+                Err(panic) => failures.push(format!(
+                    "{topic}: {} on {engine}: {}",
+                    case.name,
+                    message_of(panic.as_ref())
+                )),
+            }
+        }
+    }
+    println!("{topic}: {ran} cases on {known:?}, of which ugrep declined {declined}");
+    assert!(
+        failures.is_empty(),
+        "{} of {ran} failed:\n{}",
+        failures.len(),
+        failures.join("\n\n")
+    );
+}
+
+macro_rules! topics {
+    ($($topic:ident),* $(,)?) => {
+        const TOPICS: &[&str] = &[$(stringify!($topic)),*];
+        $(
+            #[test]
+            fn $topic() {
+                run_topic(stringify!($topic));
+            }
+        )*
+    };
+}
+
+topics! {
+    binary,
+    case,
+    context,
+    encoding,
+    errors,
+    globs,
+    hidden,
+    ignore_rules,
+    limits,
+    line_ends,
+    links,
+    literal,
+    names,
+    order,
+    output,
+    regex,
+    request,
+    sandbox,
+    scope,
+    size,
+    unsupported,
+    word,
+}
+
+#[test]
+fn no_case_file_is_forgotten() {
+    let found: BTreeSet<String> = fs::read_dir(cases_dir())
+        .unwrap()
+        .map(|entry| {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            name.strip_suffix(".toml").unwrap_or(&name).to_string()
+        })
+        .collect();
+    let listed: BTreeSet<String> = TOPICS.iter().map(|topic| topic.to_string()).collect();
+    assert_eq!(found, listed);
+    // A name stands for one case in the whole suite, so that documents can refer to it.
+    let mut names = BTreeSet::new();
+    for topic in TOPICS {
+        for case in load(topic).case {
+            assert!(
+                names.insert(case.name.clone()),
+                "{} stands twice",
+                case.name
+            );
+        }
+    }
+}
+
+#[test]
+fn repetitions_are_written_out() {
+    assert_eq!(unfold("a⟦xy*3⟧b⟦-*0⟧"), "axyxyxyb");
+}

@@ -1,0 +1,100 @@
+//! Runs the bodies of the fuzz targets over their committed inputs: the seeds, and everything that
+//! once made a target fail.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::source::root;
+
+#[path = "../../fuzz/harness/request.rs"]
+mod request;
+#[path = "../../fuzz/harness/sort_key.rs"]
+mod sort_key;
+
+/// What a fuzz target does with its input.
+type Body = fn(&[u8]);
+
+/// Every fuzz target by name, with its body.
+const TARGETS: &[(&str, Body)] = &[("request", request::run), ("sort_key", sort_key::run)];
+
+#[test]
+fn seeds_pass() {
+    for (target, run) in TARGETS {
+        let replayed = replay(&root().join("fuzz/seeds").join(target), *run);
+        assert!(replayed > 0, "fuzz/seeds/{target} has no seeds");
+    }
+}
+
+#[test]
+fn former_crashes_pass() {
+    for (target, run) in TARGETS {
+        let crashes = root().join("fuzz/crashes").join(target);
+        if crashes.exists() {
+            let replayed = replay(&crashes, *run);
+            assert!(replayed > 0, "fuzz/crashes/{target} is there but empty");
+        }
+    }
+}
+
+#[test]
+fn every_target_is_replayed() {
+    let known: BTreeSet<String> = TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(known, stems("fuzz/fuzz_targets"));
+    assert_eq!(known, stems("fuzz/harness"));
+    let manifest = std::fs::read_to_string(root().join("fuzz/Cargo.toml")).unwrap();
+    let manifest: toml::Table = toml::from_str(&manifest).unwrap();
+    let bins = manifest["bin"].as_array().unwrap();
+    let built: BTreeSet<String> = bins
+        .iter()
+        .map(|bin| bin["name"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(known, built);
+    for directory in ["fuzz/seeds", "fuzz/crashes"] {
+        if root().join(directory).exists() {
+            let unknown: Vec<String> = stems(directory).difference(&known).cloned().collect();
+            assert!(
+                unknown.is_empty(),
+                "{directory} has inputs of no target: {unknown:?}"
+            );
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "a claim that does not hold")]
+fn a_failing_input_fails_the_replay() {
+    replay(&root().join("fuzz/seeds/sort_key"), |_| {
+        panic!("a claim that does not hold")
+    });
+}
+
+/// Runs `run` over every file of a directory; returns how many there were.
+fn replay(directory: &Path, run: Body) -> usize {
+    let mut paths: Vec<_> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    paths.sort();
+    for path in &paths {
+        // Shown only when the test fails: the last one named is the one that did it.
+        println!("{}", path.display());
+        run(&std::fs::read(path).unwrap());
+    }
+    paths.len()
+}
+
+/// The file names of a directory, without extensions.
+fn stems(directory: &str) -> BTreeSet<String> {
+    std::fs::read_dir(root().join(directory))
+        .unwrap()
+        .map(|entry| {
+            entry
+                .unwrap()
+                .path()
+                .file_stem()
+                .unwrap()
+                .to_string_lossy()
+                .into_owned()
+        })
+        .collect()
+}

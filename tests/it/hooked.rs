@@ -1,0 +1,118 @@
+//! Engines for tests: the embedded one with something done before it searches, and ones that break.
+
+use std::fmt;
+use std::sync::Arc;
+
+use forge_search::exec::eligible::EligibleFile;
+use forge_search::exec::embedded::Embedded;
+use forge_search::exec::engine::{
+    Batching, Capabilities, Engine, EngineError, EngineId, Prepared, Worker,
+};
+use forge_search::exec::event::FileOutcome;
+use forge_search::exec::query::Query;
+use forge_search::exec::stop::Stop;
+use forge_search::tool::engines::Engines;
+
+/// What is done before a run of files is searched; an error breaks the engine there.
+pub(crate) type Hook = dyn Fn(&[EligibleFile]) -> Result<(), EngineError> + Send + Sync;
+
+/// The embedded engine behind a hook, with tasks of another size if asked for.
+#[derive(Clone)]
+pub(crate) struct Hooked {
+    id: EngineId,
+    inner: Arc<Embedded>,
+    batching: Option<Batching>,
+    hook: Arc<Hook>,
+}
+
+impl fmt::Debug for Hooked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hooked").finish_non_exhaustive()
+    }
+}
+
+impl Hooked {
+    pub(crate) fn new(
+        hook: impl Fn(&[EligibleFile]) -> Result<(), EngineError> + Send + Sync + 'static,
+    ) -> Hooked {
+        Hooked {
+            id: EngineId("hooked".to_string()),
+            inner: Arc::new(Embedded::default()),
+            batching: None,
+            hook: Arc::new(hook),
+        }
+    }
+
+    pub(crate) fn batching(mut self, min_files: usize, max_files: usize) -> Hooked {
+        self.batching = Some(Batching {
+            min_files,
+            max_files,
+        });
+        self
+    }
+
+    pub(crate) fn engines(self) -> Engines {
+        Engines::new(vec![Arc::new(self)], String::new())
+    }
+}
+
+impl Engine for Hooked {
+    fn id(&self) -> &EngineId {
+        &self.id
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn prepare(&self, query: Arc<Query>) -> Result<Arc<dyn Prepared>, EngineError> {
+        Ok(Arc::new(PreparedHooked {
+            inner: self.inner.prepare(query)?,
+            batching: self.batching,
+            hook: self.hook.clone(),
+        }))
+    }
+}
+
+struct PreparedHooked {
+    inner: Arc<dyn Prepared>,
+    batching: Option<Batching>,
+    hook: Arc<Hook>,
+}
+
+impl Prepared for PreparedHooked {
+    fn batching(&self) -> Batching {
+        self.batching.unwrap_or_else(|| self.inner.batching())
+    }
+
+    fn worker(&self, stop: Stop) -> Box<dyn Worker> {
+        Box::new(WorkerHooked {
+            inner: self.inner.worker(stop),
+            hook: self.hook.clone(),
+        })
+    }
+}
+
+struct WorkerHooked {
+    inner: Box<dyn Worker>,
+    hook: Arc<Hook>,
+}
+
+impl Worker for WorkerHooked {
+    fn search(
+        &mut self,
+        files: &[EligibleFile],
+        emit: &mut dyn FnMut(usize, FileOutcome),
+    ) -> Result<(), EngineError> {
+        (self.hook)(files)?;
+        self.inner.search(files, emit)
+    }
+}
+
+/// The failure of a program that broke.
+pub(crate) fn broken() -> EngineError {
+    EngineError::Failed {
+        message: "the engine broke".to_string(),
+        stderr: Some("a complaint".to_string()),
+    }
+}

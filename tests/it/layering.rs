@@ -1,0 +1,447 @@
+//! Rules of the architecture that the compiler does not check.
+//!
+//! Each rule is a function over one file's path and text, so that the tests below can show that it
+//! fails when the rule is broken.
+
+use crate::source::{
+    SourceFile, code_only, dense, is_ident, lines_with_word, project_files, root, rust_files,
+};
+
+/// The layers, from the bottom. A layer may use itself and what stands before it.
+const LAYERS: [&str; 4] = ["format", "index", "exec", "tool"];
+
+/// Files longer than this are to be split by concern.
+const MAX_LINES: usize = 900;
+
+/// The one file that may hold what Rust calls unsafe.
+const UNSAFE_FILE: &str = "src/format/mmap.rs";
+
+/// The one file that may start processes.
+const PROCESS_FILE: &str = "src/exec/process.rs";
+
+/// A rule: says what is wrong with a file, one sentence each.
+type Rule = fn(path: &str, text: &str) -> Vec<String>;
+
+/// Panics with every violation of `rule` in `files`.
+#[track_caller]
+fn enforce(rule: Rule, files: Vec<SourceFile>) {
+    assert!(
+        files.len() > 3,
+        "the rule was applied to {} files only",
+        files.len()
+    );
+    let violations: Vec<String> = files
+        .iter()
+        .flat_map(|file| {
+            rule(&file.path, &file.text)
+                .into_iter()
+                .map(|found| format!("{}: {found}", file.path))
+        })
+        .collect();
+    assert!(violations.is_empty(), "\n{}", violations.join("\n"));
+}
+
+/// Checks that `rule` objects to `text` at `path` exactly `count` times.
+#[track_caller]
+fn check(rule: Rule, path: &str, text: &str, count: usize) {
+    let violations = rule(path, text);
+    assert_eq!(violations.len(), count, "{path}: {text}\n{violations:?}");
+}
+
+/// Dependencies point downward only. Comments count too: a lower layer that describes itself by an
+/// upper one knows about it.
+fn upward_uses(path: &str, text: &str) -> Vec<String> {
+    let Some(layer) = LAYERS.iter().position(|layer| {
+        path.strip_prefix("src/")
+            .and_then(|rest| rest.strip_prefix(layer))
+            .is_some_and(|rest| rest.starts_with('/') || rest == ".rs")
+    }) else {
+        return Vec::new();
+    };
+    let dense = dense(text);
+    let mut violations = Vec::new();
+    for root in ["crate::", "forge_search::", "super::"] {
+        for (at, _) in dense.match_indices(root) {
+            for name in names_after(&dense[at + root.len()..]) {
+                if LAYERS[layer + 1..].contains(&name) {
+                    violations.push(format!("`{}` must not use `{root}{name}`", LAYERS[layer]));
+                }
+            }
+        }
+    }
+    violations
+}
+
+/// The first names of the path, or of each path of the braced group, that `text` starts with.
+fn names_after(text: &str) -> Vec<&str> {
+    let ident = |at: usize| {
+        let rest = &text[at..];
+        &rest[..rest.find(|c| !is_ident(c)).unwrap_or(rest.len())]
+    };
+    if !text.starts_with('{') {
+        return vec![ident(0)];
+    }
+    let mut names = Vec::new();
+    let mut depth = 0;
+    for (at, c) in text.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            break;
+        }
+        if depth == 1 && matches!(c, '{' | ',') {
+            names.push(ident(at + 1));
+        }
+    }
+    names
+}
+
+#[test]
+fn layers_use_only_what_is_below_them() {
+    enforce(upward_uses, rust_files());
+}
+
+#[test]
+fn an_upward_use_is_noticed() {
+    check(
+        upward_uses,
+        "src/format/wire.rs",
+        "use crate::index::Catalog;",
+        1,
+    );
+    check(
+        upward_uses,
+        "src/format/mod.rs",
+        "use crate::{\n  format::wire,\n  exec::plan,\n};",
+        1,
+    );
+    check(
+        upward_uses,
+        "src/format.rs",
+        "/// As [`crate::tool::Request`] says.",
+        1,
+    );
+    check(
+        upward_uses,
+        "src/index/catalog.rs",
+        "fn f(x: crate :: exec :: Plan) {}",
+        1,
+    );
+    check(
+        upward_uses,
+        "src/index/a/b.rs",
+        "use super::super::super::{tool, exec::Plan};",
+        2,
+    );
+    check(
+        upward_uses,
+        "src/exec/plan.rs",
+        "let x = forge_search::tool::Request::new();",
+        1,
+    );
+    check(
+        upward_uses,
+        "src/exec/plan.rs",
+        "use crate::{index::{tool, a}, format::exec};",
+        0,
+    );
+    check(
+        upward_uses,
+        "src/exec/plan.rs",
+        "use crate::index::Catalog; use crate::executor::X;",
+        0,
+    );
+    check(
+        upward_uses,
+        "src/tool/cli.rs",
+        "use crate::{exec, index, format};",
+        0,
+    );
+    check(
+        upward_uses,
+        "src/lib.rs",
+        "pub use crate::tool::Request;",
+        0,
+    );
+}
+
+fn unsafe_code(path: &str, text: &str) -> Vec<String> {
+    if path == UNSAFE_FILE {
+        return Vec::new();
+    }
+    let lines = lines_with_word(&code_only(text), "unsafe");
+    lines
+        .iter()
+        .map(|line| format!("line {line}: `unsafe` belongs in {UNSAFE_FILE}"))
+        .collect()
+}
+
+#[test]
+fn unsafe_stays_in_one_file() {
+    enforce(unsafe_code, rust_files());
+}
+
+#[test]
+fn unsafe_elsewhere_is_noticed() {
+    check(
+        unsafe_code,
+        "src/format/wire.rs",
+        "let x = unsafe { y() };",
+        1,
+    );
+    check(
+        unsafe_code,
+        "tests/it/x.rs",
+        "unsafe impl Send for X {}\nunsafe fn f() {}",
+        2,
+    );
+    check(
+        unsafe_code,
+        "src/lib.rs",
+        "#![deny(unsafe_code)] // unsafe\nlet x = \"unsafe\";",
+        0,
+    );
+    check(unsafe_code, UNSAFE_FILE, "unsafe { map() }", 0);
+}
+
+fn long_file(_path: &str, text: &str) -> Vec<String> {
+    let lines = text.lines().count();
+    if lines <= MAX_LINES {
+        return Vec::new();
+    }
+    vec![format!(
+        "{lines} lines are more than {MAX_LINES}: split the file by concern"
+    )]
+}
+
+#[test]
+fn source_files_stay_short() {
+    enforce(long_file, rust_files());
+}
+
+#[test]
+fn a_long_file_is_noticed() {
+    check(long_file, "src/lib.rs", &"\n".repeat(MAX_LINES), 0);
+    check(long_file, "src/lib.rs", &"\n".repeat(MAX_LINES + 1), 1);
+}
+
+/// Unfinished code and tests that do not run.
+fn placeholders(_path: &str, text: &str) -> Vec<String> {
+    let dense = dense(&code_only(text));
+    let mut found = Vec::new();
+    for (needle, what) in [
+        ("#[ignore]", "an ignored test"),
+        ("#[ignore=", "an ignored test"),
+        (",ignore)]", "an ignored test"),
+        ("todo!", "unfinished code"),
+        ("unimplemented!", "unfinished code"),
+    ] {
+        for (at, _) in dense.match_indices(needle) {
+            if !(needle.starts_with(is_ident) && dense[..at].ends_with(is_ident)) {
+                found.push(format!("{what}: `{needle}`"));
+            }
+        }
+    }
+    for line in text.lines() {
+        let line = line.trim_start();
+        let doc = line
+            .strip_prefix("///")
+            .or_else(|| line.strip_prefix("//!"));
+        let fence = doc.and_then(|doc| doc.trim_start().strip_prefix("```"));
+        if fence.is_some_and(|info| info.split(',').any(|word| word.trim() == "ignore")) {
+            found.push(format!("an example that is not compiled: `{line}`"));
+        }
+    }
+    found
+}
+
+#[test]
+fn nothing_is_unfinished_or_ignored() {
+    enforce(placeholders, rust_files());
+}
+
+#[test]
+fn a_placeholder_is_noticed() {
+    check(placeholders, "src/a.rs", "fn f() { todo!() }", 1);
+    check(placeholders, "src/a.rs", "unimplemented!(\"later\")", 1);
+    check(
+        placeholders,
+        "tests/it/a.rs",
+        "#[test]\n#[ignore]\nfn f() {}",
+        1,
+    );
+    check(placeholders, "tests/it/a.rs", "#[ignore = \"slow\"]", 1);
+    check(
+        placeholders,
+        "tests/it/a.rs",
+        "#[cfg_attr(windows, ignore)]",
+        1,
+    );
+    check(placeholders, "src/a.rs", "/// ```ignore\n/// x\n/// ```", 1);
+    check(
+        placeholders,
+        "src/a.rs",
+        "// todo! soon\nlet ignore = \"todo!\"; mytodo!();",
+        0,
+    );
+}
+
+/// Processes are started in one place, where they get their own group and are never left behind.
+fn started_processes(path: &str, text: &str) -> Vec<String> {
+    if !path.starts_with("src/") || path == PROCESS_FILE {
+        return Vec::new();
+    }
+    let dense = dense(&code_only(text));
+    let mut found = Vec::new();
+    for (at, _) in dense.match_indices("Command::new") {
+        if !dense[..at].ends_with("clap::") {
+            found.push(format!("`Command::new` belongs in {PROCESS_FILE}"));
+        }
+    }
+    for (at, _) in dense.match_indices("process::") {
+        if names_after(&dense[at + "process::".len()..]).contains(&"Command") {
+            found.push(format!("`process::Command` belongs in {PROCESS_FILE}"));
+        }
+    }
+    found
+}
+
+#[test]
+fn processes_are_started_in_one_place() {
+    enforce(started_processes, rust_files());
+}
+
+#[test]
+fn a_process_started_elsewhere_is_noticed() {
+    check(
+        started_processes,
+        "src/exec/ugrep.rs",
+        "let x = Command::new(\"ugrep\");",
+        1,
+    );
+    check(
+        started_processes,
+        "src/main.rs",
+        "use std::process::Command;",
+        1,
+    );
+    check(
+        started_processes,
+        "src/tool/a.rs",
+        "use std::process::{Stdio, Command as C};",
+        1,
+    );
+    check(
+        started_processes,
+        "src/tool/a.rs",
+        "clap::Command::new(\"x\"); std::process::exit(1)",
+        0,
+    );
+    check(
+        started_processes,
+        PROCESS_FILE,
+        "std::process::Command::new(program)",
+        0,
+    );
+    check(started_processes, "tests/it/cli.rs", "Command::new(exe)", 0);
+}
+
+/// Files of the project say nothing about the machine they were written on.
+fn local_paths(_path: &str, text: &str) -> Vec<String> {
+    // Put together here, so that this file does not hold it.
+    let needles = [concat!("/wo", "rk/"), concat!("../sha", "red/")];
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        for needle in needles {
+            let mut hits = line.match_indices(needle);
+            // `a/work/b` is somebody's directory, not that path.
+            let local =
+                |at: usize| !line[..at].ends_with(|c: char| is_ident(c) || "-.~}".contains(c));
+            if hits.any(|(at, _)| local(at)) {
+                found.push(format!(
+                    "line {}: names the local path `{needle}`",
+                    number + 1
+                ));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn no_file_names_local_paths() {
+    enforce(local_paths, project_files());
+}
+
+#[test]
+fn a_local_path_is_noticed() {
+    let work = concat!("/wo", "rk/");
+    check(local_paths, "README.md", &format!("see {work}x"), 1);
+    check(
+        local_paths,
+        "a.toml",
+        &format!("root = \"{work}tree\"\n`{work}`"),
+        2,
+    );
+    check(
+        local_paths,
+        "a.md",
+        concat!("as ../sha", "red/spec says"),
+        1,
+    );
+    check(
+        local_paths,
+        "a.rs",
+        &format!("\"home{work}x\", \"$HOME{work}y\""),
+        0,
+    );
+}
+
+/// The modules that `tests/it/main.rs` does not list.
+fn unlisted_modules(main: &str, files: &[&str]) -> Vec<String> {
+    let code = code_only(main);
+    let listed: Vec<&str> = code
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("mod ")?.strip_suffix(';'))
+        .collect();
+    let mut missing = Vec::new();
+    for file in files {
+        let module = file
+            .split('/')
+            .next()
+            .unwrap_or(file)
+            .trim_end_matches(".rs");
+        if module != "main" && !listed.contains(&module) {
+            missing.push(format!(
+                "tests/it/{file} is not part of the tests: add `mod {module};`"
+            ));
+        }
+    }
+    missing
+}
+
+#[test]
+fn every_test_file_is_listed() {
+    let files = rust_files();
+    let names: Vec<&str> = files
+        .iter()
+        .filter_map(|file| file.path.strip_prefix("tests/it/"))
+        .collect();
+    assert!(names.contains(&"layering.rs"));
+    let main = std::fs::read_to_string(root().join("tests/it/main.rs")).unwrap();
+    let missing = unlisted_modules(&main, &names);
+    assert!(missing.is_empty(), "\n{}", missing.join("\n"));
+}
+
+#[test]
+fn a_forgotten_test_file_is_noticed() {
+    let main = "//! Tests.\nmod a;\n// mod b;\nmod c;\n";
+    assert_eq!(
+        unlisted_modules(main, &["a.rs", "b.rs", "c/mod.rs", "d/x.rs", "main.rs"]).len(),
+        2
+    );
+    assert!(unlisted_modules(main, &["a.rs", "c/mod.rs", "c/x.rs"]).is_empty());
+}

@@ -1,0 +1,293 @@
+//! What a search should answer, worked out without the crate: files listed and sorted by hand, lines
+//! matched one at a time with the plain `regex` crate, folding spelled out while the pattern is made.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use regex::bytes::Regex;
+use unicode_normalization::UnicodeNormalization;
+
+/// A pattern that the oracle knows in two spellings: as the request has it, and with folding written out.
+#[derive(Clone, Debug)]
+pub(crate) enum Pattern {
+    Literal(String),
+    Expression(Vec<Piece>),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Piece {
+    Char(char),
+    Class(Vec<char>, bool),
+    Dot,
+    Optional(Box<Piece>),
+    Star(Box<Piece>),
+    Either(Box<Piece>, Box<Piece>),
+    Start,
+    End,
+}
+
+const LETTERS: &[char] = &[
+    'm', 'M', 'k', 'a', 'b', 'é', 'É', '-', ' ', '_', '0', '\u{212A}',
+];
+
+impl Piece {
+    fn strategy() -> impl Strategy<Value = Piece> {
+        let letter = prop::sample::select(LETTERS);
+        let leaf = prop_oneof![
+            6 => letter.clone().prop_map(Piece::Char),
+            1 => (prop::collection::vec(letter, 1..3), any::<bool>()).prop_map(|(l, n)| Piece::Class(l, n)),
+            1 => Just(Piece::Dot),
+            1 => Just(Piece::Start),
+            1 => Just(Piece::End),
+        ];
+        leaf.prop_recursive(2, 6, 2, |inner| {
+            prop_oneof![
+                inner
+                    .clone()
+                    .prop_map(|piece| Piece::Optional(Box::new(piece))),
+                inner.clone().prop_map(|piece| Piece::Star(Box::new(piece))),
+                (inner.clone(), inner).prop_map(|(a, b)| Piece::Either(Box::new(a), Box::new(b))),
+            ]
+        })
+    }
+
+    fn write(&self, fold: bool, out: &mut String) {
+        match self {
+            Piece::Char(c) if fold && c.is_ascii_alphabetic() => {
+                out.push_str(&format!(
+                    "[{}{}]",
+                    c.to_ascii_lowercase(),
+                    c.to_ascii_uppercase()
+                ));
+            }
+            Piece::Char(c) => out.push_str(&regex::escape(&c.to_string())),
+            Piece::Class(letters, negated) => {
+                out.push_str(if *negated { "[^" } else { "[" });
+                for &c in letters {
+                    out.push_str(&regex::escape(&c.to_string()));
+                    if fold && c.is_ascii_alphabetic() {
+                        out.push(c.to_ascii_lowercase());
+                        out.push(c.to_ascii_uppercase());
+                    }
+                }
+                out.push(']');
+            }
+            Piece::Dot => out.push('.'),
+            Piece::Optional(piece) => Piece::group(piece, "?", fold, out),
+            Piece::Star(piece) => Piece::group(piece, "*", fold, out),
+            Piece::Either(a, b) => {
+                out.push_str("(?:");
+                a.write(fold, out);
+                out.push('|');
+                b.write(fold, out);
+                out.push(')');
+            }
+            Piece::Start => out.push('^'),
+            Piece::End => out.push('$'),
+        }
+    }
+
+    fn group(piece: &Piece, suffix: &str, fold: bool, out: &mut String) {
+        out.push_str("(?:");
+        piece.write(fold, out);
+        out.push(')');
+        out.push_str(suffix);
+    }
+}
+
+impl Pattern {
+    pub(crate) fn strategy() -> impl Strategy<Value = Pattern> {
+        let literal = prop::collection::vec(prop::sample::select(LETTERS), 1..3)
+            .prop_map(|letters| Pattern::Literal(letters.into_iter().collect()));
+        let expression =
+            prop::collection::vec(Piece::strategy(), 1..4).prop_map(Pattern::Expression);
+        prop_oneof![literal, expression]
+            .prop_filter("blank", |pattern| !pattern.text().trim().is_empty())
+    }
+
+    pub(crate) fn is_literal(&self) -> bool {
+        matches!(self, Pattern::Literal(_))
+    }
+
+    /// As the request has it.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Pattern::Literal(text) => text.clone(),
+            Pattern::Expression(_) => self.expression(false),
+        }
+    }
+
+    fn expression(&self, fold: bool) -> String {
+        let mut out = String::new();
+        match self {
+            Pattern::Literal(text) => text
+                .chars()
+                .for_each(|c| Piece::Char(c).write(fold, &mut out)),
+            Pattern::Expression(pieces) => pieces.iter().for_each(|p| p.write(fold, &mut out)),
+        }
+        out
+    }
+
+    fn regex(&self, case: &str, word: bool) -> Regex {
+        let uppercase = self.text().chars().any(|c| c.is_ascii_uppercase());
+        let fold = match case {
+            "sensitive" => false,
+            "insensitive" => true,
+            _ => !uppercase,
+        };
+        let expression = self.expression(fold);
+        let expression = if word {
+            format!(r"\b{{start-half}}(?:{expression})\b{{end-half}}")
+        } else {
+            expression
+        };
+        Regex::new(&expression).unwrap()
+    }
+}
+
+/// The options of a request that the oracle understands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct World {
+    pub(crate) hidden: bool,
+    pub(crate) recursive: bool,
+    pub(crate) context: usize,
+    pub(crate) max_results: usize,
+    pub(crate) per_file: u64,
+    pub(crate) max_files: u64,
+    pub(crate) max_size: u64,
+}
+
+/// What the oracle expects.
+#[derive(Debug)]
+pub(crate) struct Expected {
+    pub(crate) events: Vec<String>,
+    pub(crate) truncated: bool,
+    pub(crate) files_scanned: u64,
+}
+
+/// Lists the eligible files, as paths relative to `root`.
+fn list(root: &Path, world: &World) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut todo = vec![PathBuf::new()];
+    while let Some(dir) = todo.pop() {
+        for entry in std::fs::read_dir(root.join(&dir)).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name();
+            if !world.hidden && name.as_bytes().starts_with(b".") {
+                continue;
+            }
+            let path = dir.join(name);
+            let kind = entry.file_type().unwrap();
+            if kind.is_file() {
+                files.push(path);
+            } else if kind.is_dir() && world.recursive {
+                todo.push(path);
+            }
+        }
+    }
+    files.sort_by_key(|path| {
+        let bytes = path.as_os_str().as_bytes().to_vec();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let key: String = text.nfc().collect();
+        (key.into_bytes(), bytes)
+    });
+    files
+}
+
+/// Splits a text into lines; a `\r` before a line's end, or at the very end, belongs to the end.
+fn lines(text: &[u8]) -> Vec<&[u8]> {
+    let mut lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
+    if lines.last().is_some_and(|last| last.is_empty()) {
+        lines.pop();
+    }
+    lines
+        .into_iter()
+        .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+        .collect()
+}
+
+/// The events of one file.
+fn search(shown: &str, bytes: &[u8], regex: &Regex, world: &World) -> Vec<String> {
+    let text: Vec<u8> = match bytes {
+        [0xFF, 0xFE, rest @ ..] => {
+            let units: Vec<u16> = rest
+                .chunks_exact(2)
+                .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
+                .collect();
+            let mut text = String::from_utf16_lossy(&units);
+            if rest.len() % 2 == 1 {
+                text.push('\u{FFFD}');
+            }
+            text.into_bytes()
+        }
+        [0xEF, 0xBB, 0xBF, rest @ ..] => rest.to_vec(),
+        plain => plain.to_vec(),
+    };
+    // Nothing in these trees is longer than the probe.
+    if text.contains(&0) {
+        return Vec::new();
+    }
+    let lines = lines(&text);
+    let found: Vec<Option<(usize, usize)>> = lines
+        .iter()
+        .map(|line| regex.find(line).map(|m| (m.start(), m.end())))
+        .collect();
+    let matching: Vec<usize> = (0..lines.len()).filter(|&n| found[n].is_some()).collect();
+    let counted = &matching[..matching.len().min(world.per_file as usize)];
+    let near = |n: usize| {
+        counted
+            .iter()
+            .any(|&m| n + world.context >= m && n <= m + world.context)
+    };
+    let mut events = Vec::new();
+    for (n, line) in lines.iter().enumerate() {
+        let text = String::from_utf8_lossy(line);
+        match found[n] {
+            Some((start, end)) if counted.contains(&n) => {
+                let hit = String::from_utf8_lossy(&line[start..end]).into_owned();
+                events.push(format!("{shown}:{}:{}:{hit}|{text}", n + 1, start + 1));
+            }
+            // A match beyond the limit is no context either.
+            Some(_) => {}
+            None if near(n) => events.push(format!("{shown}-{}-{text}", n + 1)),
+            None => {}
+        }
+    }
+    events
+}
+
+/// Answers a request over the tree at `root`.
+pub(crate) fn expected(
+    root: &Path,
+    pattern: &Pattern,
+    case: &str,
+    word: bool,
+    world: &World,
+) -> Expected {
+    let regex = pattern.regex(case, word);
+    let files = list(root, world);
+    let mut answer = Expected {
+        events: Vec::new(),
+        truncated: files.len() as u64 > world.max_files,
+        files_scanned: 0,
+    };
+    for path in files.iter().take(world.max_files as usize) {
+        answer.files_scanned += 1;
+        let bytes = std::fs::read(root.join(path)).unwrap();
+        if bytes.len() as u64 > world.max_size {
+            continue;
+        }
+        let shown = OsString::from_vec(path.as_os_str().as_bytes().to_vec());
+        answer
+            .events
+            .extend(search(&shown.to_string_lossy(), &bytes, &regex, world));
+        if answer.events.len() > world.max_results {
+            answer.events.truncate(world.max_results);
+            answer.truncated = true;
+            break;
+        }
+    }
+    answer
+}

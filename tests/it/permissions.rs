@@ -1,0 +1,142 @@
+//! Files that may not be read. Root may read everything, so where the tests run as root the checks run in
+//! a child process without privileges: this binary again, copied to where that user can start it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::support::{Setup, Tree, events};
+
+/// Says in the child's environment that it is the child, and where its tree is.
+const CHILD: &str = "FORGE_SEARCH_TEST_UNPRIVILEGED";
+
+/// A user without any rights.
+const NOBODY: u32 = 65_534;
+
+/// Runs `check` over a tree without privileges; `test` is the path of the calling test.
+fn unprivileged(test: &str, build: impl Fn(&Tree), check: impl Fn(&Setup)) {
+    if let Some(root) = std::env::var_os(CHILD) {
+        assert!(!rustix::process::geteuid().is_root());
+        let setup = Setup::new(root.as_ref());
+        check(&setup);
+        println!("checked without privileges");
+        return;
+    }
+    let tree = Tree::new();
+    build(&tree);
+    let world_readable = |path: &std::path::Path| {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    world_readable(tree.root().parent().unwrap());
+    world_readable(tree.root());
+    if !rustix::process::geteuid().is_root() {
+        check(&tree.setup());
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    world_readable(dir.path());
+    let program = dir.path().join("it");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    world_readable(&program);
+    let output = Command::new(&program)
+        .args(["--exact", test, "--nocapture"])
+        .env(CHILD, tree.root())
+        .current_dir("/")
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("checked without privileges"),
+        "{text}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(text.contains("1 passed"), "{text}");
+}
+
+#[test]
+fn t_ls_err_01_unreadable_file_is_recorded() {
+    unprivileged(
+        "permissions::t_ls_err_01_unreadable_file_is_recorded",
+        |tree| {
+            tree.file("a", "m\n")
+                .file("b", "m\n")
+                .mode("b", 0o000)
+                .file("c", "m\n")
+                .file("d/e", "m\n")
+                .mode("d", 0o000)
+                .file("f", "m\n");
+        },
+        |setup| {
+            fs::read(setup.working_dir.join("b")).unwrap_err();
+            let response = setup.search(json!({"pattern": "m"}));
+            assert_eq!(
+                events(&response),
+                ["a:1:1:m|m", "c:1:1:m|m", "f:1:1:m|m"],
+                "the search goes on"
+            );
+            let errors: Vec<(&str, bool)> = response
+                .errors
+                .iter()
+                .map(|e| {
+                    (
+                        e.path.as_str(),
+                        e.error.to_lowercase().contains("permission denied"),
+                    )
+                })
+                .collect();
+            assert_eq!(errors, [("b", true), ("d", true)]);
+            assert_eq!(response.exit_code, Some(0));
+            assert_eq!(response.files_scanned, 4, "the unreadable file is eligible");
+            // Only up to where the search ended.
+            let cut = setup.search(json!({"pattern": "m", "max_results": 1}));
+            let errors: Vec<&str> = cut.errors.iter().map(|e| e.path.as_str()).collect();
+            assert_eq!((errors, cut.files_scanned), (vec!["b"], 3));
+        },
+    );
+}
+
+#[test]
+fn fr_ls_val_05_unreadable_path_fails_the_call() {
+    unprivileged(
+        "permissions::fr_ls_val_05_unreadable_path_fails_the_call",
+        |tree| {
+            tree.file("b", "m\n")
+                .mode("b", 0o000)
+                .file("d/e", "m\n")
+                .mode("d", 0o000)
+                .file("x/y/z", "m\n")
+                .mode("x", 0o600);
+        },
+        |setup| {
+            for path in ["b", "d", "d/e", "x/y"] {
+                let error = setup.refused(json!({"pattern": "m", "path": path}));
+                assert_eq!(error.code(), "execution_failed", "{path}: {error}");
+                let message = error.message();
+                assert!(message.contains(&format!("`{path}`")), "{message}");
+                assert!(message.contains("Permission denied"), "{message}");
+            }
+        },
+    );
+}
+
+#[test]
+fn fr_ls_err_05_unreadable_ignore_file_has_no_rules() {
+    unprivileged(
+        "permissions::fr_ls_err_05_unreadable_ignore_file_has_no_rules",
+        |tree| {
+            tree.file(".ignore", "a\n")
+                .mode(".ignore", 0o000)
+                .file("a", "m\n");
+        },
+        |setup| {
+            let response = setup.search(json!({"pattern": "m"}));
+            assert_eq!(events(&response), ["a:1:1:m|m"]);
+            assert!(response.errors.is_empty());
+        },
+    );
+}

@@ -1,0 +1,376 @@
+//! What the tests of the tool share: trees in temporary directories, tools, requests and checks.
+//!
+//! This is the only file that constructs configurations, sandboxes, engines and tools, so that a change
+//! of their construction is a change in one place.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use forge_search::exec::detect::Tool;
+use forge_search::exec::engine::Engine;
+use forge_search::exec::ripgrep::Ripgrep;
+use forge_search::exec::ugrep::Ugrep;
+use forge_search::format::sort_key::cmp_paths;
+use forge_search::tool::config::{Config, SandboxConfig, SearchConfig};
+use forge_search::tool::engines::Engines;
+use forge_search::tool::error::ToolError;
+use forge_search::tool::request::SearchRequest;
+use forge_search::tool::response::{Record, SearchResponse};
+use forge_search::tool::sandbox::Sandbox;
+use forge_search::tool::search::{SearchTool, ToolContext};
+use serde_json::Value;
+
+use crate::peers::peers;
+
+/// The engines that every case runs on, as far as their programs are installed.
+pub(crate) fn engines() -> Vec<(&'static str, Engines)> {
+    let mut all = vec![("embedded", Engines::embedded())];
+    let alone = |engine: Arc<dyn Engine>| Engines::new(vec![engine], String::new());
+    for detected in peers(Tool::Ripgrep) {
+        all.push(("rg", alone(Arc::new(Ripgrep::new(detected)))));
+    }
+    for detected in peers(Tool::Ugrep) {
+        all.push(("ugrep", alone(Arc::new(Ugrep::new(detected)))));
+    }
+    all
+}
+
+/// The library's defaults, with the tool switched on.
+pub(crate) fn config() -> SearchConfig {
+    SearchConfig {
+        enabled: true,
+        ..Config::library_default().search
+    }
+}
+
+/// A configuration whose caps are out of the way.
+pub(crate) fn generous() -> SearchConfig {
+    SearchConfig {
+        default_max_results: 10_000_000,
+        max_matches_per_file: 10_000_000,
+        max_files: 10_000_000,
+        max_file_size_bytes: 1 << 40,
+        default_timeout_ms: 600_000,
+        ..config()
+    }
+}
+
+/// A directory to be searched, removed when it is dropped.
+pub(crate) struct Tree {
+    _dir: tempfile::TempDir,
+    root: PathBuf,
+}
+
+impl Tree {
+    pub(crate) fn new() -> Tree {
+        let dir = tempfile::Builder::new()
+            .prefix("forge-search-test-")
+            .tempdir()
+            .unwrap();
+        let root = dir.path().canonicalize().unwrap().join("tree");
+        fs::create_dir(&root).unwrap();
+        Tree { _dir: dir, root }
+    }
+
+    /// Builds a tree of files from names (escaped as for [`unescape`]) and contents.
+    pub(crate) fn of<N: AsRef<str>, B: AsRef<[u8]>>(
+        files: impl IntoIterator<Item = (N, B)>,
+    ) -> Tree {
+        let tree = Tree::new();
+        for (name, content) in files {
+            tree.file(name.as_ref(), content);
+        }
+        tree
+    }
+
+    /// The canonical path of the top.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The absolute path of an entry, its name escaped as for [`unescape`].
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.root.join(OsStr::from_bytes(&unescape(name)))
+    }
+
+    fn place(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        path
+    }
+
+    pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> &Tree {
+        fs::write(self.place(name), content).unwrap();
+        self
+    }
+
+    pub(crate) fn dir(&self, name: &str) -> &Tree {
+        fs::create_dir_all(self.path(name)).unwrap();
+        self
+    }
+
+    /// Makes a symbolic link; `{root}` in the target stands for the top of the tree.
+    pub(crate) fn link(&self, name: &str, target: &str) -> &Tree {
+        let target = target.replace("{root}", self.root.to_str().unwrap());
+        symlink(OsStr::from_bytes(&unescape(&target)), self.place(name)).unwrap();
+        self
+    }
+
+    pub(crate) fn hard_link(&self, name: &str, to: &str) -> &Tree {
+        fs::hard_link(self.path(to), self.place(name)).unwrap();
+        self
+    }
+
+    pub(crate) fn fifo(&self, name: &str) -> &Tree {
+        use rustix::fs::{CWD, Mode, mkfifoat};
+        mkfifoat(CWD, self.place(name), Mode::RWXU).unwrap();
+        self
+    }
+
+    pub(crate) fn mode(&self, name: &str, mode: u32) -> &Tree {
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(mode)).unwrap();
+        self
+    }
+
+    /// A setup over this tree, with the engine that is always there.
+    pub(crate) fn setup(&self) -> Setup {
+        Setup::new(&self.root)
+    }
+
+    /// Answers a request given as JSON, under the standard configuration.
+    pub(crate) fn search(&self, request: Value) -> SearchResponse {
+        self.setup().search(request)
+    }
+}
+
+/// Reads `\xFF` as a byte, `\n`, `\r` and `\\` as usual; everything else stands for itself.
+pub(crate) fn unescape(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        rest = tail;
+        if first != b'\\' {
+            out.push(first);
+            continue;
+        }
+        let (&kind, tail) = rest.split_first().expect("an escape at the end of a name");
+        rest = tail;
+        match kind {
+            b'n' => out.push(b'\n'),
+            b'r' => out.push(b'\r'),
+            b'\\' => out.push(b'\\'),
+            b'x' => {
+                let digits = std::str::from_utf8(&rest[..2]).unwrap();
+                out.push(u8::from_str_radix(digits, 16).unwrap());
+                rest = &rest[2..];
+            }
+            other => panic!("unknown escape \\{}", char::from(other)),
+        }
+    }
+    out
+}
+
+/// Everything a call depends on besides the request.
+#[derive(Clone)]
+pub(crate) struct Setup {
+    pub(crate) engines: Engines,
+    pub(crate) config: SearchConfig,
+    pub(crate) sandbox: SandboxConfig,
+    pub(crate) working_dir: PathBuf,
+    pub(crate) global_excludes: Option<PathBuf>,
+    pub(crate) max_output_bytes: Option<usize>,
+    pub(crate) available_capacity_bytes: Option<usize>,
+}
+
+impl Setup {
+    pub(crate) fn new(working_dir: &Path) -> Setup {
+        Setup {
+            engines: Engines::embedded(),
+            config: config(),
+            sandbox: Config::library_default().sandbox,
+            working_dir: working_dir.to_path_buf(),
+            global_excludes: None,
+            max_output_bytes: None,
+            available_capacity_bytes: None,
+        }
+    }
+
+    pub(crate) fn config(mut self, change: impl FnOnce(&mut SearchConfig)) -> Setup {
+        change(&mut self.config);
+        self
+    }
+
+    pub(crate) fn generous(mut self) -> Setup {
+        self.config = generous();
+        self
+    }
+
+    pub(crate) fn threads(self, threads: usize) -> Setup {
+        self.config(|config| config.threads = threads)
+    }
+
+    pub(crate) fn sandbox(mut self, change: impl FnOnce(&mut SandboxConfig)) -> Setup {
+        change(&mut self.sandbox);
+        self
+    }
+
+    pub(crate) fn tool(&self) -> SearchTool {
+        SearchTool::new(self.config.clone(), self.engines.clone())
+    }
+
+    pub(crate) fn context(&self) -> ToolContext {
+        let sandbox = Sandbox::new(&self.sandbox, &self.working_dir).unwrap();
+        let mut context = ToolContext::new(Arc::new(sandbox));
+        context.global_excludes = self.global_excludes.clone();
+        context.max_output_bytes = self.max_output_bytes;
+        context.available_capacity_bytes = self.available_capacity_bytes;
+        context
+    }
+
+    /// Answers a request, whatever the outcome; a response was checked for what holds of every one.
+    pub(crate) fn call(&self, request: Value) -> Result<SearchResponse, ToolError> {
+        let parsed = SearchRequest::from_value(request)?;
+        self.run(&parsed)
+    }
+
+    /// As [`Setup::call`], for a request that is parsed already.
+    pub(crate) fn run(&self, request: &SearchRequest) -> Result<SearchResponse, ToolError> {
+        let response = self.tool().search(request, &self.context())?;
+        check_response(request, &response);
+        Ok(response)
+    }
+
+    #[track_caller]
+    pub(crate) fn search(&self, request: Value) -> SearchResponse {
+        match self.call(request.clone()) {
+            Ok(response) => response,
+            Err(error) => panic!("{request}: {}", error.to_json()),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn refused(&self, request: Value) -> ToolError {
+        match self.call(request.clone()) {
+            Ok(response) => panic!("{request} was answered: {}", response.to_json()),
+            Err(error) => error,
+        }
+    }
+}
+
+/// Checks what holds of every response to `request`.
+#[track_caller]
+pub(crate) fn check_response(request: &SearchRequest, response: &SearchResponse) {
+    let json: Value = serde_json::from_str(&response.to_json()).expect("a response is valid JSON");
+    assert_eq!(json, response.to_value(), "both ways of serialising agree");
+    let fields = json.as_object().unwrap();
+    for field in [
+        "pattern",
+        "path",
+        "count",
+        "matches",
+        "truncated",
+        "timed_out",
+        "files_scanned",
+        "errors",
+        "content",
+    ] {
+        assert!(fields.contains_key(field), "`{field}` is missing");
+    }
+    assert_eq!(response.count, response.matches.len(), "count");
+    assert_eq!(response.pattern, request.pattern, "the pattern is echoed");
+    if let Some(max) = request.max_results {
+        assert!(response.count as u64 <= max, "more than max_results events");
+    }
+    for record in &response.matches {
+        check_record(record);
+    }
+    for pair in response.matches.windows(2) {
+        check_order(&pair[0], &pair[1]);
+    }
+    let lines = response.content.lines().count();
+    let notes = response
+        .content
+        .lines()
+        .rev()
+        .take_while(|line| line.starts_with("[t"))
+        .count();
+    assert!(lines >= response.count, "content shows every event");
+    if response.truncated || response.timed_out {
+        assert!(notes > 0, "a cut answer says so: {}", response.content);
+    } else {
+        assert_eq!(lines, response.count, "content shows nothing but events");
+    }
+}
+
+fn check_record(record: &Record) {
+    let data = &record.data;
+    assert!(data.line_number >= 1);
+    assert!(!data.path.text.is_empty());
+    assert!(!data.lines.text.contains('\n'), "no line feeds in a line");
+    match (&data.column, &data.match_text) {
+        (Some(column), Some(text)) => {
+            assert!(record.is_match());
+            assert!(*column >= 1);
+            // Replacement characters can make the shown line longer than the real one, never shorter.
+            assert!(*column as usize <= data.lines.text.len() + 1, "{data:?}");
+            if !data.lines.text.contains('\u{FFFD}') {
+                let at = *column as usize - 1;
+                assert_eq!(
+                    data.lines.text.get(at..at + text.len()),
+                    Some(text.as_str()),
+                    "the match stands at its column: {data:?}"
+                );
+            }
+        }
+        (None, None) => assert!(!record.is_match()),
+        _ => panic!("column and match_text go together: {data:?}"),
+    }
+}
+
+fn check_order(a: &Record, b: &Record) {
+    let (x, y) = (&a.data, &b.data);
+    // The shown path has lost what made names with invalid bytes distinct; twins have equal keys.
+    let key = |path: &str| forge_search::format::sort_key::sort_key(Path::new(path)).into_owned();
+    let paths = key(&x.path.text).cmp(&key(&y.path.text));
+    assert!(!paths.is_gt(), "{x:?} before {y:?}");
+    if x.path.text == y.path.text && !x.path.text.contains('\u{FFFD}') {
+        assert!(cmp_paths(Path::new(&x.path.text), Path::new(&y.path.text)).is_eq());
+        assert!(x.line_number < y.line_number, "{x:?} before {y:?}");
+    }
+}
+
+/// An event as one line: `path:line:column:match|text` for a match, `path-line-text` for context.
+pub(crate) fn compact(record: &Record) -> String {
+    let data = &record.data;
+    let (path, line, text) = (&data.path.text, data.line_number, &data.lines.text);
+    match (&data.column, &data.match_text) {
+        (Some(column), Some(found)) => format!("{path}:{line}:{column}:{found}|{text}"),
+        _ => format!("{path}-{line}-{text}"),
+    }
+}
+
+/// The events of a response, each as one line.
+pub(crate) fn events(response: &SearchResponse) -> Vec<String> {
+    response.matches.iter().map(compact).collect()
+}
+
+/// The paths with matches, in order and without repetitions.
+pub(crate) fn paths(response: &SearchResponse) -> Vec<String> {
+    let mut paths: Vec<String> = response
+        .matches
+        .iter()
+        .map(|record| record.data.path.text.clone())
+        .collect();
+    paths.dedup();
+    paths
+}
+
+/// The answer without the one field that may differ between two runs.
+pub(crate) fn stable_json(response: &SearchResponse) -> String {
+    assert!(response.stats.is_none(), "stats hold wall-clock times");
+    response.to_json()
+}
