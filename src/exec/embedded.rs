@@ -12,6 +12,7 @@ use grep_searcher::{
     BinaryDetection, MmapChoice, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch,
 };
 
+use crate::exec::confirm::{ApproximateLines, Lines, ReportedLines, Wanted};
 use crate::exec::eligible::EligibleFile;
 use crate::exec::engine::{
     Batching, Capabilities, Engine, EngineError, EngineId, Prepared, Worker,
@@ -28,6 +29,10 @@ const WHOLE_FILE_LIMIT: u64 = 32 << 20;
 
 /// The longest line of a streamed file, in bytes.
 const STREAMED_LINE_LIMIT: usize = 256 << 20;
+
+/// Files up to this size are searched for lines that were matched approximately by another program, since
+/// they have to be read at once.
+const APPROXIMATE_FILE_LIMIT: u64 = 256 << 20;
 
 /// Buffers that grew beyond this are given back after the file that needed them.
 const KEPT_BUFFER: usize = 4 << 20;
@@ -122,8 +127,14 @@ impl FileSearcher {
 
     /// Searches one file. The outcome depends on nothing but the file and the query.
     pub fn search_file(&mut self, file: &EligibleFile) -> FileOutcome {
+        self.search_lines(file, Wanted::All)
+    }
+
+    /// Searches one file for events among the lines that `wanted` names. For a set that holds every matching
+    /// line the outcome is that of [`FileSearcher::search_file`].
+    pub(crate) fn search_lines(&mut self, file: &EligibleFile, wanted: Wanted<'_>) -> FileOutcome {
         let outcome = match file.open() {
-            Ok((mut opened, meta)) => self.search_open(&mut opened, meta.len),
+            Ok((mut opened, meta)) => self.search_open(&mut opened, meta.len, wanted),
             Err(error) => Err(error),
         };
         if self.buffer.len() > KEPT_BUFFER {
@@ -135,55 +146,90 @@ impl FileSearcher {
         }
     }
 
-    fn search_open(&mut self, file: &mut File, size: u64) -> io::Result<FileOutcome> {
+    fn search_open(
+        &mut self,
+        file: &mut File,
+        size: u64,
+        wanted: Wanted<'_>,
+    ) -> io::Result<FileOutcome> {
         if size > self.query.max_file_size {
             return Ok(FileOutcome::nothing());
         }
-        if size >= PROBE_FROM {
+        // A file with lines that were reported most likely has events.
+        if size >= PROBE_FROM && matches!(wanted, Wanted::All) {
             let strip = self.query.pattern.sees_carriage_return();
             if !probe::may_match(file, &self.matcher, strip, &mut self.buffer)? {
                 return Ok(FileOutcome::nothing());
             }
             file.rewind()?;
         }
-        if size > WHOLE_FILE_LIMIT {
-            return self.search_stream(file);
+        let whole = match wanted {
+            Wanted::Approximate(_) => APPROXIMATE_FILE_LIMIT,
+            _ => WHOLE_FILE_LIMIT,
+        };
+        if size > whole {
+            return self.search_large(file, wanted);
         }
         let mut buffer = std::mem::take(&mut self.buffer);
-        let outcome = match read_whole(file, size as usize, &mut buffer) {
+        let outcome = match read_whole(file, size as usize, whole as usize + 1, &mut buffer) {
             Ok(n) if n as u64 > self.query.max_file_size => Ok(FileOutcome::nothing()),
-            Ok(n) if n as u64 > WHOLE_FILE_LIMIT => {
-                file.rewind().and_then(|()| self.search_stream(file))
+            Ok(n) if n as u64 > whole => {
+                file.rewind().and_then(|()| self.search_large(file, wanted))
             }
-            Ok(n) => Ok(self.search_bytes(&buffer[..n])),
+            Ok(n) => Ok(self.search_text(&buffer[..n], wanted)),
             Err(error) => Err(error),
         };
         self.buffer = buffer;
         outcome
     }
 
+    /// Searches a file that is too large to be read at once.
+    fn search_large(&mut self, file: &mut File, wanted: Wanted<'_>) -> io::Result<FileOutcome> {
+        if matches!(wanted, Wanted::Approximate(_)) {
+            return Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("larger than {APPROXIMATE_FILE_LIMIT} bytes, the limit of fuzzy searches"),
+            ));
+        }
+        self.search_stream(file)
+    }
+
     /// Searches the bytes of a whole file.
     pub fn search_bytes(&mut self, bytes: &[u8]) -> FileOutcome {
+        self.search_text(bytes, Wanted::All)
+    }
+
+    pub(crate) fn search_text(&mut self, bytes: &[u8], wanted: Wanted<'_>) -> FileOutcome {
         let decoded = text::decode(bytes);
         let (region, nul) = match text::region(&decoded) {
             Region::Whole => (&decoded[..], None),
             Region::Binary => return FileOutcome::nothing(),
             Region::Until { end, nul } => (&decoded[..end], Some(nul as u64)),
         };
+        let (searcher, query) = (&mut self.searcher, &self.query);
+        if let Wanted::Approximate(reported) = wanted {
+            // Its places are those of the text as it is.
+            let lines = ApproximateLines::new(region, reported, &self.stop);
+            return search_region(searcher, Collect::new(query, &lines, false), region, nul);
+        }
+        let strip = query.pattern.sees_carriage_return();
         let stripped;
-        let region = if self.query.pattern.sees_carriage_return() {
+        let region = if strip {
             stripped = text::strip_carriage_returns(region);
             &stripped[..]
         } else {
             region
         };
-        let mut collect = Collect::new(&self.query, &self.matcher);
-        // The only error there is comes from the stop flag, and `Collect` can't fail.
-        let finished = self
-            .searcher
-            .search_slice(&self.matcher, region, &mut collect)
-            .is_ok();
-        collect.outcome(finished, nul)
+        match wanted {
+            Wanted::Reported(reported) => {
+                let lines = ReportedLines::new(&self.matcher, region, reported);
+                search_region(searcher, Collect::new(query, &lines, strip), region, nul)
+            }
+            _ => {
+                let collect = Collect::new(query, &self.matcher, strip);
+                search_region(searcher, collect, region, nul)
+            }
+        }
     }
 
     fn search_stream(&mut self, file: &mut File) -> io::Result<FileOutcome> {
@@ -203,12 +249,13 @@ impl FileSearcher {
         if memchr::memchr(0, &probe).is_some() {
             return Ok(FileOutcome::nothing());
         }
+        let strip = self.query.pattern.sees_carriage_return();
         let options = RegionOptions {
-            strip_carriage_returns: self.query.pattern.sees_carriage_return(),
+            strip_carriage_returns: strip,
             max_line: STREAMED_LINE_LIMIT,
         };
         let mut region = RegionReader::new(io::Cursor::new(probe).chain(decoder), options);
-        let mut collect = Collect::new(&self.query, &self.matcher);
+        let mut collect = Collect::new(&self.query, &self.matcher, strip);
         let result = self
             .searcher
             .search_reader(&self.matcher, &mut region, &mut collect);
@@ -242,10 +289,28 @@ impl Worker for FileSearcher {
     }
 }
 
+/// Finds the events of a region among the lines that match.
+fn search_region(
+    searcher: &mut Searcher,
+    mut collect: Collect<'_, impl Lines>,
+    region: &[u8],
+    nul: Option<u64>,
+) -> FileOutcome {
+    // The only error there is comes from the stop flag, and `Collect` can't fail.
+    let finished = searcher
+        .search_slice(collect.lines, region, &mut collect)
+        .is_ok();
+    collect.outcome(finished, nul)
+}
+
 /// Reads a file of about `size` bytes into `buffer`, whose length is only ever grown, and returns how much
-/// was read. A file that grows meanwhile is read to just past the limit of what is read whole.
-fn read_whole(file: &mut File, size: usize, buffer: &mut Vec<u8>) -> io::Result<usize> {
-    let most = WHOLE_FILE_LIMIT as usize + 1;
+/// was read. A file that grows meanwhile is read up to `most` bytes.
+fn read_whole(
+    file: &mut File,
+    size: usize,
+    most: usize,
+    buffer: &mut Vec<u8>,
+) -> io::Result<usize> {
     let mut filled = 0;
     // One byte more than expected, so that the usual file is known to end without a second call.
     let mut want = (size + 1).min(most);
@@ -284,9 +349,9 @@ impl Read for StoppableReader<'_> {
 }
 
 /// Collects the events of one file, up to the limits that hold per file.
-struct Collect<'a> {
-    matcher: &'a WorkerMatcher,
-    /// The carriage returns of line ends are gone already; one that is left belongs to its line.
+struct Collect<'a, L> {
+    lines: &'a L,
+    /// The carriage returns of line terminators were taken away; one before a line's end is its last byte.
     stripped: bool,
     after: u64,
     max_matches: u64,
@@ -300,11 +365,11 @@ struct Collect<'a> {
     stopped: bool,
 }
 
-impl<'a> Collect<'a> {
-    fn new(query: &Query, matcher: &'a WorkerMatcher) -> Collect<'a> {
+impl<'a, L: Lines> Collect<'a, L> {
+    fn new(query: &Query, lines: &'a L, stripped: bool) -> Collect<'a, L> {
         Collect {
-            matcher,
-            stripped: query.pattern.sees_carriage_return(),
+            lines,
+            stripped,
             after: query.after as u64,
             max_matches: query.max_matches_per_file,
             max_events: query.max_events_per_file,
@@ -316,7 +381,7 @@ impl<'a> Collect<'a> {
         }
     }
 
-    /// Returns a line as the searcher hands it out without its terminator.
+    /// Returns a line without its terminator.
     fn content<'l>(&self, line: &'l [u8]) -> &'l [u8] {
         if self.stripped {
             line.strip_suffix(b"\n").unwrap_or(line)
@@ -354,7 +419,7 @@ impl<'a> Collect<'a> {
     }
 }
 
-impl Sink for Collect<'_> {
+impl<L: Lines> Sink for Collect<'_, L> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
@@ -367,7 +432,7 @@ impl Sink for Collect<'_> {
             return Ok(true);
         }
         let line = self.content(found.bytes());
-        let (start, end) = match self.matcher.find_in_line(line) {
+        let (start, end) = match self.lines.first_match(line_number, line) {
             Ok(Some(span)) => span,
             Ok(None) => return Ok(true),
             Err(_) => {

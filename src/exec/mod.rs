@@ -3,16 +3,25 @@
 //! Owns patterns, engines, the ordered scheduler, limits and deadlines. It does not know where a request
 //! came from, reads no configuration, no environment and no clock that it was not handed.
 
+mod asked;
 pub mod collect;
+mod confirm;
+pub mod detect;
 pub mod eligible;
 pub mod embedded;
 pub mod engine;
 pub mod event;
+pub mod exit;
+mod external;
 mod fold;
 pub mod matcher;
 pub mod pattern;
 mod probe;
+mod process;
 pub mod query;
+mod records;
+pub mod ripgrep;
 pub mod schedule;
 pub mod stepper;
 pub mod stop;
+pub mod ugrep;

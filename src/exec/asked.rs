@@ -1,0 +1,306 @@
+//! What other programs are asked for: an expression that matches at least the lines that a pattern does.
+//!
+//! Every line that a program reports is confirmed in process, so a program may be asked for more lines than
+//! are wanted, never for fewer. This module turns a parsed pattern into such a superset and writes it in
+//! a program's dialect. It knows expressions and nothing of processes.
+//!
+//! ripgrep shares our dialect, so it is asked for the pattern itself, weakened. Why a weakened expression
+//! reports a superset: whether a line holds a match grows with each part of an
+//! expression, because there is no negation in it (negated classes are spelled out as what they contain). So
+//! each of these steps can only add lines:
+//!
+//! - an assertion is left out;
+//! - a class with many ranges beyond ASCII gets everything beyond ASCII;
+//! - `^` also stands behind a byte-order mark, `$` also before a carriage return.
+//!
+//! And these take nothing away that can lie on a searched line: NUL and line feed leave the classes, for a
+//! searched line holds neither.
+//!
+//! ugrep's dialect and its search ahead are its own, so it is only asked for literals: those of which every
+//! match must hold one.
+
+mod required;
+
+use regex_syntax::ast;
+use regex_syntax::hir::{
+    Class, ClassBytes, ClassBytesRange, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Literal,
+    Look, Repetition,
+};
+
+use crate::exec::asked::required::Required;
+use crate::exec::pattern::{Pattern, REGEX_NEST_LIMIT};
+
+/// The longest expression that is handed over, in bytes: a system may limit one argument to 128 KiB.
+pub(crate) const ARGUMENT_LIMIT: usize = 100 << 10;
+
+/// A class with more ranges than this beyond ASCII is asked for as everything beyond ASCII. The tables of
+/// Unicode differ between the programs' versions, and compiling them takes longer than most searches.
+const RANGE_LIMIT: usize = 16;
+
+/// What to ask a program for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// Nothing: no line can match.
+    Nothing,
+    /// The lines that this expression matches.
+    Expression(String),
+}
+
+/// Writes what ripgrep is asked for.
+///
+/// # Errors
+///
+/// What about the pattern makes ripgrep unable to search for it, as the end of a sentence.
+pub(crate) fn for_ripgrep(pattern: &Pattern) -> Result<Asked, String> {
+    let Some(weak) = weaken(pattern.hir()) else {
+        return Ok(Asked::Nothing);
+    };
+    let mut text = String::new();
+    write_unicode(&weak, &mut text, Place::Alone);
+    // On a line of nothing but a carriage return `$` stands before it and what follows would have to stand
+    // behind it. Elsewhere only empty matches could follow, and of those `^` is the only one that could fail.
+    let looks = pattern.hir().properties().look_set();
+    let has = |some: [Look; 2]| some.iter().any(|&look| looks.contains(look));
+    let both = has([Look::Start, Look::StartLF]) && has([Look::End, Look::EndLF]);
+    if both && pattern.hir().properties().minimum_len() == Some(0) {
+        text = format!(r"(?:{text})|(?m:^)\x{{FEFF}}?\r?(?m:$)");
+    }
+    check_length(&text)?;
+    let depth = ast::parse::ParserBuilder::new()
+        .nest_limit(REGEX_NEST_LIMIT)
+        .build()
+        .parse(&text);
+    match depth {
+        Ok(_) => Ok(Asked::Expression(text)),
+        Err(error) => Err(format!(
+            "the expression can't be handed over: {}",
+            error.kind()
+        )),
+    }
+}
+
+/// Writes what ugrep is asked for: literals of which every match holds at least one, as an expression over
+/// bytes for its option `-U`. Nothing but byte values, two letters of one kind and alternatives occur in it.
+///
+/// # Errors
+///
+/// What about the pattern makes ugrep unable to search for it, as the end of a sentence.
+pub(crate) fn for_ugrep(pattern: &Pattern) -> Result<Asked, String> {
+    match required::literals(pattern.hir()) {
+        Required::Nothing => Ok(Asked::Nothing),
+        Required::Literals(literals) => Ok(Asked::Expression(required::write(&literals))),
+        Required::Unknown => Err(format!(
+            "no literal of at least {} bytes was found that every match of it holds",
+            required::SHORTEST
+        )),
+    }
+}
+
+fn check_length(text: &str) -> Result<(), String> {
+    if text.len() > ARGUMENT_LIMIT {
+        return Err(format!(
+            "it is {} bytes long when written out and only {ARGUMENT_LIMIT} can be handed over; shorten \
+             it, or search for its parts one after the other",
+            text.len()
+        ));
+    }
+    Ok(())
+}
+
+/// Weakens an expression. Returns nothing when no searched line can match it.
+///
+/// Recursion is bounded by the nesting limit of patterns.
+fn weaken(hir: &Hir) -> Option<Hir> {
+    match hir.kind() {
+        HirKind::Empty => Some(Hir::empty()),
+        HirKind::Literal(Literal(bytes)) => {
+            (!bytes.contains(&0) && !bytes.contains(&b'\n')).then(|| hir.clone())
+        }
+        HirKind::Class(Class::Unicode(class)) => {
+            let class = weaken_class(class);
+            (!class.ranges().is_empty()).then(|| Hir::class(Class::Unicode(class)))
+        }
+        HirKind::Class(Class::Bytes(class)) => {
+            let mut class = class.clone();
+            class.difference(&ClassBytes::new([
+                ClassBytesRange::new(0, 0),
+                ClassBytesRange::new(b'\n', b'\n'),
+            ]));
+            (!class.ranges().is_empty()).then(|| Hir::class(Class::Bytes(class)))
+        }
+        HirKind::Look(look) => {
+            let kept = match look {
+                Look::Start | Look::StartLF | Look::StartCRLF => Some(Look::StartLF),
+                Look::End | Look::EndLF | Look::EndCRLF => Some(Look::EndLF),
+                _ => None,
+            };
+            Some(match kept {
+                Some(look) => Hir::look(look),
+                None => Hir::empty(),
+            })
+        }
+        HirKind::Repetition(repetition) => match weaken(&repetition.sub) {
+            Some(sub) => Some(Hir::repetition(Repetition {
+                min: repetition.min,
+                max: repetition.max,
+                greedy: true,
+                sub: Box::new(sub),
+            })),
+            None => (repetition.min == 0).then(Hir::empty),
+        },
+        HirKind::Capture(capture) => weaken(&capture.sub),
+        HirKind::Concat(subs) => {
+            let subs: Option<Vec<Hir>> = subs.iter().map(|sub| weaken(sub)).collect();
+            subs.map(Hir::concat)
+        }
+        HirKind::Alternation(subs) => {
+            let subs: Vec<Hir> = subs.iter().filter_map(|sub| weaken(sub)).collect();
+            (!subs.is_empty()).then(|| Hir::alternation(subs))
+        }
+    }
+}
+
+fn weaken_class(class: &ClassUnicode) -> ClassUnicode {
+    let mut weak = class.clone();
+    weak.difference(&ClassUnicode::new([
+        ClassUnicodeRange::new('\0', '\0'),
+        ClassUnicodeRange::new('\n', '\n'),
+    ]));
+    let beyond = |range: &&ClassUnicodeRange| range.end() > '\x7F';
+    if weak.ranges().iter().filter(beyond).count() > RANGE_LIMIT {
+        weak.push(ClassUnicodeRange::new('\u{80}', char::MAX));
+    }
+    weak
+}
+
+/// Where an expression is written.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    /// On its own, or in parentheses.
+    Alone,
+    /// Beside others.
+    Concat,
+    /// Before a repetition operator.
+    Repeated,
+}
+
+/// Writes an expression in the dialect of the `regex` crate, as far as all of its versions agree.
+fn write_unicode(hir: &Hir, out: &mut String, place: Place) {
+    match hir.kind() {
+        HirKind::Empty => out.push_str("(?:)"),
+        HirKind::Literal(Literal(bytes)) => {
+            let one = std::str::from_utf8(bytes).is_ok_and(|text| text.chars().count() == 1);
+            group(place == Place::Repeated && !one, out, |out| {
+                for chunk in bytes.utf8_chunks() {
+                    for c in chunk.valid().chars() {
+                        write_char(c, out);
+                    }
+                    for byte in chunk.invalid() {
+                        out.push_str(&format!(r"(?-u:\x{byte:02X})"));
+                    }
+                }
+            });
+        }
+        HirKind::Class(Class::Unicode(class)) => {
+            out.push('[');
+            for range in class.ranges() {
+                write_char(range.start(), out);
+                if range.start() != range.end() {
+                    out.push('-');
+                    write_char(range.end(), out);
+                }
+            }
+            out.push(']');
+        }
+        HirKind::Class(Class::Bytes(class)) => {
+            out.push_str("(?-u:");
+            write_byte_class(class.ranges(), out);
+            out.push(')');
+        }
+        HirKind::Look(Look::StartLF) => group(place == Place::Repeated, out, |out| {
+            out.push_str(r"(?m:^)\x{FEFF}?");
+        }),
+        HirKind::Look(Look::EndLF) => group(place == Place::Repeated, out, |out| {
+            out.push_str(r"\r?(?m:$)");
+        }),
+        // Weakening left no other assertion.
+        HirKind::Look(_) => {}
+        HirKind::Repetition(repetition) => group(place == Place::Repeated, out, |out| {
+            write_unicode(&repetition.sub, out, Place::Repeated);
+            write_operator(repetition, out);
+        }),
+        HirKind::Capture(capture) => write_unicode(&capture.sub, out, place),
+        HirKind::Concat(subs) => group(place == Place::Repeated, out, |out| {
+            for sub in subs {
+                write_unicode(sub, out, Place::Concat);
+            }
+        }),
+        HirKind::Alternation(subs) => group(place > Place::Alone, out, |out| {
+            for (n, sub) in subs.iter().enumerate() {
+                if n > 0 {
+                    out.push('|');
+                }
+                write_unicode(sub, out, Place::Concat);
+            }
+        }),
+    }
+}
+
+fn group(needed: bool, out: &mut String, write: impl FnOnce(&mut String)) {
+    if needed {
+        out.push_str("(?:");
+    }
+    write(out);
+    if needed {
+        out.push(')');
+    }
+}
+
+fn write_operator(repetition: &Repetition, out: &mut String) {
+    match (repetition.min, repetition.max) {
+        (0, Some(1)) => out.push('?'),
+        (0, None) => out.push('*'),
+        (1, None) => out.push('+'),
+        (min, None) => out.push_str(&format!("{{{min},}}")),
+        (min, Some(max)) if min == max => out.push_str(&format!("{{{min}}}")),
+        (min, Some(max)) => out.push_str(&format!("{{{min},{max}}}")),
+    }
+}
+
+fn write_byte_class(ranges: &[ClassBytesRange], out: &mut String) {
+    if let [range] = ranges
+        && range.start() == range.end()
+    {
+        return write_byte(range.start(), out);
+    }
+    out.push('[');
+    for range in ranges {
+        write_byte(range.start(), out);
+        if range.start() != range.end() {
+            out.push('-');
+            write_byte(range.end(), out);
+        }
+    }
+    out.push(']');
+}
+
+/// Writes a byte so that it means itself whatever stands around it.
+fn write_byte(byte: u8, out: &mut String) {
+    if byte.is_ascii_alphanumeric() {
+        out.push(byte as char);
+    } else {
+        out.push_str(&format!(r"\x{byte:02X}"));
+    }
+}
+
+/// Writes a character so that it means itself whatever stands around it.
+fn write_char(c: char, out: &mut String) {
+    if c.is_ascii() {
+        write_byte(c as u8, out);
+    } else {
+        out.push_str(&format!(r"\x{{{:X}}}", c as u32));
+    }
+}
+
+#[cfg(test)]
+mod tests;

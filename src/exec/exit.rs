@@ -1,0 +1,256 @@
+//! How the run of an external program is to be understood.
+//!
+//! Owns the exit classes (FR-LS-ERR-03, FR-LSI-EXIT-01) and, for each program, which of its complaints are
+//! about single files (FR-LSI-EXIT-02). A pure function of what was observed; exit codes alone do not say
+//! enough: ugrep 3 returns 0 or 1 although a file could not be read, ripgrep and ugrep 7 return 2 although there
+//! are matches.
+
+use std::fmt;
+
+use crate::exec::detect::Tool;
+use crate::exec::stop::StopReason;
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It returned this code.
+    Code(i32),
+    /// A signal killed it.
+    Signal(i32),
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Exit::Code(code) => write!(f, "exit code {code}"),
+            Exit::Signal(signal) => write!(f, "signal {signal}"),
+        }
+    }
+}
+
+/// What was observed of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed<'a> {
+    /// The program.
+    pub tool: Tool,
+    /// How many lines it reported.
+    pub records: u64,
+    /// Whether something it wrote could not be understood (FR-LS-ENC-01).
+    pub garbled: bool,
+    /// What it wrote to its standard error, decoded, with the names of the searched files that could be
+    /// mistaken for messages replaced.
+    pub stderr: &'a str,
+    /// How it ended, where that is known.
+    pub exit: Option<Exit>,
+    /// Why it was stopped from here, if it was.
+    pub stopped: Option<StopReason>,
+}
+
+/// The class of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// It ended by itself and reported lines.
+    OkWithMatches,
+    /// It ended by itself and there was nothing to report.
+    OkNoMatches,
+    /// It was stopped because no more was wanted: the response was full, or nobody waited for it any more.
+    Truncated,
+    /// It was stopped because the time was up.
+    TimedOut,
+    /// What it reported can't be trusted to be complete.
+    BackendError,
+}
+
+/// Classifies a run. Being stopped from here comes first, since then everything else is our own doing; then
+/// records, standard error and signals, and the exit code last.
+pub fn classify(observed: &Observed<'_>) -> Completion {
+    match observed.stopped {
+        Some(StopReason::TimedOut) => return Completion::TimedOut,
+        Some(StopReason::Satisfied | StopReason::Cancelled | StopReason::Failed) => {
+            return Completion::Truncated;
+        }
+        None => {}
+    }
+    if observed.garbled {
+        return Completion::BackendError;
+    }
+    let by_records = if observed.records > 0 {
+        Completion::OkWithMatches
+    } else {
+        Completion::OkNoMatches
+    };
+    match observed.exit {
+        // "Matches found", but no record arrived: output was lost.
+        Some(Exit::Code(0)) if observed.records == 0 => Completion::BackendError,
+        Some(Exit::Code(0 | 1)) if is_fatal(observed.tool, observed.stderr) => {
+            Completion::BackendError
+        }
+        Some(Exit::Code(0 | 1)) => by_records,
+        Some(Exit::Code(2)) if is_about_files(observed.tool, observed.stderr) => by_records,
+        Some(Exit::Code(_) | Exit::Signal(_)) | None => Completion::BackendError,
+    }
+}
+
+/// Whether standard error says that the program gave up.
+fn is_fatal(tool: Tool, stderr: &str) -> bool {
+    match tool {
+        Tool::Ripgrep => false,
+        Tool::Ugrep => stderr
+            .lines()
+            .any(|line| line.starts_with("ugrep: error: ")),
+    }
+}
+
+/// Whether standard error holds complaints about single files and nothing else. What is cut off at its end
+/// is one, as the program that gives up writes little.
+fn is_about_files(tool: Tool, stderr: &str) -> bool {
+    let mut lines = stderr.lines().filter(|line| !line.trim().is_empty());
+    let about_file = |line: &str| match tool {
+        // Both forms, with and without the program's name in front, end in the system's error.
+        Tool::Ripgrep => line
+            .rsplit_once(" (os error ")
+            .is_some_and(|(_, number)| is_closed_number(number)),
+        Tool::Ugrep => line.starts_with("ugrep: warning: "),
+    };
+    let Some(first) = lines.next() else {
+        return false;
+    };
+    about_file(first) && lines.all(about_file)
+}
+
+fn is_closed_number(text: &str) -> bool {
+    text.strip_suffix(')')
+        .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Completion::{BackendError, OkNoMatches, OkWithMatches, TimedOut, Truncated};
+    use Tool::{Ripgrep, Ugrep};
+
+    const RG_GONE: &str =
+        "/t/a: IO error for operation on /t/a: No such file or directory (os error 2)\n";
+    const RG_NEW_GONE: &str =
+        "rg: /t/a: IO error for operation on /t/a: Permission denied (os error 13)\n";
+    const RG_SYNTAX: &str = "regex parse error:\n    a(\n     ^\nerror: unclosed group\n";
+    const UG_GONE: &str = "ugrep: warning: /t/a: No such file or directory\n";
+    const UG_SYNTAX: &str =
+        "ugrep: error: error at position 6\n(?m)a(\n      \\___mismatched ( )\n\n";
+    const UG_OPTION: &str = "ugrep: invalid option --bogus, did you mean --bool?\n";
+
+    fn class(tool: Tool, records: u64, stderr: &str, exit: Exit) -> Completion {
+        classify(&Observed {
+            tool,
+            records,
+            garbled: false,
+            stderr,
+            exit: Some(exit),
+            stopped: None,
+        })
+    }
+
+    #[test]
+    fn t_lsi_exit_01_classes_by_the_table() {
+        for tool in [Ripgrep, Ugrep] {
+            for (records, code, expected) in [
+                (3, 0, OkWithMatches),
+                (0, 1, OkNoMatches),
+                (0, 2, BackendError),
+                (3, 2, BackendError),
+                (0, 3, BackendError),
+                (3, 127, BackendError),
+                (0, -1, BackendError),
+                // Contradictions: lost output is an error, a record stands for itself.
+                (0, 0, BackendError),
+                (3, 1, OkWithMatches),
+            ] {
+                let found = class(tool, records, "", Exit::Code(code));
+                assert_eq!(found, expected, "{tool} {records} {code}");
+            }
+        }
+    }
+
+    #[test]
+    fn fr_ls_err_05_complaints_about_files_are_no_error_of_the_whole() {
+        for (tool, records, stderr, code, expected) in [
+            (Ripgrep, 3, RG_GONE, 2, OkWithMatches),
+            (Ripgrep, 0, RG_NEW_GONE, 2, OkNoMatches),
+            (
+                Ripgrep,
+                0,
+                &format!("{RG_GONE}{RG_NEW_GONE}"),
+                2,
+                OkNoMatches,
+            ),
+            (Ripgrep, 0, RG_SYNTAX, 2, BackendError),
+            (
+                Ripgrep,
+                3,
+                &format!("{RG_GONE}thread 'main' panicked\n"),
+                2,
+                BackendError,
+            ),
+            (
+                Ripgrep,
+                0,
+                "rg: unrecognized flag --bogus\n",
+                2,
+                BackendError,
+            ),
+            (Ripgrep, 0, "something (os error )\n", 2, BackendError),
+            (Ugrep, 3, UG_GONE, 0, OkWithMatches),
+            (Ugrep, 0, UG_GONE, 1, OkNoMatches),
+            (Ugrep, 3, UG_GONE, 2, OkWithMatches),
+            (Ugrep, 0, UG_GONE, 2, OkNoMatches),
+            (Ugrep, 0, UG_SYNTAX, 2, BackendError),
+            (Ugrep, 0, UG_SYNTAX, 1, BackendError),
+            (Ugrep, 0, &format!("{UG_GONE}{UG_SYNTAX}"), 2, BackendError),
+            (Ugrep, 0, UG_OPTION, 2, BackendError),
+        ] {
+            let found = class(tool, records, stderr, Exit::Code(code));
+            assert_eq!(found, expected, "{tool} {records} {code} {stderr}");
+        }
+    }
+
+    #[test]
+    fn crashes_and_garbage_are_errors_whatever_was_reported() {
+        for tool in [Ripgrep, Ugrep] {
+            assert_eq!(class(tool, 3, "", Exit::Signal(11)), BackendError);
+            let mut observed = Observed {
+                tool,
+                records: 3,
+                garbled: true,
+                stderr: "",
+                exit: Some(Exit::Code(0)),
+                stopped: None,
+            };
+            assert_eq!(classify(&observed), BackendError);
+            observed.garbled = false;
+            observed.exit = None;
+            assert_eq!(classify(&observed), BackendError);
+        }
+    }
+
+    #[test]
+    fn t_lsi_exit_02_being_stopped_says_more_than_how_it_ended() {
+        for (reason, expected) in [
+            (StopReason::Satisfied, Truncated),
+            (StopReason::Cancelled, Truncated),
+            (StopReason::Failed, Truncated),
+            (StopReason::TimedOut, TimedOut),
+        ] {
+            for exit in [Some(Exit::Signal(9)), Some(Exit::Code(0)), None] {
+                let observed = Observed {
+                    tool: Ripgrep,
+                    records: 0,
+                    garbled: true,
+                    stderr: RG_SYNTAX,
+                    exit,
+                    stopped: Some(reason),
+                };
+                assert_eq!(classify(&observed), expected);
+            }
+        }
+    }
+}

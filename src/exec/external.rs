@@ -1,0 +1,544 @@
+//! Searching batches of files with an external program.
+//!
+//! Owns what the external engines have in common: which files a program is asked about, how they are handed
+//! over, and how its reports become outcomes in the order of the batch. A program gets explicit files as
+//! arguments, in order, as many at once as the system allows (FR-LSI-EXE-01, FR-LSI-EXE-03); it only
+//! reports lines, and every one of them is confirmed from bytes that are read here, through the safe open of
+//! [`EligibleFile`]. Which program it is, and how it is asked, this module is told.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::exec::asked::ARGUMENT_LIMIT;
+use crate::exec::confirm::{Approximate, Reported, Wanted};
+use crate::exec::detect::{Tool, Version};
+use crate::exec::eligible::EligibleFile;
+use crate::exec::embedded::FileSearcher;
+use crate::exec::engine::{Batching, EngineError, Prepared, Worker};
+use crate::exec::event::FileOutcome;
+use crate::exec::exit::{Completion, Exit, Observed, classify};
+use crate::exec::matcher::LineMatcher;
+use crate::exec::process::{self, Ended, Invocation, Until};
+use crate::exec::query::Query;
+use crate::exec::records::{Format, Garbled, Record, Records};
+use crate::exec::stop::{Stop, StopReason};
+use crate::index::text::utf16_mark;
+
+/// Starting a program takes some milliseconds, so a task holds many files; but not so many that their paths
+/// fill more than one argument list.
+const BATCHING: Batching = Batching {
+    min_files: 64,
+    max_files: 2000,
+};
+
+/// Bytes of arguments that a program is started with at most, the system's pointers to them included. Linux
+/// allows a quarter of the stack's limit, 2 MiB by default; macOS 1 MiB; Windows 32,767 characters.
+const ARGUMENTS_LIMIT: usize = if cfg!(windows) { 30_000 } else { 960_000 };
+
+/// What a system that refuses long argument lists must accept all the same.
+const ARGUMENTS_FLOOR: usize = ARGUMENT_LIMIT + (16 << 10);
+
+/// Lines of one file that are kept; what follows them is searched in process.
+const REPORT_LIMIT: usize = 20_000;
+
+/// Lines that are reported beyond those that are needed, because some are not confirmed.
+const SLACK: u64 = 16;
+
+/// What bytes an argument takes besides its own: its end and the pointer to it.
+const PER_ARGUMENT: usize = 9;
+
+/// How a program is asked.
+#[derive(Debug)]
+pub(crate) struct External {
+    /// Which program.
+    pub(crate) tool: Tool,
+    /// Its version.
+    pub(crate) version: Version,
+    /// Where it is.
+    pub(crate) program: PathBuf,
+    /// The arguments before the files, with the expression and `--`; nothing when no line can match.
+    pub(crate) flags: Option<Vec<OsString>>,
+    /// What it reports.
+    pub(crate) format: Format,
+    /// The number of lines after which it leaves a file, if it was told one.
+    pub(crate) lines_per_file: Option<u64>,
+}
+
+impl External {
+    /// Returns how many lines of a file are worth reporting.
+    pub(crate) fn lines_worth_reporting(query: &Query) -> u64 {
+        let needed = query
+            .max_matches_per_file
+            .min(query.max_events_per_file as u64);
+        needed.saturating_add(SLACK).min(REPORT_LIMIT as u64)
+    }
+
+    fn failed(&self, what: &str, stderr: Option<String>) -> EngineError {
+        EngineError::Failed {
+            message: format!(
+                "{} {} ({}) failed: {what}; run it by hand to see why, or configure the engine \
+                 embedded, which needs no other program",
+                self.tool,
+                self.version,
+                self.program.display()
+            ),
+            stderr: stderr.filter(|text| !text.is_empty()),
+        }
+    }
+}
+
+/// A query that an external program searches for.
+pub(crate) struct PreparedExternal {
+    /// The query.
+    pub(crate) query: Arc<Query>,
+    /// What confirms.
+    pub(crate) matcher: LineMatcher,
+    /// How the program is asked.
+    pub(crate) external: Arc<External>,
+}
+
+impl Prepared for PreparedExternal {
+    fn batching(&self) -> Batching {
+        BATCHING
+    }
+
+    fn worker(&self, stop: Stop) -> Box<dyn Worker> {
+        Box::new(ExternalWorker {
+            external: self.external.clone(),
+            query: self.query.clone(),
+            searcher: FileSearcher::new(self.query.clone(), &self.matcher, stop.clone()),
+            stop,
+            arguments_limit: ARGUMENTS_LIMIT,
+        })
+    }
+}
+
+struct ExternalWorker {
+    external: Arc<External>,
+    query: Arc<Query>,
+    searcher: FileSearcher,
+    stop: Stop,
+    arguments_limit: usize,
+}
+
+/// What is done about a file.
+#[derive(Debug)]
+enum Plan {
+    /// Nothing: the outcome is known.
+    Known(FileOutcome),
+    /// It is searched here.
+    Here,
+    /// The program is asked.
+    Ask,
+}
+
+/// Files for one run of the program.
+#[derive(Debug, Default)]
+struct Chunk {
+    /// One for each file.
+    plans: Vec<Plan>,
+    /// The files to ask about: the number of the file in the chunk, and its path.
+    asked: Vec<(usize, OsString)>,
+}
+
+impl Worker for ExternalWorker {
+    fn search(
+        &mut self,
+        files: &[EligibleFile],
+        emit: &mut dyn FnMut(usize, FileOutcome),
+    ) -> Result<(), EngineError> {
+        let mut from = 0;
+        while from < files.len() && !self.stop.is_raised() {
+            let chunk = self.chunk(&files[from..]);
+            let count = chunk.plans.len();
+            let run = Run {
+                external: &self.external,
+                searcher: &mut self.searcher,
+                stop: &self.stop,
+                files: &files[from..from + count],
+                plans: chunk.plans,
+                done: 0,
+                report: None,
+                emit: &mut |n, outcome| emit(from + n, outcome),
+            };
+            match run.search(chunk.asked)? {
+                Searched::All => from += count,
+                Searched::Stopped => break,
+                // Nothing was searched yet.
+                Searched::TooLong if self.arguments_limit > ARGUMENTS_FLOOR => {
+                    self.arguments_limit = (self.arguments_limit / 2).max(ARGUMENTS_FLOOR);
+                }
+                Searched::TooLong => {
+                    let what = "the system accepts no argument list of useful length";
+                    return Err(self.external.failed(what, None));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ExternalWorker {
+    /// Plans as many of the files, from the first on, as one run can take.
+    fn chunk(&self, files: &[EligibleFile]) -> Chunk {
+        let mut chunk = Chunk::default();
+        let flags = self.external.flags.as_deref().unwrap_or_default();
+        let mut bytes: usize = flags.iter().map(|flag| flag.len() + PER_ARGUMENT).sum();
+        bytes += self.external.program.as_os_str().len() + PER_ARGUMENT;
+        for file in files {
+            if self.stop.is_raised() {
+                break;
+            }
+            let mut plan = self.plan(file);
+            if let Plan::Ask = plan {
+                let path = file.absolute().into_os_string();
+                bytes += path.len() + PER_ARGUMENT;
+                if bytes > self.arguments_limit && !chunk.asked.is_empty() {
+                    break;
+                }
+                if path.len() > ARGUMENT_LIMIT {
+                    plan = self.instead("the path is too long to be handed over");
+                } else {
+                    chunk.asked.push((chunk.plans.len(), path));
+                }
+            }
+            chunk.plans.push(plan);
+        }
+        self.tell_apart(&mut chunk);
+        chunk
+    }
+
+    /// Looks at a file before the program does. Costs one open and one small read.
+    fn plan(&self, file: &EligibleFile) -> Plan {
+        let (mut opened, meta) = match file.open() {
+            Ok(opened) => opened,
+            Err(error) => return Plan::Known(FileOutcome::failed(error.to_string())),
+        };
+        if meta.len > self.query.max_file_size || self.external.flags.is_none() {
+            return Plan::Known(FileOutcome::nothing());
+        }
+        if self.external.format == Format::Placed {
+            return Plan::Ask;
+        }
+        // How a program decodes is its own; and a read that fails here is reported by the full one.
+        let mut head = [0; 2];
+        match opened.read(&mut head) {
+            Ok(n) if utf16_mark(&head[..n]).is_none() => Plan::Ask,
+            _ => Plan::Here,
+        }
+    }
+
+    /// What is done about a file that the program can't be asked about.
+    fn instead(&self, why: &str) -> Plan {
+        match self.external.format {
+            Format::Placed => Plan::Known(FileOutcome::failed(why.to_string())),
+            _ => Plan::Here,
+        }
+    }
+
+    /// Sees to it that no path is asked about twice, as reports could not be told apart. One file has two places
+    /// in a batch where links to it were followed.
+    fn tell_apart(&self, chunk: &mut Chunk) {
+        let mut order: Vec<usize> = (0..chunk.asked.len()).collect();
+        order.sort_by(|&a, &b| (&chunk.asked[a].1, a).cmp(&(&chunk.asked[b].1, b)));
+        let mut again: Vec<usize> = order
+            .windows(2)
+            .filter(|pair| chunk.asked[pair[0]].1 == chunk.asked[pair[1]].1)
+            .map(|pair| pair[1])
+            .collect();
+        again.sort_unstable();
+        let Some(&first) = again.first() else {
+            return;
+        };
+        if self.external.format == Format::Placed {
+            // The next run asks again.
+            chunk.plans.truncate(chunk.asked[first].0);
+            chunk.asked.truncate(first);
+            return;
+        }
+        for &twice in again.iter().rev() {
+            let (file, _) = chunk.asked.remove(twice);
+            chunk.plans[file] = Plan::Here;
+        }
+    }
+}
+
+/// How a run ended.
+enum Searched {
+    /// Every file of it has its outcome.
+    All,
+    /// The stop flag was raised.
+    Stopped,
+    /// The program could not be started because its arguments are too long.
+    TooLong,
+}
+
+/// Lines that were reported of one file.
+#[derive(Debug)]
+struct Report {
+    /// Which of the files that were asked about, and which of all files of the run.
+    asked: usize,
+    file: usize,
+    lines: Reported,
+    places: Vec<Approximate>,
+}
+
+/// One run of the program, from its start to the outcomes of all of its files.
+struct Run<'a> {
+    external: &'a External,
+    searcher: &'a mut FileSearcher,
+    stop: &'a Stop,
+    files: &'a [EligibleFile],
+    plans: Vec<Plan>,
+    /// How many of the files have their outcome.
+    done: usize,
+    /// What was reported last; everything before it is complete.
+    report: Option<Report>,
+    emit: &'a mut dyn FnMut(usize, FileOutcome),
+}
+
+impl Run<'_> {
+    fn search(mut self, asked: Vec<(usize, OsString)>) -> Result<Searched, EngineError> {
+        let external = self.external;
+        let (numbers, paths): (Vec<usize>, Vec<OsString>) = asked.into_iter().unzip();
+        if let (Some(flags), false) = (&external.flags, paths.is_empty()) {
+            let before = flags.len();
+            let mut args = flags.clone();
+            args.extend(paths);
+            let names = &args[before..];
+            let mut records = Records::new(external.format);
+            let mut count = 0;
+            let mut garbled = None;
+            let ended = process::run(
+                Invocation {
+                    program: &external.program,
+                    args: &args,
+                },
+                Until {
+                    stop: self.stop,
+                    deadline: None,
+                },
+                &mut |piece| {
+                    let mut flow = ControlFlow::Continue(());
+                    let added = records.add(piece.bytes, &mut |record| {
+                        count += 1;
+                        flow = self.take(record, &numbers, names, piece.complained)?;
+                        Ok(flow.is_continue())
+                    });
+                    if let Err(error) = added {
+                        garbled = Some(error);
+                        return ControlFlow::Break(());
+                    }
+                    flow
+                },
+            );
+            let ended = match ended {
+                Ok(ended) => ended,
+                Err(error) if error.is_too_long() => return Ok(Searched::TooLong),
+                Err(error) => return Err(external.failed(&error.to_string(), None)),
+            };
+            if ended.interrupted.is_none() && garbled.is_none() {
+                garbled = records.finish().err();
+            }
+            let understood = self.understand(&ended, count, garbled, names)?;
+            if !understood {
+                return Ok(Searched::Stopped);
+            }
+            let complained = !ended.stderr.is_empty() || ended.exit == Some(Exit::Code(2));
+            return Ok(self.finish_all(complained));
+        }
+        Ok(self.finish_all(false))
+    }
+
+    fn finish_all(&mut self, complained: bool) -> Searched {
+        match self.finish(self.plans.len(), complained) {
+            ControlFlow::Continue(()) => Searched::All,
+            ControlFlow::Break(()) => Searched::Stopped,
+        }
+    }
+
+    /// Takes a reported line. Files come in the order in which they were asked about, so the report of a file
+    /// is complete when that of a later one begins.
+    fn take(
+        &mut self,
+        record: Record<'_>,
+        numbers: &[usize],
+        names: &[OsString],
+        complained: bool,
+    ) -> Result<ControlFlow<()>, Garbled> {
+        let from = self.report.as_ref().map_or(0, |report| report.asked);
+        let same = |name: &OsString| name.as_encoded_bytes() == record.path;
+        let Some(asked) = (from..names.len()).find(|&n| same(&names[n])) else {
+            return Err(Garbled(format!(
+                "a report about {:?}, which was not asked for, or not at this point",
+                String::from_utf8_lossy(record.path)
+            )));
+        };
+        if self
+            .report
+            .as_ref()
+            .is_none_or(|report| report.asked != asked)
+        {
+            if self.finish(numbers[asked], complained).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            self.report = Some(Report {
+                asked,
+                file: numbers[asked],
+                lines: Reported::default(),
+                places: Vec::new(),
+            });
+        }
+        if let Some(report) = &mut self.report {
+            report.add(record, self.external.lines_per_file)?;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Gives outcomes to the files before `end`, the last of which the last report may be about.
+    fn finish(&mut self, end: usize, complained: bool) -> ControlFlow<()> {
+        let mut report = self.report.take();
+        while self.done < end {
+            if self.stop.is_raised() {
+                return ControlFlow::Break(());
+            }
+            let n = self.done;
+            let file = &self.files[n];
+            let outcome = match std::mem::replace(&mut self.plans[n], Plan::Here) {
+                Plan::Known(outcome) => outcome,
+                Plan::Here => self.searcher.search_file(file),
+                Plan::Ask => match report.as_mut().filter(|report| report.file == n) {
+                    Some(report) => {
+                        // It may have come no further in this file than this.
+                        report.lines.and_rest |= complained;
+                        self.confirm(file, report)
+                    }
+                    None if complained => self.ask_no_more(file),
+                    None => FileOutcome::nothing(),
+                },
+            };
+            self.done += 1;
+            let complete = outcome.complete;
+            (self.emit)(n, outcome);
+            if !complete {
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn confirm(&mut self, file: &EligibleFile, report: &Report) -> FileOutcome {
+        let wanted = match self.external.format {
+            Format::Placed => Wanted::Approximate(&report.places),
+            _ => Wanted::Reported(&report.lines),
+        };
+        self.searcher.search_lines(file, wanted)
+    }
+
+    /// Searches a file of which the program may not have seen everything.
+    fn ask_no_more(&mut self, file: &EligibleFile) -> FileOutcome {
+        match (self.external.format, file.open()) {
+            (_, Err(error)) => FileOutcome::failed(error.to_string()),
+            (Format::Placed, Ok(_)) => FileOutcome::nothing(),
+            (_, Ok(_)) => self.searcher.search_file(file),
+        }
+    }
+
+    /// Decides whether the files of a run that has ended can have their outcomes; false when it was stopped
+    /// before that.
+    fn understand(
+        &self,
+        ended: &Ended,
+        records: u64,
+        garbled: Option<Garbled>,
+        names: &[OsString],
+    ) -> Result<bool, EngineError> {
+        let stopped = match ended.interrupted {
+            Some(_) if garbled.is_none() => {
+                Some(self.stop.reason().unwrap_or(StopReason::Satisfied))
+            }
+            _ => None,
+        };
+        let stderr = String::from_utf8_lossy(&ended.stderr);
+        let messages = whole_messages(&stderr, ended.stderr_cut, names);
+        let completion = classify(&Observed {
+            tool: self.external.tool,
+            records,
+            garbled: garbled.is_some(),
+            stderr: &messages,
+            exit: ended.exit,
+            stopped,
+        });
+        match completion {
+            Completion::OkWithMatches | Completion::OkNoMatches => Ok(true),
+            Completion::Truncated | Completion::TimedOut => Ok(false),
+            Completion::BackendError => {
+                let what = match (garbled, ended.exit) {
+                    (Some(Garbled(what)), _) => {
+                        format!("it wrote something else than reports ({what})")
+                    }
+                    (None, Some(Exit::Code(0))) => {
+                        "it ended with exit code 0 without reporting a line, or although it gave up"
+                            .to_string()
+                    }
+                    (None, Some(exit)) => format!("it ended with {exit}"),
+                    (None, None) => "it could not be waited for".to_string(),
+                };
+                Err(self.external.failed(&what, Some(stderr.into_owned())))
+            }
+        }
+    }
+}
+
+impl Report {
+    fn add(&mut self, record: Record<'_>, lines_per_file: Option<u64>) -> Result<(), Garbled> {
+        let last = match record.place {
+            Some(_) => self.places.last().map(|place| place.line),
+            None => self.lines.lines.last().copied(),
+        };
+        if last.is_some_and(|last| record.line < last) {
+            return Err(Garbled(format!(
+                "line {} was reported after a later one",
+                record.line
+            )));
+        }
+        if last == Some(record.line) {
+            return Ok(());
+        }
+        match record.place {
+            Some((start, text)) if self.places.len() < REPORT_LIMIT => {
+                self.places.push(Approximate {
+                    line: record.line,
+                    start,
+                    text: text.to_vec(),
+                });
+            }
+            Some(_) => {}
+            None if self.lines.lines.len() < REPORT_LIMIT => {
+                self.lines.lines.push(record.line);
+                self.lines.and_rest |= Some(self.lines.lines.len() as u64) == lines_per_file;
+            }
+            None => self.lines.and_rest = true,
+        }
+        Ok(())
+    }
+}
+
+/// Returns the complete messages of a standard error. A searched file's name with line feeds in it can't be
+/// mistaken for a message any more.
+fn whole_messages(stderr: &str, cut: bool, names: &[OsString]) -> String {
+    let whole = match stderr.rfind('\n') {
+        Some(end) if cut => &stderr[..end],
+        _ => stderr,
+    };
+    let mut messages = whole.to_string();
+    for name in names {
+        if name.as_encoded_bytes().contains(&b'\n') {
+            messages = messages.replace(&*name.to_string_lossy(), "?");
+        }
+    }
+    messages
+}

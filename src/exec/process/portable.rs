@@ -1,0 +1,138 @@
+//! Pipes and the end of a program where pipes can't be polled: a small thread reads each of them.
+//!
+//! There is no group to kill here, only the program itself; the search programs start no others. A thread
+//! whose pipe is kept open by something else ends when that does. Whether complaints came before output
+//! is only known within the time that it takes to wake a thread.
+
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+#[cfg(not(unix))]
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
+use std::thread;
+
+#[cfg(not(unix))]
+use super::UNWANTED_ENVIRONMENT;
+use super::{Complaints, Group, Interruption, Piece, Pipes, TICK, Until};
+
+/// Bytes that are read at once, and how many such pieces may wait.
+const PIECE: usize = 64 << 10;
+const WAITING: usize = 4;
+
+/// Ticks without output after which an ended program is taken to have said everything.
+const QUIET_TICKS: u32 = 20;
+
+#[cfg(not(unix))]
+pub(super) fn isolate(command: &mut Command) {
+    for name in UNWANTED_ENVIRONMENT {
+        command.env_remove(name);
+    }
+}
+
+#[cfg(not(unix))]
+pub(super) fn signal(_: ExitStatus) -> Option<i32> {
+    None
+}
+
+#[cfg(not(unix))]
+pub(super) fn kill(child: &mut Child) {
+    // It fails when the program has ended, which is what is wanted.
+    let _ = child.kill();
+}
+
+/// Hands over output until the program has ended and its pipes are empty, or until an interruption.
+pub(super) fn pump(
+    group: &mut Group,
+    pipes: Pipes,
+    until: Until<'_>,
+    complaints: &mut Complaints,
+    take: &mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
+) -> io::Result<Option<Interruption>> {
+    let stdout = read_on_a_thread(pipes.stdout)?;
+    let stderr = read_on_a_thread(pipes.stderr)?;
+    let mut quiet = 0;
+    let mut open = true;
+    while quiet <= QUIET_TICKS {
+        if let Some(interruption) = until.reached() {
+            return Ok(Some(interruption));
+        }
+        let read = if open {
+            stdout.recv_timeout(TICK)
+        } else {
+            Err(RecvTimeoutError::Disconnected)
+        };
+        let mut all_said = false;
+        loop {
+            match stderr.try_recv() {
+                Ok(bytes) => {
+                    complaints.add(&bytes?);
+                    quiet = 0;
+                }
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => {
+                    all_said = true;
+                    break;
+                }
+            }
+        }
+        match read {
+            Ok(bytes) => {
+                quiet = 0;
+                let piece = Piece {
+                    bytes: &bytes?,
+                    complained: complaints.any(),
+                };
+                if take(piece).is_break() {
+                    return Ok(Some(until.reached().unwrap_or(Interruption::Enough)));
+                }
+            }
+            // Something else may keep the pipes open after the program.
+            Err(RecvTimeoutError::Timeout) => quiet += u32::from(has_ended(group)?),
+            Err(RecvTimeoutError::Disconnected) => {
+                open = false;
+                let ended = has_ended(group)?;
+                if ended && all_said {
+                    return Ok(None);
+                }
+                quiet += u32::from(ended);
+                thread::sleep(TICK / 8);
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn has_ended(group: &mut Group) -> io::Result<bool> {
+    if let Some(child) = &mut group.child
+        && let Some(status) = child.try_wait()?
+    {
+        group.status = Some(status);
+        group.child = None;
+    }
+    Ok(group.child.is_none())
+}
+
+fn read_on_a_thread(
+    mut pipe: impl Read + Send + 'static,
+) -> io::Result<Receiver<io::Result<Vec<u8>>>> {
+    let (sender, receiver) = sync_channel(WAITING);
+    thread::Builder::new()
+        .name("forge-search-pipe".to_string())
+        .spawn(move || {
+            let mut buffer = vec![0; PIECE];
+            loop {
+                let read = match pipe.read(&mut buffer) {
+                    Ok(0) => return,
+                    Ok(n) => Ok(buffer[..n].to_vec()),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(error) => Err(error),
+                };
+                let failed = read.is_err();
+                // Nobody listens any more once the run is over.
+                if sender.send(read).is_err() || failed {
+                    return;
+                }
+            }
+        })?;
+    Ok(receiver)
+}

@@ -1,0 +1,345 @@
+use std::fs;
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use super::*;
+use crate::exec::stop::{StopReason, SystemClock};
+
+/// Runs a shell script; `$1` and so on are `args`.
+fn shell(
+    script: &str,
+    args: &[&str],
+    until: Until<'_>,
+    take: &mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
+) -> Ended {
+    let args = arguments(["-c", script, "sh"].iter().chain(args));
+    let invocation = Invocation {
+        program: Path::new("/bin/sh"),
+        args: &args,
+    };
+    run(invocation, until, take).unwrap()
+}
+
+/// Collects what a script writes, and how it ended.
+fn output(script: &str) -> (Vec<u8>, Ended) {
+    let mut all = Vec::new();
+    let stop = Stop::new();
+    let until = Until {
+        stop: &stop,
+        deadline: None,
+    };
+    let ended = shell(script, &[], until, &mut |piece| {
+        all.extend_from_slice(piece.bytes);
+        ControlFlow::Continue(())
+    });
+    (all, ended)
+}
+
+/// The processes that still exist whose group is `group`, our own zombies included. Killed orphans are
+/// reaped by the system's first process, when it likes.
+fn members(group: i32) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else {
+            continue;
+        };
+        // The name in parentheses may hold anything; state, parent and group follow it.
+        let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
+        let orphaned_zombie = fields[0] == "Z" && fields[1] != std::process::id().to_string();
+        if fields[2] == group.to_string() && !orphaned_zombie {
+            found.push(stat);
+        }
+    }
+    found
+}
+
+/// Waits a little for killed processes to be gone: those that are not our children are reaped by others.
+fn assert_gone(group: i32) {
+    for _ in 0..200 {
+        if members(group).is_empty() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    panic!("still there: {:?}", members(group));
+}
+
+/// Runs a script whose first output line is the number of its group, raises the flag once that is known,
+/// and returns how long the end took.
+fn stopped(script: &str) -> (Duration, Ended, i32) {
+    let stop = Stop::new();
+    let until = Until {
+        stop: &stop,
+        deadline: None,
+    };
+    let mut group = 0;
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let raiser = thread::spawn({
+        let stop = stop.clone();
+        move || {
+            receiver.recv().unwrap();
+            // So that the run waits for the program and not for its caller.
+            thread::sleep(Duration::from_millis(30));
+            stop.raise(StopReason::TimedOut);
+            Instant::now()
+        }
+    });
+    let ended = shell(script, &[], until, &mut |piece| {
+        if group == 0 {
+            let text = String::from_utf8_lossy(piece.bytes).into_owned();
+            group = text.lines().next().unwrap().trim().parse().unwrap();
+            sender.send(()).unwrap();
+        }
+        ControlFlow::Continue(())
+    });
+    let end = Instant::now();
+    let raised = raiser.join().unwrap();
+    (end.saturating_duration_since(raised), ended, group)
+}
+
+/// As [`stopped`]; the end must come promptly. A busy machine gets more than one try at that.
+fn promptly_stopped(script: &str) -> (Ended, i32) {
+    let mut slowest = Duration::ZERO;
+    for _ in 0..5 {
+        let (took, ended, group) = stopped(script);
+        if took < Duration::from_millis(50) {
+            return (ended, group);
+        }
+        assert_gone(group);
+        slowest = slowest.max(took);
+    }
+    panic!("the end took up to {slowest:?}");
+}
+
+#[test]
+fn a_program_is_heard_to_its_end() {
+    let (out, ended) = output("echo one; echo two >&2; printf three; exit 3");
+    assert_eq!(out, b"one\nthree");
+    assert_eq!(ended.exit, Some(Exit::Code(3)));
+    assert_eq!(ended.stderr, b"two\n");
+    assert_eq!(ended.interrupted, None);
+    let (out, ended) = output("kill -SEGV $$");
+    assert_eq!((out.len(), ended.exit), (0, Some(Exit::Signal(11))));
+}
+
+#[test]
+fn a_program_gets_no_input_and_no_environment_of_ours() {
+    let (out, _) = output("cat; env | sort; pwd");
+    let text = String::from_utf8(out).unwrap();
+    let names: Vec<&str> = text.lines().map(|l| l.split('=').next().unwrap()).collect();
+    // The shell sets some of its own.
+    assert!(
+        names
+            .iter()
+            .all(|name| ["LC_ALL", "PWD", "OLDPWD", "SHLVL", "_", "/", "PATH"].contains(name)),
+        "{text}"
+    );
+    assert!(
+        text.contains("LC_ALL=C\n") && text.ends_with("/\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn fr_ls_exe_04_a_silent_program_ends_with_the_flag() {
+    let (ended, group) = promptly_stopped("echo $$; exec sleep 1000");
+    assert_eq!(ended.interrupted, Some(Interruption::Stopped));
+    assert_eq!(ended.exit, Some(Exit::Signal(9)));
+    assert_gone(group);
+}
+
+#[test]
+fn a_program_that_ignores_signals_ends_with_its_children() {
+    let script =
+        "trap '' TERM INT HUP PIPE; sleep 1000 & sleep 1000 & echo $$; while :; do sleep 1; done";
+    let (ended, group) = promptly_stopped(script);
+    assert_eq!(ended.interrupted, Some(Interruption::Stopped));
+    assert_gone(group);
+}
+
+#[test]
+fn a_program_that_closes_its_pipes_and_stays_ends_with_the_flag() {
+    let (ended, group) = promptly_stopped("echo $$; exec >&- 2>&-; exec sleep 1000");
+    assert_eq!(ended.interrupted, Some(Interruption::Stopped));
+    assert_gone(group);
+}
+
+#[test]
+fn floods_end_with_the_flag_and_are_not_kept() {
+    let (ended, group) = promptly_stopped("echo $$; exec cat /dev/zero >&2");
+    assert_eq!(ended.stderr.len(), STDERR_LIMIT);
+    assert!(ended.stderr_cut);
+    assert_gone(group);
+    let (_, group) = promptly_stopped("echo $$; exec cat /dev/zero");
+    assert_gone(group);
+}
+
+#[test]
+fn a_grandchild_that_keeps_the_pipes_open_does_not_keep_the_call() {
+    let begin = Instant::now();
+    let (out, ended) = output("sleep 1000 & echo $$; exit 1");
+    assert!(
+        begin.elapsed() < Duration::from_millis(500),
+        "{:?}",
+        begin.elapsed()
+    );
+    assert_eq!(ended.exit, Some(Exit::Code(1)));
+    assert_gone(String::from_utf8(out).unwrap().trim().parse().unwrap());
+}
+
+#[test]
+fn a_large_standard_error_neither_blocks_nor_grows() {
+    let (out, ended) = output("head -c 3000000 /dev/zero >&2; echo done");
+    assert_eq!(out, b"done\n");
+    assert_eq!(ended.stderr.len(), STDERR_LIMIT);
+    assert!(ended.stderr_cut);
+    assert_eq!(ended.exit, Some(Exit::Code(0)));
+}
+
+#[test]
+fn complaints_are_known_before_the_output_that_follows_them() {
+    let stop = Stop::new();
+    let until = Until {
+        stop: &stop,
+        deadline: None,
+    };
+    let mut seen = Vec::new();
+    let script = "echo a; sleep 0.05; echo complaint >&2; echo b";
+    shell(script, &[], until, &mut |piece| {
+        seen.push((
+            String::from_utf8_lossy(piece.bytes).into_owned(),
+            piece.complained,
+        ));
+        ControlFlow::Continue(())
+    });
+    assert_eq!(
+        seen,
+        [("a\n".to_string(), false), ("b\n".to_string(), true)]
+    );
+}
+
+#[test]
+fn the_caller_can_break_and_can_panic() {
+    let stop = Stop::new();
+    let until = Until {
+        stop: &stop,
+        deadline: None,
+    };
+    let mut group = 0;
+    let mut read = |piece: Piece<'_>| {
+        group = String::from_utf8_lossy(piece.bytes).trim().parse().unwrap();
+    };
+    let ended = shell("echo $$; exec sleep 1000", &[], until, &mut |piece| {
+        read(piece);
+        ControlFlow::Break(())
+    });
+    assert_eq!(ended.interrupted, Some(Interruption::Enough));
+    assert_gone(group);
+
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let panicked = thread::spawn(move || {
+        let stop = Stop::new();
+        let until = Until {
+            stop: &stop,
+            deadline: None,
+        };
+        shell("echo $$; exec sleep 1000", &[], until, &mut |piece| {
+            let text = String::from_utf8_lossy(piece.bytes).into_owned();
+            sender.send(text.trim().parse::<i32>().unwrap()).unwrap();
+            panic!("on purpose");
+        });
+    })
+    .join();
+    assert!(panicked.is_err());
+    assert_gone(receiver.recv().unwrap());
+}
+
+#[test]
+fn a_deadline_of_its_own_ends_a_run() {
+    let stop = Stop::new();
+    let deadline = Deadline::after(Duration::from_millis(40), Arc::new(SystemClock));
+    let until = Until {
+        stop: &stop,
+        deadline: Some(&deadline),
+    };
+    let begin = Instant::now();
+    let ended = shell("exec sleep 1000", &[], until, &mut |_| {
+        ControlFlow::Continue(())
+    });
+    assert_eq!(ended.interrupted, Some(Interruption::TimedOut));
+    assert!(begin.elapsed() < Duration::from_millis(90));
+}
+
+#[test]
+fn what_can_not_be_started_says_so() {
+    let stop = Stop::new();
+    let until = Until {
+        stop: &stop,
+        deadline: None,
+    };
+    let start = |program: &str, args: &[OsString]| {
+        let invocation = Invocation {
+            program: Path::new(program),
+            args,
+        };
+        run(invocation, until, &mut |_| ControlFlow::Continue(())).unwrap_err()
+    };
+    let error = start("/nonexistent/rg", &[]);
+    assert!(
+        error
+            .to_string()
+            .contains("/nonexistent/rg could not be started"),
+        "{error}"
+    );
+    assert!(!error.is_too_long());
+    assert!(start("/bin/true", &arguments(["x".repeat(1 << 20)])).is_too_long());
+}
+
+#[test]
+fn threads_hear_what_polling_hears() {
+    let run = |script: &str, stop: &Stop| {
+        let args = arguments(["-c", script]);
+        let invocation = Invocation {
+            program: Path::new("/bin/sh"),
+            args: &args,
+        };
+        let until = Until {
+            stop,
+            deadline: None,
+        };
+        let mut group = spawn(invocation, until).unwrap();
+        let pipes = group.pipes().unwrap();
+        let mut complaints = Complaints::default();
+        let mut out = Vec::new();
+        let interrupted = portable::pump(&mut group, pipes, until, &mut complaints, &mut |piece| {
+            out.extend_from_slice(piece.bytes);
+            ControlFlow::Continue(())
+        });
+        let exit = group.end().map(exit_of);
+        (out, complaints.kept, exit, interrupted.unwrap())
+    };
+    let stop = Stop::new();
+    assert_eq!(
+        run(
+            "echo a; echo b >&2; head -c 300000 /dev/zero | tr '\\0' x | tail -c 2; exit 2",
+            &stop
+        ),
+        (
+            b"a\nxx".to_vec(),
+            b"b\n".to_vec(),
+            Some(Exit::Code(2)),
+            None
+        )
+    );
+    let begin = Instant::now();
+    let (out, _, exit, _) = run("(sleep 1; sleep 1) & echo a", &stop);
+    assert_eq!((&out[..], exit), (&b"a\n"[..], Some(Exit::Code(0))));
+    assert!(begin.elapsed() < Duration::from_millis(900));
+    stop.raise(StopReason::Cancelled);
+    let begin = Instant::now();
+    let (_, _, exit, interrupted) = run("exec sleep 1000", &stop);
+    assert_eq!(exit, Some(Exit::Signal(9)));
+    assert_eq!(interrupted, Some(Interruption::Stopped));
+    assert!(begin.elapsed() < Duration::from_millis(50));
+}

@@ -1,0 +1,175 @@
+//! The engine over the program `ugrep`.
+//!
+//! Owns how ugrep is asked, exactly and approximately, and which patterns it is asked for at all. Everything
+//! else about running it is [`crate::exec::external`]'s.
+//!
+//! ugrep's dialect differs from ours without saying so: classes that cross line ends, other escapes, other word
+//! boundaries, the longest match instead of the first; and what it skips ahead by is sometimes wrong (7.8.4 does
+//! not find `\wfoo` in `afoo`). So it never sees a pattern as it was written, but a few literals of which every
+//! match must hold one, found by [`crate::exec::asked`]; about those ugrep 3 and 7 agree with us. An expression
+//! without such literals is not ugrep's.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use regex_syntax::hir::{HirKind, Literal};
+
+use crate::exec::asked::{self, Asked};
+use crate::exec::detect::{Detected, Tool, Version};
+use crate::exec::engine::{Capabilities, Engine, EngineError, EngineId, Prepared};
+use crate::exec::external::{External, PreparedExternal};
+use crate::exec::matcher::LineMatcher;
+use crate::exec::pattern::Pattern;
+use crate::exec::process::arguments;
+use crate::exec::query::{Fold, Query};
+use crate::exec::records::Format;
+
+/// How ugrep is always called: explicit files, one thread, which keeps their order, text whatever it holds,
+/// no directory or device, and one report a line.
+const FLAGS: [&str; 10] = [
+    "--jobs=1",
+    "--with-filename",
+    "--line-number",
+    "--null",
+    "--color=never",
+    "--line-buffered",
+    "--text",
+    "--no-mmap",
+    "--directories=skip",
+    "--devices=skip",
+];
+
+/// `path NUL line`, once a line.
+const PLAIN_FORMAT: &str = "--format=%u%F%n%~";
+
+/// `path NUL line offset length match`, once a line.
+const PLACED_FORMAT: &str = "--format=%u%F%n %b %d %o%~";
+
+/// The first version of which it was measured that a limit counts lines and not matches.
+const COUNTS_LINES_FROM: Version = Version::new(3, 11, 0);
+
+/// Real ugrep, 3.0 or later.
+#[derive(Debug)]
+pub struct Ugrep {
+    id: EngineId,
+    detected: Detected,
+}
+
+impl Ugrep {
+    /// Creates the engine over a program that was found to be ugrep.
+    pub fn new(detected: Detected) -> Ugrep {
+        let id = EngineId(format!("{}@{}", Tool::Ugrep.program(), detected.version));
+        Ugrep { id, detected }
+    }
+
+    fn exact(&self, query: &Query) -> Result<External, EngineError> {
+        let asked = asked::for_ugrep(&query.pattern).map_err(|why| {
+            EngineError::NotCapable(format!(
+                "ugrep is not used for this pattern: {why}; make a literal part of it required, or configure \
+                 the engine embedded or rg"
+            ))
+        })?;
+        Ok(match asked {
+            Asked::Nothing => self.external(None, query, Format::Plain),
+            Asked::Expression(expression) => {
+                let mut flags = arguments(FLAGS);
+                flags.extend(arguments(["--binary", PLAIN_FORMAT]));
+                flags.push(format!("--regexp={expression}").into());
+                self.external(Some(flags), query, Format::Plain)
+            }
+        })
+    }
+
+    fn approximate(&self, query: &Query, level: u8) -> Result<External, EngineError> {
+        let lacking = |what: &str| Err(EngineError::NotCapable(what.to_string()));
+        if query.pattern.word() {
+            return lacking("ugrep does not combine fuzzy with word_regexp; leave one of them out");
+        }
+        let Some(text) = literal(&query.pattern) else {
+            return lacking(
+                "ugrep matches only literals approximately; set fixed_strings, or leave fuzzy out",
+            );
+        };
+        // It takes a carriage return for the end of the pattern.
+        if text.contains(['\0', '\r']) || text.len() > asked::ARGUMENT_LIMIT {
+            return lacking(
+                "the pattern can't be handed over to ugrep; leave NUL and carriage return out, or shorten it",
+            );
+        }
+        if text.chars().count() <= usize::from(level) {
+            return Err(EngineError::BadQuery(format!(
+                "the pattern is too short for fuzzy {level}, which could replace all of it; use a pattern of \
+                 more than {level} characters, or a lower level"
+            )));
+        }
+        let mut flags = arguments(FLAGS);
+        flags.extend(arguments(["--fixed-strings", PLACED_FORMAT]));
+        flags.push(format!("--fuzzy={level}").into());
+        if query.pattern.fold() == Fold::AsciiInsensitive {
+            flags.push("--ignore-case".into());
+        }
+        flags.push(format!("--regexp={text}").into());
+        Ok(self.external(Some(flags), query, Format::Placed))
+    }
+
+    fn external(&self, flags: Option<Vec<OsString>>, query: &Query, format: Format) -> External {
+        let worth = External::lines_worth_reporting(query);
+        let limited = self.detected.version >= COUNTS_LINES_FROM;
+        let flags = flags.map(|mut flags| {
+            if limited {
+                flags.push(format!("--max-count={worth}").into());
+            }
+            flags.push("--".into());
+            flags
+        });
+        External {
+            tool: Tool::Ugrep,
+            version: self.detected.version,
+            program: self.detected.path.clone(),
+            flags,
+            format,
+            lines_per_file: limited.then_some(worth),
+        }
+    }
+}
+
+impl Engine for Ugrep {
+    fn id(&self) -> &EngineId {
+        &self.id
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            full_regex: false,
+            fuzzy: true,
+            file_lists: true,
+        }
+    }
+
+    fn prepare(&self, query: Arc<Query>) -> Result<Arc<dyn Prepared>, EngineError> {
+        let matcher = LineMatcher::new(&query.pattern)
+            .map_err(|error| EngineError::BadQuery(error.to_string()))?;
+        let external = match query.fuzzy {
+            Some(level) => self.approximate(&query, level)?,
+            None => self.exact(&query)?,
+        };
+        Ok(Arc::new(PreparedExternal {
+            query,
+            matcher,
+            external: Arc::new(external),
+        }))
+    }
+}
+
+/// Returns the text of a pattern that is a literal, whether it was given as one or as an expression without
+/// operators.
+fn literal(pattern: &Pattern) -> Option<String> {
+    if pattern.is_fixed() {
+        return Some(pattern.original().to_string());
+    }
+    let hir = regex_syntax::parse(pattern.original()).ok()?;
+    match hir.kind() {
+        HirKind::Literal(Literal(bytes)) => String::from_utf8(bytes.to_vec()).ok(),
+        _ => None,
+    }
+}

@@ -1,0 +1,181 @@
+//! The external engines against the embedded one, with the real programs.
+//!
+//! `rg` and `ugrep` must be on the search path; `FORGE_SEARCH_TEST_RG15` and `FORGE_SEARCH_TEST_UGREP7` may name
+//! the programs of further versions.
+
+mod agreement;
+mod fuzzy;
+mod trouble;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use forge_search::exec::detect::{Detected, SearchPath, Tool, detect};
+use forge_search::exec::embedded::Embedded;
+use forge_search::exec::engine::{Engine, EngineError};
+use forge_search::exec::event::FileOutcome;
+use forge_search::exec::query::{CaseMode, Query, QueryOptions};
+use forge_search::exec::ripgrep::Ripgrep;
+use forge_search::exec::stop::{Stop, SystemClock};
+use forge_search::exec::ugrep::Ugrep;
+use forge_search::index::beneath::RootDir;
+use forge_search::index::walk::{FoundFile, Place};
+
+/// Finds a program, or says what to install.
+fn program(tool: Tool, configured: &Path) -> Detected {
+    let path = std::env::var_os("PATH");
+    let search = SearchPath {
+        path: path.as_deref(),
+        working_dir: Path::new("/"),
+    };
+    detect(tool, configured, search, Arc::new(SystemClock)).unwrap_or_else(|error| {
+        panic!(
+            "{error}\nthese tests run the real programs: install the packages ripgrep and ugrep (apt-get \
+             install ripgrep ugrep)"
+        )
+    })
+}
+
+fn engine(detected: Detected) -> Arc<dyn Engine> {
+    match detected.tool {
+        Tool::Ripgrep => Arc::new(Ripgrep::new(detected)),
+        Tool::Ugrep => Arc::new(Ugrep::new(detected)),
+    }
+}
+
+/// The engines over all programs of a kind that there are.
+fn engines_of(tool: Tool) -> Vec<Arc<dyn Engine>> {
+    let variable = match tool {
+        Tool::Ripgrep => "FORGE_SEARCH_TEST_RG15",
+        Tool::Ugrep => "FORGE_SEARCH_TEST_UGREP7",
+    };
+    let mut engines = vec![engine(program(tool, Path::new(tool.program())))];
+    if let Some(path) = std::env::var_os(variable) {
+        engines.push(engine(program(tool, Path::new(&path))));
+    }
+    engines
+}
+
+fn engines() -> Vec<Arc<dyn Engine>> {
+    let mut engines = engines_of(Tool::Ripgrep);
+    engines.extend(engines_of(Tool::Ugrep));
+    engines
+}
+
+/// An engine over a script that stands for a program.
+fn fake(tool: Tool, dir: &Path, script: &str) -> Arc<dyn Engine> {
+    use std::os::unix::fs::PermissionsExt;
+    let path = dir.join(tool.program());
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    engine(Detected {
+        tool,
+        path,
+        version: tool.oldest(),
+    })
+}
+
+/// A directory with files, in the order in which they are searched.
+struct Tree {
+    dir: tempfile::TempDir,
+    place: Arc<Place>,
+    files: Vec<FoundFile>,
+}
+
+impl Tree {
+    fn new() -> Tree {
+        let dir = tempfile::tempdir().unwrap();
+        let root = RootDir::open(&dir.path().canonicalize().unwrap()).unwrap();
+        let place = Arc::new(Place {
+            root: Arc::new(root),
+            real: PathBuf::new(),
+            logical: PathBuf::new(),
+        });
+        Tree {
+            dir,
+            place,
+            files: Vec::new(),
+        }
+    }
+
+    fn path(&self, name: &[u8]) -> PathBuf {
+        use std::os::unix::ffi::OsStrExt;
+        self.dir.path().join(std::ffi::OsStr::from_bytes(name))
+    }
+
+    fn add(&mut self, name: &[u8], content: &[u8]) {
+        std::fs::write(self.path(name), content).unwrap();
+        self.list(name);
+    }
+
+    /// Adds a name to the list, whether the file exists or not.
+    fn list(&mut self, name: &[u8]) {
+        use std::os::unix::ffi::OsStrExt;
+        self.files.push(FoundFile {
+            dir: self.place.clone(),
+            name: std::ffi::OsStr::from_bytes(name).to_os_string(),
+            target: None,
+        });
+    }
+}
+
+fn options() -> QueryOptions {
+    QueryOptions {
+        fixed_strings: false,
+        word: false,
+        case: CaseMode::Sensitive,
+        before: 0,
+        after: 0,
+        max_results: 1000,
+        max_matches_per_file: 1000,
+        max_file_size: 64 << 20,
+        fuzzy: None,
+    }
+}
+
+/// Searches all files as one task.
+fn search(
+    engine: &dyn Engine,
+    pattern: &str,
+    options: &QueryOptions,
+    files: &[FoundFile],
+) -> Result<Vec<FileOutcome>, EngineError> {
+    let query = Arc::new(Query::new(pattern, options).unwrap());
+    let mut outcomes = Vec::new();
+    engine
+        .prepare(query)?
+        .worker(Stop::new())
+        .search(files, &mut |n, outcome| {
+            assert_eq!(n, outcomes.len(), "outcomes come in order");
+            outcomes.push(outcome);
+        })?;
+    Ok(outcomes)
+}
+
+fn embedded(pattern: &str, options: &QueryOptions, files: &[FoundFile]) -> Vec<FileOutcome> {
+    search(&Embedded::default(), pattern, options, files).unwrap()
+}
+
+/// Asserts that an engine answers like the embedded one, or returns why it does not answer.
+fn agree(
+    engine: &dyn Engine,
+    pattern: &str,
+    options: &QueryOptions,
+    tree: &Tree,
+) -> Result<(), EngineError> {
+    let found = search(engine, pattern, options, &tree.files)?;
+    let expected = embedded(pattern, options, &tree.files);
+    assert_eq!(found.len(), expected.len());
+    for ((file, found), expected) in tree.files.iter().zip(&found).zip(&expected) {
+        let bytes = std::fs::read(tree.dir.path().join(&file.name)).unwrap_or_default();
+        assert_eq!(
+            found,
+            expected,
+            "{} for {pattern:?} in {:?}, {options:?}, content {:?}",
+            engine.id(),
+            file.name,
+            String::from_utf8_lossy(&bytes[..bytes.len().min(2000)])
+        );
+    }
+    Ok(())
+}

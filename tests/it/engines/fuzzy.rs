@@ -1,0 +1,229 @@
+//! Approximate matching is ugrep's own (FR-LS-SRC-11).
+
+use std::collections::BTreeSet;
+
+use forge_search::exec::event::{Event, EventKind};
+
+use super::*;
+
+fn fuzzy(level: u8, case: CaseMode) -> QueryOptions {
+    QueryOptions {
+        fixed_strings: true,
+        fuzzy: Some(level),
+        case,
+        ..options()
+    }
+}
+
+/// The lines that match, as `line:column:text`.
+fn matches(events: &[Event]) -> Vec<String> {
+    events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::Match { column, text } => {
+                Some(format!("{}:{column}:{text}", event.line_number))
+            }
+            EventKind::Context => None,
+        })
+        .collect()
+}
+
+#[test]
+fn it_ls_fz_01_fuzzy_finds_what_is_near() {
+    let mut tree = Tree::new();
+    let text = "say hello\n a hallo b\nhelo\nhexxo\nhel\r\nello\nHELLO\nhello hello\nunrelated\n";
+    tree.add(b"utf-8", text.as_bytes());
+    tree.add(b"mark", format!("\u{FEFF}{text}").as_bytes());
+    let mut utf16 = Vec::new();
+    for unit in format!("\u{FEFF}{text}").encode_utf16() {
+        utf16.extend(unit.to_le_bytes());
+    }
+    tree.add(b"utf-16", &utf16);
+    tree.add(b"binary", format!("{text}\0").as_bytes());
+    for engine in engines_of(Tool::Ugrep) {
+        let find = |level, case| {
+            let options = fuzzy(level, case);
+            search(engine.as_ref(), "hello", &options, &tree.files).unwrap()
+        };
+        let one = find(1, CaseMode::Sensitive);
+        let expected = ["1:5:hello", "2:4:hallo", "3:1:helo", "8:1:hello"];
+        for outcome in &one[..3] {
+            assert_eq!(matches(&outcome.events), expected, "{}", engine.id());
+        }
+        assert_eq!(one[3], FileOutcome::nothing());
+        // A line's text is whole, without its terminator.
+        assert_eq!(one[0].events[1].line, " a hallo b");
+
+        let two = find(2, CaseMode::Sensitive);
+        let lines: Vec<u64> = two[0]
+            .events
+            .iter()
+            .map(|event| event.line_number)
+            .collect();
+        assert_eq!(lines, [1, 2, 3, 4, 5, 8], "{}", engine.id());
+        let hel = matches(&two[0].events)[4].clone();
+        assert!(hel.starts_with("5:1:hel") && !hel.contains('\r'), "{hel:?}");
+
+        let folded = find(1, CaseMode::Insensitive);
+        assert!(matches(&folded[0].events).contains(&"7:1:HELLO".to_string()));
+    }
+}
+
+#[test]
+fn fr_ls_src_11_higher_levels_find_supersets_every_time_the_same() {
+    let mut tree = Tree::new();
+    let words = [
+        "forge_search",
+        "forge search",
+        "forgesearch",
+        "forge_serch",
+        "fogre_search",
+        "forge_sarch()",
+        "Forge_Search",
+        "forge-seärch",
+        "f rge_search",
+        "fxrge_xearch",
+        "forgery searched",
+        "forge",
+        "search",
+        "fxoxrxgxex_search",
+        "forge_sea\u{1F600}rch",
+        "forge_\tsearch",
+    ];
+    for (n, chunk) in words.chunks(4).enumerate() {
+        tree.add(format!("{n}").as_bytes(), chunk.join("\n").as_bytes());
+    }
+    for engine in engines_of(Tool::Ugrep) {
+        for case in [CaseMode::Sensitive, CaseMode::Insensitive] {
+            let mut below = BTreeSet::new();
+            let mut sizes = Vec::new();
+            for level in 1..=4 {
+                let find = || {
+                    search(
+                        engine.as_ref(),
+                        "forge_search",
+                        &fuzzy(level, case),
+                        &tree.files,
+                    )
+                    .unwrap()
+                };
+                let outcomes = find();
+                assert_eq!(outcomes, find(), "the same again");
+                let lines: BTreeSet<(usize, u64)> = outcomes
+                    .iter()
+                    .enumerate()
+                    .flat_map(|(file, outcome)| {
+                        outcome
+                            .events
+                            .iter()
+                            .map(move |event| (file, event.line_number))
+                    })
+                    .collect();
+                assert!(
+                    lines.is_superset(&below),
+                    "level {level}: {below:?} {lines:?}"
+                );
+                sizes.push(lines.len());
+                below = lines;
+            }
+            assert!(
+                0 < sizes[0] && sizes[0] < sizes[1] && sizes[1] < sizes[3],
+                "{sizes:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn fuzzy_respects_context_and_limits() {
+    let mut tree = Tree::new();
+    tree.add(b"f", "a\nhallo\nb\nhelo\nc\nhello\nd\n".as_bytes());
+    for engine in engines_of(Tool::Ugrep) {
+        let options = QueryOptions {
+            before: 1,
+            after: 1,
+            max_matches_per_file: 2,
+            ..fuzzy(1, CaseMode::Sensitive)
+        };
+        let outcomes = search(engine.as_ref(), "hello", &options, &tree.files).unwrap();
+        let lines: Vec<(u64, bool)> = outcomes[0]
+            .events
+            .iter()
+            .map(|event| (event.line_number, event.is_match()))
+            .collect();
+        assert_eq!(
+            lines,
+            [(1, false), (2, true), (3, false), (4, true), (5, false)]
+        );
+    }
+}
+
+#[test]
+fn fuzzy_asks_for_the_files_that_can_be_read() {
+    let mut tree = Tree::new();
+    tree.add(b"a", b"hallo\n");
+    tree.list(b"gone");
+    tree.add(b"large", &[b'x'; 200]);
+    tree.add(b"z", b"hallo\n");
+    // One file in two places: each has its answer.
+    tree.list(b"a");
+    for engine in engines_of(Tool::Ugrep) {
+        let options = QueryOptions {
+            max_file_size: 100,
+            ..fuzzy(1, CaseMode::Sensitive)
+        };
+        let found = search(engine.as_ref(), "hello", &options, &tree.files).unwrap();
+        let counts: Vec<usize> = found.iter().map(|outcome| outcome.events.len()).collect();
+        assert_eq!(counts, [1, 0, 0, 1, 1]);
+        let exact = embedded("hallo", &self::options(), &tree.files);
+        assert_eq!(found[1], exact[1]);
+        assert!(found[1].error.as_ref().unwrap().contains("No such file"));
+    }
+}
+
+#[test]
+fn fr_ls_val_07_what_can_not_be_matched_approximately_is_said() {
+    let query =
+        |pattern: &str, options: &QueryOptions| Arc::new(Query::new(pattern, options).unwrap());
+    for engine in engines_of(Tool::Ugrep) {
+        let expression = QueryOptions {
+            fixed_strings: false,
+            ..fuzzy(1, CaseMode::Sensitive)
+        };
+        assert!(engine.prepare(query("hello world", &expression)).is_ok());
+        let error = engine.prepare(query("hel+o", &expression)).err().unwrap();
+        assert!(
+            matches!(&error, EngineError::NotCapable(message) if message.contains("fixed_strings")),
+            "{error}"
+        );
+        let word = QueryOptions {
+            word: true,
+            ..fuzzy(1, CaseMode::Sensitive)
+        };
+        let error = engine.prepare(query("hello", &word)).err().unwrap();
+        assert!(
+            matches!(&error, EngineError::NotCapable(message) if message.contains("word_regexp")),
+            "{error}"
+        );
+        let error = engine
+            .prepare(query("abé", &fuzzy(3, CaseMode::Sensitive)))
+            .err()
+            .unwrap();
+        assert!(
+            matches!(&error, EngineError::BadQuery(message) if message.contains("too short")),
+            "{error}"
+        );
+        assert!(engine.capabilities().fuzzy);
+    }
+    for engine in engines_of(Tool::Ripgrep) {
+        let error = engine
+            .prepare(query("hello", &fuzzy(1, CaseMode::Sensitive)))
+            .err()
+            .unwrap();
+        assert!(
+            matches!(&error, EngineError::NotCapable(message) if message.contains("fuzzy")),
+            "{error}"
+        );
+        assert!(!engine.capabilities().fuzzy);
+    }
+}

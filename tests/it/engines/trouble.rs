@@ -1,0 +1,261 @@
+//! Programs and files that go wrong (FR-LS-ERR-02 to FR-LS-ERR-06, FR-LSI-EXIT-01, FR-LSI-EXIT-02).
+
+use std::time::{Duration, Instant};
+
+use forge_search::exec::collect::Limits;
+use forge_search::exec::eligible::ListSource;
+use forge_search::exec::schedule::{Abandoned, Run, RunOptions, run};
+use forge_search::exec::stop::{CancelHandle, Deadline};
+
+use super::*;
+
+fn failure(result: Result<Vec<FileOutcome>, EngineError>) -> (String, Option<String>) {
+    match result {
+        Err(EngineError::Failed { message, stderr }) => (message, stderr),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn scheduled(engine: &dyn Engine, pattern: &str, tree: &Tree, timeout: Duration) -> Run {
+    let query = Arc::new(Query::new(pattern, &options()).unwrap());
+    let options = RunOptions {
+        limits: Limits {
+            max_results: 1000,
+            max_files: 1_000_000,
+        },
+        threads: 2,
+        deadline: Deadline::after(timeout, Arc::new(SystemClock)),
+        cancel: CancelHandle::new(),
+        abandoned: Abandoned::default(),
+    };
+    let prepared = engine.prepare(query).unwrap();
+    run(ListSource(tree.files.clone()), prepared, &options).unwrap()
+}
+
+#[test]
+fn it_ls_exit_01_no_matches_is_no_error() {
+    let mut tree = Tree::new();
+    tree.add(b"a", b"nothing\n");
+    for engine in engines() {
+        let outcomes = search(engine.as_ref(), "absent", &options(), &tree.files).unwrap();
+        assert_eq!(outcomes, [FileOutcome::nothing()]);
+        // No file, no process.
+        assert_eq!(
+            search(engine.as_ref(), "absent", &options(), &[]).unwrap(),
+            []
+        );
+    }
+}
+
+#[test]
+fn it_ls_exit_02_a_program_that_gives_up_is_a_backend_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut tree = Tree::new();
+    tree.add(b"a", b"foo\n");
+    for (script, word, stderr) in [
+        (
+            "echo 'regex parse error: no' >&2; exit 2",
+            "exit code 2",
+            Some("regex parse error"),
+        ),
+        ("exit 2", "exit code 2", None),
+        ("exit 77", "exit code 77", None),
+        ("exit 0", "exit code 0", None),
+        ("echo oops >&2; kill -SEGV $$", "signal 11", Some("oops")),
+        (
+            "head -c 3000000 /dev/zero >&2; exit 3",
+            "exit code 3",
+            Some("\0\0\0"),
+        ),
+    ] {
+        for tool in [Tool::Ripgrep, Tool::Ugrep] {
+            let engine = fake(tool, dir.path(), script);
+            let (message, said) = failure(search(engine.as_ref(), "foo", &options(), &tree.files));
+            assert!(message.contains(word), "{script}: {message}");
+            assert!(message.contains("embedded"), "{message}");
+            match stderr {
+                Some(part) => assert!(said.unwrap().contains(part), "{script}"),
+                None => assert_eq!(said, None),
+            }
+        }
+    }
+}
+
+#[test]
+fn t_ls_enc_01_output_that_is_no_report_is_a_backend_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut tree = Tree::new();
+    tree.add(b"a", b"foo\n");
+    let path = tree.path(b"a").canonicalize().unwrap();
+    let path = path.to_str().unwrap();
+    for script in [
+        "printf '\\377\\376\\0garbage\\n'".to_string(),
+        "echo '{\"type\":\"begin\"}'".to_string(),
+        "printf '/etc/passwd\\0001:x\\n'".to_string(),
+        format!("printf '{path}\\0002:x\\n{path}\\0001:x\\n'"),
+        format!("printf '{path}\\0001:x'"),
+        "cat /dev/zero".to_string(),
+        "while :; do printf xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done".to_string(),
+    ] {
+        let engine = fake(Tool::Ripgrep, dir.path(), &script);
+        let (message, _) = failure(search(engine.as_ref(), "foo", &options(), &tree.files));
+        assert!(message.contains("something else than reports"), "{message}");
+        assert!(message.len() < 1000);
+    }
+}
+
+#[test]
+fn fr_ls_err_02_a_program_that_is_gone_says_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut tree = Tree::new();
+    tree.add(b"a", b"foo\n");
+    let engine = fake(Tool::Ripgrep, dir.path(), "exit 1");
+    std::fs::remove_file(dir.path().join("rg")).unwrap();
+    let (message, _) = failure(search(engine.as_ref(), "foo", &options(), &tree.files));
+    assert!(
+        message.contains("could not be started") && message.contains("configure"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_wrong_report_never_shows_a_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut tree = Tree::new();
+    tree.add(b"a", b"bar\nfoo\nbar\n");
+    let path = tree.path(b"a").canonicalize().unwrap();
+    let path = path.to_str().unwrap();
+    let script = format!("printf '{path}\\0001:x\\n{path}\\0002:x\\n{path}\\00099:x\\n'");
+    let engine = fake(Tool::Ripgrep, dir.path(), &script);
+    let outcomes = search(engine.as_ref(), "foo", &options(), &tree.files).unwrap();
+    assert_eq!(outcomes, embedded("foo", &options(), &tree.files));
+}
+
+#[test]
+fn t_ls_err_01_files_that_can_not_be_read_are_reported_as_by_the_embedded_engine() {
+    let mut tree = Tree::new();
+    tree.add(b"a", b"foo\n");
+    tree.list(b"gone");
+    std::fs::create_dir(tree.path(b"dir")).unwrap();
+    tree.list(b"dir");
+    std::os::unix::fs::symlink("/etc/passwd", tree.path(b"link")).unwrap();
+    tree.list(b"link");
+    std::os::unix::net::UnixListener::bind(tree.path(b"socket")).unwrap();
+    tree.list(b"socket");
+    tree.add(b"z", b"foo\n");
+    for engine in engines() {
+        agree(engine.as_ref(), "foo", &options(), &tree).unwrap();
+        agree(engine.as_ref(), "absent", &options(), &tree).unwrap();
+    }
+}
+
+/// A file that vanishes between our look at it and the program's.
+#[test]
+fn fr_ls_err_05_a_file_that_vanishes_meanwhile_is_its_own_error() {
+    for tool in [Tool::Ripgrep, Tool::Ugrep] {
+        let real = program(tool, Path::new(tool.program()));
+        let dir = tempfile::tempdir().unwrap();
+        let mut tree = Tree::new();
+        for name in [&b"a"[..], b"b", b"c\nugrep: error: x", b"d", b"e"] {
+            tree.add(name, b"foo\n");
+        }
+        tree.add(b"f", b"nothing\n");
+        let script = format!(
+            "rm '{0}'/b '{0}'/c*; exec '{1}' \"$@\"",
+            tree.dir.path().display(),
+            real.path.display()
+        );
+        let engine = fake(tool, dir.path(), &script);
+        let outcomes = search(engine.as_ref(), "foo", &options(), &tree.files).unwrap();
+        assert_eq!(outcomes, embedded("foo", &options(), &tree.files));
+        assert!(outcomes[1].error.as_ref().unwrap().contains("No such file"));
+        assert_eq!(outcomes[4].events.len(), 1);
+        assert_eq!(outcomes[5], FileOutcome::nothing());
+    }
+}
+
+/// The program sees something else than we do at every second look.
+#[test]
+fn nfr_ls_sec_01_a_link_that_the_program_follows_shows_nothing() {
+    for tool in [Tool::Ripgrep, Tool::Ugrep] {
+        let real = program(tool, Path::new(tool.program()));
+        let dir = tempfile::tempdir().unwrap();
+        let outside = dir.path().join("outside");
+        std::fs::write(&outside, "secret foo\n").unwrap();
+        let mut tree = Tree::new();
+        tree.add(b"a", b"plain\n");
+        let script = format!(
+            "ln -sf '{}' '{}'; exec '{}' \"$@\"",
+            outside.display(),
+            tree.path(b"a").display(),
+            real.path.display()
+        );
+        let engine = fake(tool, dir.path(), &script);
+        let outcomes = search(engine.as_ref(), "foo", &options(), &tree.files).unwrap();
+        assert!(outcomes[0].events.is_empty());
+        assert!(
+            outcomes[0]
+                .error
+                .as_ref()
+                .unwrap()
+                .contains("symbolic link")
+        );
+    }
+}
+
+#[test]
+fn t_lsi_exit_02_a_hanging_program_ends_with_the_call() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut tree = Tree::new();
+    for n in 0..300 {
+        tree.add(format!("{n:03}").as_bytes(), b"foo\n");
+    }
+    let first = tree.path(b"000").canonicalize().unwrap();
+    let second = tree.path(b"001").canonicalize().unwrap();
+    let pid = dir.path().join("pid");
+    let script = format!(
+        "trap '' TERM; echo $$ >> '{}'; case \" $* \" in *' {} '*) printf '{}\\0001:x\\n{}\\0001:x\\n' ;; esac; \
+         while :; do sleep 1; done",
+        pid.display(),
+        first.display(),
+        first.display(),
+        second.display(),
+    );
+    for tool in [Tool::Ripgrep] {
+        let engine = fake(tool, dir.path(), &script);
+        let begin = Instant::now();
+        let run = scheduled(engine.as_ref(), "foo", &tree, Duration::from_millis(400));
+        let took = begin.elapsed();
+        assert!(took < Duration::from_millis(450), "{took:?}");
+        assert!(run.timed_out && run.failure.is_none(), "{run:?}");
+        // Only the first file's report was known to be complete.
+        assert_eq!(run.count, 1);
+        std::thread::sleep(Duration::from_millis(100));
+        for number in std::fs::read_to_string(&pid).unwrap().lines() {
+            let alive = Path::new("/proc").join(number).exists();
+            assert!(!alive, "{number} is still there");
+        }
+    }
+}
+
+#[test]
+fn a_search_that_has_enough_stops_its_programs() {
+    let mut tree = Tree::new();
+    for n in 0..3000 {
+        tree.add(
+            format!("{n:04}").as_bytes(),
+            "foo and foo\n".repeat(200).as_bytes(),
+        );
+    }
+    for engine in engines() {
+        let run = scheduled(engine.as_ref(), "foo", &tree, Duration::from_secs(60));
+        assert_eq!((run.count, run.timed_out), (1000, false));
+        assert!(run.truncation.is_some() && run.failure.is_none());
+        assert_eq!(run.files_scanned, 6);
+        let same = scheduled(&Embedded::default(), "foo", &tree, Duration::from_secs(60));
+        assert_eq!(
+            (run.files, run.files_scanned),
+            (same.files, same.files_scanned)
+        );
+    }
+}
