@@ -44,7 +44,7 @@ fn engine(detected: Detected) -> Arc<dyn Engine> {
 }
 
 /// The engines over all programs of a kind that there are.
-fn engines_of(tool: Tool) -> Vec<Arc<dyn Engine>> {
+pub(crate) fn engines_of(tool: Tool) -> Vec<Arc<dyn Engine>> {
     let variable = match tool {
         Tool::Ripgrep => "FORGE_SEARCH_TEST_RG15",
         Tool::Ugrep => "FORGE_SEARCH_TEST_UGREP7",

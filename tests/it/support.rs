@@ -10,6 +10,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use forge_search::exec::detect::Tool;
 use forge_search::format::sort_key::cmp_paths;
 use forge_search::tool::config::{Config, SandboxConfig, SearchConfig};
 use forge_search::tool::engines::Engines;
@@ -20,9 +21,18 @@ use forge_search::tool::sandbox::Sandbox;
 use forge_search::tool::search::{SearchTool, ToolContext};
 use serde_json::Value;
 
+use crate::engines::engines_of;
+
 /// The engines that every case runs on. A program that is missing is a failure, not a reason to skip.
 pub(crate) fn engines() -> Vec<(&'static str, Engines)> {
-    vec![("embedded", Engines::embedded())]
+    let mut engines = vec![("embedded", Engines::embedded())];
+    for tool in [Tool::Ripgrep, Tool::Ugrep] {
+        let found = engines_of(tool).into_iter();
+        engines.extend(
+            found.map(|engine| (tool.program(), Engines::new(vec![engine], String::new()))),
+        );
+    }
+    engines
 }
 
 /// The library's defaults, with the tool switched on.
