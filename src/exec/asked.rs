@@ -150,11 +150,11 @@ fn weaken(hir: &Hir) -> Option<Hir> {
         },
         HirKind::Capture(capture) => weaken(&capture.sub),
         HirKind::Concat(subs) => {
-            let subs: Option<Vec<Hir>> = subs.iter().map(|sub| weaken(sub)).collect();
+            let subs: Option<Vec<Hir>> = subs.iter().map(weaken).collect();
             subs.map(Hir::concat)
         }
         HirKind::Alternation(subs) => {
-            let subs: Vec<Hir> = subs.iter().filter_map(|sub| weaken(sub)).collect();
+            let subs: Vec<Hir> = subs.iter().filter_map(weaken).collect();
             (!subs.is_empty()).then(|| Hir::alternation(subs))
         }
     }

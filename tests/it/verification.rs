@@ -1,6 +1,6 @@
 //! The verification rows of the specifications that one engine is enough for, each under its own id.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -265,12 +265,13 @@ fn it_ls_exit_01_one_is_no_matches() {
 fn it_ls_exit_02_two_is_a_backend_error() {
     let tree = Tree::of([("a", "m\n"), ("b/c", "m\n"), ("d", "m\n")]);
     let breaking_at = |name: &'static str| {
-        let engine = Hooked::new(move |files| {
-            match files.iter().any(|file| file.logical() == Path::new(name)) {
-                true => Err(broken()),
-                false => Ok(()),
-            }
-        });
+        let engine =
+            Hooked::new(
+                move |files| match files.iter().any(|file| file.logical() == *name) {
+                    true => Err(broken()),
+                    false => Ok(()),
+                },
+            );
         let mut setup = tree.setup().threads(1);
         setup.engines = engine.engines();
         setup

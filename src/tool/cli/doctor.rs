@@ -13,7 +13,7 @@ use crate::index::deny::DenySet;
 use crate::index::rules::{IGNORE_FILE_NAMES, malformed_lines};
 use crate::index::walk::{Entry, TraversalOptions, Walk};
 use crate::tool::config::Origin;
-use crate::tool::engines::EngineReport;
+use crate::tool::engines::{EngineReport, Engines};
 use crate::tool::render::escape_controls;
 
 /// Directories that are looked at for ignore files; beyond them the report says so.
@@ -102,7 +102,7 @@ fn examine(args: &DoctorArgs, environment: &Environment, setup: &Setup) -> Repor
             .as_deref()
             .or(environment.config_file.as_deref())
             .map(show),
-        engines: setup.engines.clone(),
+        engines: survey(environment, setup),
         config: setup
             .config
             .entries()
@@ -115,6 +115,12 @@ fn examine(args: &DoctorArgs, environment: &Environment, setup: &Setup) -> Repor
             .collect(),
         problems,
     }
+}
+
+/// Looks at every engine there is, also at those that the configuration leaves alone.
+fn survey(environment: &Environment, setup: &Setup) -> Vec<EngineReport> {
+    let place = environment.programs(&setup.root);
+    Engines::survey(&setup.config.search, place, &setup.context.clock).1
 }
 
 /// Finds malformed lines in the ignore files of the tree.

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::signals::Signals;
+use crate::exec::detect::SearchPath;
 use crate::tool::cli::args::SetupArgs;
 use crate::tool::config::{Config, Loader, Profile};
-use crate::tool::engines::{EngineReport, Engines};
+use crate::tool::engines::Engines;
 use crate::tool::error::ToolError;
 use crate::tool::sandbox::Sandbox;
 use crate::tool::search::{SearchTool, ToolContext};
@@ -57,6 +58,14 @@ impl Environment {
         }
     }
 
+    /// Returns where programs are looked for; a configured relative path starts at `root`.
+    pub(super) fn programs<'a>(&'a self, root: &'a Path) -> SearchPath<'a> {
+        SearchPath {
+            path: self.path.as_deref(),
+            working_dir: root,
+        }
+    }
+
     /// Makes a path absolute.
     ///
     /// # Errors
@@ -81,8 +90,6 @@ pub(super) struct Setup {
     pub(super) signals: Signals,
     /// The configuration in effect.
     pub(super) config: Config,
-    /// What was found out about engines.
-    pub(super) engines: Vec<EngineReport>,
     /// The sandbox root and working directory of the calls.
     pub(super) root: PathBuf,
 }
@@ -133,8 +140,8 @@ pub(super) fn prepare(
         config.sandbox.allowed_roots = vec![root.clone(), extra.to_path_buf()];
     }
     let sandbox = Arc::new(Sandbox::new(&config.sandbox, &root)?);
-    let (engines, reports) = Engines::from_config(&config.search, environment.path.as_deref());
     let mut context = ToolContext::new(sandbox);
+    let engines = Engines::from_config(&config.search, environment.programs(&root), &context.clock);
     context.global_excludes = environment.global_excludes.clone();
     let signals = Signals::take_over()?;
     context.cancel = signals.cancel_handle();
@@ -143,7 +150,6 @@ pub(super) fn prepare(
         context,
         signals,
         config,
-        engines: reports,
         root,
     })
 }

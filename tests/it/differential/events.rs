@@ -389,8 +389,9 @@ fn compare(rg: &Ripgrep, world: &World, setup: &Setup, case: &Case) -> usize {
 
 #[test]
 fn generated_requests_give_the_events_of_ripgrep() {
-    let on_path = Ripgrep::on_path();
-    let newest = Ripgrep::newest();
+    let (Some(on_path), Some(newest)) = (Ripgrep::on_path(), Ripgrep::newest()) else {
+        return;
+    };
     let world = world();
     let setup = world
         .tree

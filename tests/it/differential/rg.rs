@@ -6,46 +6,37 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use forge_search::exec::detect::{Detected, Tool};
 use serde_json::Value;
 
-/// Where the variable names a ripgrep of version 15, for what version 13 does differently.
-const RG15: &str = "FORGE_SEARCH_TEST_RG15";
+use crate::peers::{peer, peers};
 
 /// A ripgrep that was found, with its major version.
 #[derive(Clone, Debug)]
 pub(crate) struct Ripgrep {
     program: OsString,
-    pub(crate) major: u32,
+    pub(crate) major: u64,
 }
 
 impl Ripgrep {
-    /// The one on `PATH`, at least version 13.
-    pub(crate) fn on_path() -> Ripgrep {
-        let found = Ripgrep::probe("rg".into());
-        match found {
-            Some(found) if found.major >= 13 => found,
-            other => panic!(
-                "these tests compare with ripgrep 13 or later, but found {other:?} on PATH; install it: \
-                 `apt-get install ripgrep`, `brew install ripgrep` or `cargo install ripgrep`"
-            ),
+    /// The one on `PATH`, at least version 13; nothing where there is none and none is required.
+    pub(crate) fn on_path() -> Option<Ripgrep> {
+        peer(Tool::Ripgrep).map(Ripgrep::over)
+    }
+
+    /// The newest there is.
+    pub(crate) fn newest() -> Option<Ripgrep> {
+        peers(Tool::Ripgrep)
+            .into_iter()
+            .max_by_key(|detected| detected.version)
+            .map(Ripgrep::over)
+    }
+
+    fn over(detected: Detected) -> Ripgrep {
+        Ripgrep {
+            program: detected.path.into_os_string(),
+            major: detected.version.major,
         }
-    }
-
-    /// The newest there is: the one that the variable names, else the one on `PATH`.
-    pub(crate) fn newest() -> Ripgrep {
-        let Some(program) = std::env::var_os(RG15) else {
-            return Ripgrep::on_path();
-        };
-        Ripgrep::probe(program.clone())
-            .unwrap_or_else(|| panic!("{RG15} names {program:?}, which is no ripgrep"))
-    }
-
-    fn probe(program: OsString) -> Option<Ripgrep> {
-        let output = Command::new(&program).arg("--version").output().ok()?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let version = text.strip_prefix("ripgrep ")?;
-        let major = version.split('.').next()?.parse().ok()?;
-        Some(Ripgrep { program, major })
     }
 
     /// Runs it in `dir` and returns its standard output. Exit codes 0 and 1 are the good ones.

@@ -8,6 +8,7 @@ use forge_search::exec::schedule::{Abandoned, Run, RunOptions, run};
 use forge_search::exec::stop::{CancelHandle, Deadline};
 
 use super::*;
+use crate::peers::peer;
 
 fn failure(result: Result<Vec<FileOutcome>, EngineError>) -> (String, Option<String>) {
     match result {
@@ -153,7 +154,7 @@ fn t_ls_err_01_files_that_can_not_be_read_are_reported_as_by_the_embedded_engine
 #[test]
 fn fr_ls_err_05_a_file_that_vanishes_meanwhile_is_its_own_error() {
     for tool in [Tool::Ripgrep, Tool::Ugrep] {
-        let real = program(tool, Path::new(tool.program()));
+        let Some(real) = peer(tool) else { continue };
         let dir = tempfile::tempdir().unwrap();
         let mut tree = Tree::new();
         for name in [&b"a"[..], b"b", b"c\nugrep: error: x", b"d", b"e"] {
@@ -178,7 +179,7 @@ fn fr_ls_err_05_a_file_that_vanishes_meanwhile_is_its_own_error() {
 #[test]
 fn nfr_ls_sec_01_a_link_that_the_program_follows_shows_nothing() {
     for tool in [Tool::Ripgrep, Tool::Ugrep] {
-        let real = program(tool, Path::new(tool.program()));
+        let Some(real) = peer(tool) else { continue };
         let dir = tempfile::tempdir().unwrap();
         let outside = dir.path().join("outside");
         std::fs::write(&outside, "secret foo\n").unwrap();
