@@ -7,12 +7,12 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use grep_matcher::{ByteSet, LineMatchKind, LineTerminator, Match, Matcher, NoCaptures, NoError};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use memchr::memchr;
-use regex_syntax::hir::HirKind;
+use regex_syntax::hir::{HirKind, Look};
 
 use crate::exec::pattern::{Pattern, PatternError, REGEX_NEST_LIMIT, REGEX_SIZE_LIMIT};
 use crate::exec::stepper::{Stepper, StepperCache};
@@ -24,11 +24,20 @@ const CACHE_LIMIT: usize = 16 << 20;
 /// States times bytes that may lie between two polls: a few milliseconds of the slowest engine.
 const WORK_BETWEEN_POLLS: usize = 40_000_000;
 
+/// Assertions that take the line feed before a line for the character before a stray continuation byte at its
+/// start, and so can hold in a window where they do not hold in the line.
+const LOOKS_ACROSS_LINES: [Look; 3] = [
+    Look::WordUnicodeNegate,
+    Look::WordStartHalfUnicode,
+    Look::WordEndHalfUnicode,
+];
+
 /// A pattern compiled for matching, shared by the workers of a call.
 #[derive(Clone, Debug)]
 pub struct LineMatcher {
     regex: RegexMatcher,
-    stepper: Option<Arc<Stepper>>,
+    recheck: bool,
+    stepper: Option<Arc<LazyStepper>>,
     window: usize,
 }
 
@@ -53,15 +62,20 @@ impl LineMatcher {
         let stepper = if linear {
             None
         } else {
-            Stepper::new(pattern).map(Arc::new)
+            Some(Arc::new(LazyStepper::new(pattern)))
         };
         let window = if linear {
             1 << 20
         } else {
             (WORK_BETWEEN_POLLS / pattern.cost().max(1)).clamp(256, 256 << 10)
         };
+        let looks = pattern.full_hir().properties().look_set();
+        let recheck = LOOKS_ACROSS_LINES
+            .into_iter()
+            .any(|look| looks.contains(look));
         Ok(LineMatcher {
             regex,
+            recheck,
             stepper,
             window,
         })
@@ -71,11 +85,36 @@ impl LineMatcher {
     pub fn worker(&self, stop: Stop) -> WorkerMatcher {
         WorkerMatcher {
             regex: self.regex.clone(),
-            cache: RefCell::new(self.stepper.as_ref().map(|stepper| stepper.create_cache())),
+            recheck: self.recheck,
+            cache: RefCell::new(None),
             stepper: self.stepper.clone(),
             window: self.window,
             stop,
         }
+    }
+}
+
+/// A stepper that is built when the first line asks for it. Building takes twice as long as building the
+/// plain matcher, up to most of a second for an expression at the limit, and most searches see no long line.
+#[derive(Debug)]
+struct LazyStepper {
+    pattern: Pattern,
+    built: OnceLock<Option<Stepper>>,
+}
+
+impl LazyStepper {
+    fn new(pattern: &Pattern) -> LazyStepper {
+        LazyStepper {
+            pattern: pattern.clone(),
+            built: OnceLock::new(),
+        }
+    }
+
+    /// Returns the stepper, or nothing when the expression can't be had in this form.
+    fn get(&self) -> Option<&Stepper> {
+        self.built
+            .get_or_init(|| Stepper::new(&self.pattern))
+            .as_ref()
     }
 }
 
@@ -109,7 +148,9 @@ impl fmt::Display for Stopped {
 #[derive(Debug)]
 pub struct WorkerMatcher {
     regex: RegexMatcher,
-    stepper: Option<Arc<Stepper>>,
+    /// A match in a window has to be confirmed in its line alone.
+    recheck: bool,
+    stepper: Option<Arc<LazyStepper>>,
     cache: RefCell<Option<StepperCache>>,
     window: usize,
     stop: Stop,
@@ -128,9 +169,14 @@ impl WorkerMatcher {
     /// [`Stopped`] when the flag was raised before an answer was known.
     pub fn find_in_line(&self, line: &[u8]) -> Result<Option<(usize, usize)>, Stopped> {
         if line.len() > self.window
-            && let Some(stepper) = &self.stepper
-            && let Some(cache) = self.cache.borrow_mut().as_mut()
-            && let Some(found) = stepper.find(cache, line, &self.stop)?
+            && let Some(stepper) = self.stepper.as_ref().and_then(|lazy| lazy.get())
+            && let Some(found) = stepper.find(
+                self.cache
+                    .borrow_mut()
+                    .get_or_insert_with(|| stepper.create_cache()),
+                line,
+                &self.stop,
+            )?
         {
             return Ok(found);
         }
@@ -206,7 +252,12 @@ impl Matcher for WorkerMatcher {
                 self.find_in_line(window)?
                     .map(|(start, _)| LineMatchKind::Confirmed(start))
             } else {
-                sure(self.regex.find_candidate_line(window)).flatten()
+                match sure(self.regex.find_candidate_line(window)).flatten() {
+                    Some(LineMatchKind::Confirmed(at)) if self.recheck => {
+                        Some(LineMatchKind::Candidate(at))
+                    }
+                    found => found,
+                }
             };
             match found {
                 None => from = next,
@@ -236,7 +287,7 @@ mod tests {
         if let Some(window) = window {
             matcher.window = window;
             if matcher.stepper.is_none() {
-                matcher.stepper = Stepper::new(&pattern).map(Arc::new);
+                matcher.stepper = Some(Arc::new(LazyStepper::new(&pattern)));
             }
         }
         matcher.worker(Stop::new())

@@ -46,7 +46,7 @@ pub(crate) fn may_match(
         let end = held + read;
         // Whether these bytes are text, and from where, is the full search's to say. A byte-order mark
         // shifts the place where a NUL byte still makes a file binary by its own length.
-        if passed == 0 && held == 0 && text::utf16_mark(&buffer[..end]).is_some() {
+        if passed == 0 && text::utf16_mark(&buffer[..end]).is_some() {
             return Ok(true);
         }
         if passed + held < BINARY_PROBE_BYTES + 4 && memchr(0, &buffer[held..end]).is_some() {

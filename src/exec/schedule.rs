@@ -31,6 +31,10 @@ const GRACE_TICKS: u32 = 6;
 /// Workers that may be stuck in work nobody waits for any more, before new calls are refused.
 const ABANDONED_LIMIT: usize = 64;
 
+/// How many ticks a call waits for such workers when there are too many of them. Most are only finishing the
+/// file they were in when a satisfied call returned.
+const PATIENCE_TICKS: u32 = 250;
+
 /// Counts the workers that did not notice in time that their call had ended.
 #[derive(Clone, Debug, Default)]
 pub struct Abandoned(Arc<AtomicUsize>);
@@ -152,12 +156,7 @@ pub fn run<S: FileSource>(
     prepared: Arc<dyn Prepared>,
     options: &RunOptions,
 ) -> Result<Run, RunError> {
-    if options.abandoned.count() >= ABANDONED_LIMIT {
-        return Err(RunError::NoWorkers(format!(
-            "{ABANDONED_LIMIT} workers of earlier searches are still busy past their deadlines; wait for them, \
-             or use simpler expressions and a smaller max_file_size_bytes"
-        )));
-    }
+    wait_for_abandoned(options)?;
     let batching = prepared.batching();
     let mut state = State {
         queued: BTreeMap::new(),
@@ -195,6 +194,25 @@ pub fn run<S: FileSource>(
     start_workers(&shared, threads)?;
     wait(&shared, options);
     finish(&shared)
+}
+
+/// Waits a little while too many workers of earlier calls are still busy.
+fn wait_for_abandoned(options: &RunOptions) -> Result<(), RunError> {
+    let mut patience = PATIENCE_TICKS;
+    while options.abandoned.count() >= ABANDONED_LIMIT {
+        if options.cancel.is_cancelled() {
+            return Err(RunError::Cancelled);
+        }
+        if patience == 0 || options.deadline.remaining().is_zero() {
+            return Err(RunError::NoWorkers(format!(
+                "{ABANDONED_LIMIT} workers of earlier searches are still busy; wait for them, or use simpler \
+                 expressions and a smaller max_file_size_bytes"
+            )));
+        }
+        patience -= 1;
+        thread::sleep(TICK);
+    }
+    Ok(())
 }
 
 fn start_workers<S: FileSource>(shared: &Arc<Shared<S>>, threads: usize) -> Result<(), RunError> {
@@ -569,6 +587,7 @@ fn search<S: FileSource>(
         ),
     };
     let mut before = 0;
+    let mut whole = true;
     let result = worker.search(&files, &mut |n, outcome| {
         // The engine answers in order, so a piece is done when the first file of the next is answered.
         while let Some(piece) = pieces.front() {
@@ -578,9 +597,26 @@ fn search<S: FileSource>(
             }
             before += piece.files.len();
             if let Some(piece) = pieces.pop_front() {
-                complete(shared, piece);
+                whole &= complete(shared, piece);
             }
         }
+    });
+    while result.is_ok()
+        && let Some(piece) = pieces.pop_front()
+    {
+        whole &= complete(shared, piece);
+    }
+    // A gap that nobody works on would keep the call waiting until its deadline.
+    let result = result.and_then(|()| {
+        if whole || shared.stop.is_raised() {
+            return Ok(());
+        }
+        Err(EngineError::Failed {
+            message:
+                "the search engine gave no answer for some of its files; please report the request"
+                    .to_string(),
+            stderr: None,
+        })
     });
     if let Err(error) = result {
         let mut state = lock(&shared.state);
@@ -590,20 +626,18 @@ fn search<S: FileSource>(
         }
         return false;
     }
-    while let Some(piece) = pieces.pop_front() {
-        complete(shared, piece);
-    }
     !shared.stop.is_raised()
 }
 
-/// Moves a searched piece into the window, unless it is not whole: then its place stays a gap.
-fn complete<S: FileSource>(shared: &Shared<S>, piece: Piece) {
+/// Moves a searched piece into the window, unless it is not whole: then its place stays a gap, and the answer
+/// is false.
+fn complete<S: FileSource>(shared: &Shared<S>, piece: Piece) -> bool {
     let mut state = lock(&shared.state);
     {
         let outcomes = lock(&piece.slot);
         let whole = outcomes.len() == piece.files.len() && outcomes.iter().all(|o| o.complete);
         if !whole {
-            return;
+            return false;
         }
     }
     state.running.remove(&piece.position);
@@ -613,6 +647,7 @@ fn complete<S: FileSource>(shared: &Shared<S>, piece: Piece) {
         .finished
         .insert(piece.position, Finished::Files(piece.files, outcomes));
     advance(shared, state);
+    true
 }
 
 /// Emits what became emittable and tells everyone who waits for it.

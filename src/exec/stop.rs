@@ -123,15 +123,20 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// Creates the deadline `timeout` after now. A timeout too long for the platform's clock means
-    /// "in a hundred years".
+    /// Creates the deadline `timeout` after now.
     pub fn after(timeout: Duration, clock: Arc<dyn Clock>) -> Deadline {
-        const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
         let now = clock.now();
-        let at = now
+        Deadline::since(now, timeout, clock)
+    }
+
+    /// Creates the deadline `timeout` after `start`. A timeout too long for the platform's clock means "in a
+    /// hundred years".
+    pub fn since(start: Instant, timeout: Duration, clock: Arc<dyn Clock>) -> Deadline {
+        const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+        let at = start
             .checked_add(timeout)
-            .or_else(|| now.checked_add(FAR))
-            .unwrap_or(now);
+            .or_else(|| start.checked_add(FAR))
+            .unwrap_or(start);
         Deadline { at, clock }
     }
 

@@ -218,7 +218,7 @@ impl SearchTool {
         request.validate()?;
         let plan = self.plan(request, extras, context)?;
         // Compiling the pattern and the globs is part of the time.
-        let deadline = Deadline::after(plan.timeout, context.clock.clone());
+        let deadline = Deadline::since(started, plan.timeout, context.clock.clone());
         let globs = Globs::new(request.includes(), request.excludes())
             .map_err(|error| ToolError::bad_args(error.to_string()))?;
         let prepared = self.engines.prepare(plan.query.clone())?;

@@ -364,6 +364,52 @@ fn too_many_abandoned_workers_refuse_the_next_call() {
 }
 
 #[test]
+fn workers_that_are_only_finishing_do_not_refuse_the_next_call() {
+    let options = options(10, 10, 1);
+    let busy = options.abandoned.clone();
+    busy.0.store(ABANDONED_LIMIT, Ordering::Release);
+    let finishing = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(50));
+        busy.0.store(ABANDONED_LIMIT - 1, Ordering::Release);
+    });
+    let (tree, _tmp) = Tree::new(vec![Node::Files(1)]);
+    let run = run(tree, Arc::new(Fake::new(|_, _| Ok(hit(1)))), &options).unwrap();
+    finishing.join().unwrap();
+    assert_eq!(run.count, 1);
+}
+
+#[test]
+fn an_engine_that_leaves_files_out_is_a_failure_and_not_a_hang() {
+    struct Lazy;
+    impl Prepared for Lazy {
+        fn batching(&self) -> Batching {
+            Batching {
+                min_files: 1,
+                max_files: 8,
+            }
+        }
+        fn worker(&self, _: Stop) -> Box<dyn Worker> {
+            Box::new(Lazy)
+        }
+    }
+    impl Worker for Lazy {
+        fn search(
+            &mut self,
+            _: &[EligibleFile],
+            emit: &mut dyn FnMut(usize, FileOutcome),
+        ) -> Result<(), EngineError> {
+            emit(0, hit(1));
+            Ok(())
+        }
+    }
+    let (tree, _tmp) = Tree::new(vec![Node::Files(20)]);
+    let run = run(tree, Arc::new(Lazy), &options(100, 100, 2)).unwrap();
+    assert!(!run.timed_out);
+    assert_eq!(run.count, 1);
+    assert!(matches!(run.failure, Some(EngineError::Failed { .. })));
+}
+
+#[test]
 fn cancelling_ends_the_call_without_a_result() {
     let (tree, _tmp) = Tree::new(wide(10, 10));
     let options = options(1000, 1000, 2);
