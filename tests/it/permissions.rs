@@ -41,14 +41,26 @@ fn unprivileged(test: &str, build: impl Fn(&Tree), check: impl Fn(&Setup)) {
     let program = dir.path().join("it");
     fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     world_readable(&program);
-    let output = Command::new(&program)
-        .args(["--exact", test, "--nocapture"])
-        .env(CHILD, tree.root())
-        .current_dir("/")
-        .uid(NOBODY)
-        .gid(NOBODY)
-        .output()
-        .unwrap();
+    let start = || {
+        Command::new(&program)
+            .args(["--exact", test, "--nocapture"])
+            .env(CHILD, tree.root())
+            .current_dir("/")
+            .uid(NOBODY)
+            .gid(NOBODY)
+            .output()
+    };
+    let mut outcome = start();
+    for _ in 0..100 {
+        // A process that another test has just forked may still hold the copy open for writing.
+        match &outcome {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {}
+            _ => break,
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        outcome = start();
+    }
+    let output = outcome.unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
         output.status.success() && text.contains("checked without privileges"),
