@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn fr_lsi_be_cap_01_versions_are_read_from_the_first_line() {
+    fn fr_lsi_be_cap_01_versions() {
         use Tool::{Ripgrep, Ugrep};
         for (tool, line, version) in [
             (Ripgrep, "ripgrep 13.0.0", (13, 0, 0)),

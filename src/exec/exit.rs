@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn t_lsi_exit_01_classes_by_the_table() {
+    fn fr_ls_err_03_exit_codes() {
         for tool in [Ripgrep, Ugrep] {
             for (records, code, expected) in [
                 (3, 0, OkWithMatches),
@@ -214,9 +214,13 @@ mod tests {
     }
 
     #[test]
-    fn crashes_and_garbage_are_errors_whatever_was_reported() {
+    fn fr_lsi_be_exit_01_codes() {
         for tool in [Ripgrep, Ugrep] {
             assert_eq!(class(tool, 3, "", Exit::Signal(11)), BackendError);
+            for unknown in [3, 4, 77, 126, 127, 255, -1] {
+                let found = class(tool, 3, UG_GONE, Exit::Code(unknown));
+                assert_eq!(found, BackendError, "{unknown}");
+            }
             let mut observed = Observed {
                 tool,
                 records: 3,
@@ -233,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn t_lsi_exit_02_being_stopped_says_more_than_how_it_ended() {
+    fn fr_lsi_exit_01_classes() {
         for (reason, expected) in [
             (StopReason::Satisfied, Truncated),
             (StopReason::Cancelled, Truncated),

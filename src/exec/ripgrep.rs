@@ -1,7 +1,7 @@
 //! The engine over the program `rg`, ripgrep.
 //!
-//! Owns how ripgrep is asked. Everything else about running it is [`crate::exec::external`]'s; which
-//! expression it gets [`crate::exec::asked`] decides.
+//! Owns how ripgrep is asked. Everything else about running it is the module `external`'s; which
+//! expression it gets the module `asked` decides.
 
 use std::ffi::OsString;
 use std::sync::Arc;

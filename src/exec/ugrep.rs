@@ -1,12 +1,12 @@
 //! The engine over the program `ugrep`.
 //!
 //! Owns how ugrep is asked, exactly and approximately, and which patterns it is asked for at all. Everything
-//! else about running it is [`crate::exec::external`]'s.
+//! else about running it is the module `external`'s.
 //!
 //! ugrep's dialect differs from ours without saying so: classes that cross line ends, other escapes, other word
 //! boundaries, the longest match instead of the first; and what it skips ahead by is sometimes wrong (7.8.4 does
 //! not find `\wfoo` in `afoo`). So it never sees a pattern as it was written, but a few literals of which every
-//! match must hold one, found by [`crate::exec::asked`]; about those ugrep 3 and 7 agree with us. An expression
+//! match must hold one, found by the module `asked`; about those ugrep 3 and 7 agree with us. An expression
 //! without such literals is not ugrep's.
 
 use std::ffi::OsString;

@@ -159,7 +159,7 @@ fn reports_are_kept_up_to_a_limit() {
 }
 
 #[test]
-fn engines_are_identified_by_program_and_version() {
+fn fr_lsi_be_02_capabilities_follow_from_versions() {
     use crate::exec::engine::Engine;
     let detected = |tool: Tool| Detected {
         tool,

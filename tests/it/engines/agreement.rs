@@ -225,7 +225,7 @@ proptest! {
 }
 
 #[test]
-fn every_name_can_be_asked_about() {
+fn fr_lsi_be_rg_02_names_of_every_kind() {
     let mut tree = Tree::new();
     for name in NAMES {
         tree.add(name, b"some foo here\nfoo\n");
@@ -240,7 +240,7 @@ fn every_name_can_be_asked_about() {
 }
 
 #[test]
-fn t_lsi_exe_01_lists_of_any_length_are_asked_about_in_order() {
+fn fr_lsi_exe_01_lists_of_any_length() {
     let mut tree = Tree::new();
     let long = "n".repeat(230);
     // Two and a half times what one argument list holds.
@@ -272,7 +272,7 @@ fn one_file_in_two_places_of_a_batch_is_answered_twice() {
 }
 
 #[test]
-fn t_ls_mpf_01_limits_end_a_file_where_the_embedded_engine_does() {
+fn fr_ls_src_10_limits_end_a_file_where_the_embedded_engine_does() {
     let mut tree = Tree::new();
     // Most lines hold the word inside another one, so that what is asked for is far more than what matches.
     let decoys = "foobar foo_ xfoo\n".repeat(300);

@@ -29,7 +29,7 @@ fn matches(events: &[Event]) -> Vec<String> {
 }
 
 #[test]
-fn it_ls_fz_01_fuzzy_finds_what_is_near() {
+fn it_ls_fz_01_fuzzy_search_with_ugrep() {
     let mut tree = Tree::new();
     let text = "say hello\n a hallo b\nhelo\nhexxo\nhel\r\nello\nHELLO\nhello hello\nunrelated\n";
     tree.add(b"utf-8", text.as_bytes());
@@ -70,7 +70,7 @@ fn it_ls_fz_01_fuzzy_finds_what_is_near() {
 }
 
 #[test]
-fn fr_ls_src_11_higher_levels_find_supersets_every_time_the_same() {
+fn fr_ls_src_11_fuzzy_levels_are_supersets() {
     let mut tree = Tree::new();
     let words = [
         "forge_search",
@@ -198,7 +198,7 @@ fn fuzzy_asks_for_the_files_that_can_be_read() {
 }
 
 #[test]
-fn fr_ls_val_07_what_can_not_be_matched_approximately_is_said() {
+fn fr_ls_val_07_fuzzy_needs_an_engine_that_has_it() {
     let query =
         |pattern: &str, options: &QueryOptions| Arc::new(Query::new(pattern, options).unwrap());
     for engine in engines_of(Tool::Ugrep) {

@@ -83,7 +83,7 @@ fn it_ls_exit_02_a_program_that_gives_up_is_a_backend_error() {
 }
 
 #[test]
-fn t_ls_enc_01_output_that_is_no_report_is_a_backend_error() {
+fn fr_ls_enc_01_broken_output_is_a_backend_error() {
     let dir = tempfile::tempdir().unwrap();
     let mut tree = Tree::new();
     tree.add(b"a", b"foo\n");
@@ -106,7 +106,7 @@ fn t_ls_enc_01_output_that_is_no_report_is_a_backend_error() {
 }
 
 #[test]
-fn fr_ls_err_02_a_program_that_is_gone_says_what_to_do() {
+fn fr_ls_err_02_spawn_failure() {
     let dir = tempfile::tempdir().unwrap();
     let mut tree = Tree::new();
     tree.add(b"a", b"foo\n");
@@ -205,7 +205,7 @@ fn nfr_ls_sec_01_a_link_that_the_program_follows_shows_nothing() {
 }
 
 #[test]
-fn t_lsi_exit_02_a_hanging_program_ends_with_the_call() {
+fn fr_ls_exe_04_program_is_killed_at_the_timeout() {
     let dir = tempfile::tempdir().unwrap();
     let mut tree = Tree::new();
     for n in 0..300 {
@@ -241,7 +241,7 @@ fn t_lsi_exit_02_a_hanging_program_ends_with_the_call() {
 }
 
 #[test]
-fn a_search_that_has_enough_stops_its_programs() {
+fn fr_ls_exe_05_no_event_after_max_results() {
     let mut tree = Tree::new();
     for n in 0..3000 {
         tree.add(
@@ -259,5 +259,174 @@ fn a_search_that_has_enough_stops_its_programs() {
             (run.files, run.files_scanned),
             (same.files, same.files_scanned)
         );
+    }
+}
+
+/// What a program is started with, as a script sees it.
+fn arguments(tool: Tool, pattern: &str, tree: &Tree) -> Vec<Vec<u8>> {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "printf '%s\\0' \"$@\" > \"${0%/*}/arguments\"; exit 1";
+    let engine = fake(tool, dir.path(), script);
+    let options = QueryOptions {
+        fixed_strings: true,
+        ..options()
+    };
+    search(engine.as_ref(), pattern, &options, &tree.files).unwrap();
+    let bytes = std::fs::read(dir.path().join("arguments")).unwrap();
+    let mut arguments: Vec<Vec<u8>> = bytes.split(|&b| b == 0).map(<[u8]>::to_vec).collect();
+    arguments.pop();
+    arguments
+}
+
+#[test]
+fn fr_ls_03_no_shell() {
+    let mut tree = Tree::new();
+    let hostile = "$(touch x); `touch x` && 'a' | *";
+    tree.add(hostile.as_bytes(), b"foo\n");
+    for tool in [Tool::Ripgrep, Tool::Ugrep] {
+        let given = arguments(tool, hostile, &tree);
+        let path = tree.path(hostile.as_bytes());
+        assert!(
+            given.last().unwrap().ends_with(hostile.as_bytes()),
+            "{path:?}"
+        );
+    }
+    assert!(!tree.path(b"x").exists());
+}
+
+#[test]
+fn fr_ls_exe_02_machine_readable_output() {
+    let mut tree = Tree::new();
+    tree.add(b"a", b"foo\n");
+    for tool in [Tool::Ripgrep, Tool::Ugrep] {
+        let given = arguments(tool, "foo", &tree);
+        for wanted in [
+            "--null",
+            "--with-filename",
+            "--line-number",
+            "--color=never",
+        ] {
+            assert!(given.contains(&wanted.as_bytes().to_vec()), "{wanted}");
+        }
+    }
+}
+
+/// Files are named one by one, by absolute paths beneath the root, behind everything else; there is no list
+/// in a file.
+fn explicit_files(tool: Tool) {
+    let mut tree = Tree::new();
+    for name in [&b"-a"[..], b"b c", b"d\ne"] {
+        tree.add(name, b"foo\n");
+    }
+    let given = arguments(tool, "foo", &tree);
+    let end = given.iter().position(|argument| argument == b"--").unwrap();
+    let root = tree.dir.path().canonicalize().unwrap();
+    let expected: Vec<Vec<u8>> = ["-a", "b c", "d\ne"]
+        .iter()
+        .map(|name| root.join(name).into_os_string().into_encoded_bytes())
+        .collect();
+    assert_eq!(given[end + 1..], expected);
+    assert!(
+        !given[..end]
+            .iter()
+            .any(|argument| String::from_utf8_lossy(argument).contains("from"))
+    );
+    // Nothing was left beside the files.
+    assert_eq!(std::fs::read_dir(&root).unwrap().count(), 3);
+}
+
+#[test]
+fn fr_lsi_be_rg_01_explicit_files() {
+    explicit_files(Tool::Ripgrep);
+}
+
+#[test]
+fn fr_lsi_be_ug_01_explicit_files() {
+    explicit_files(Tool::Ugrep);
+}
+
+#[test]
+fn fr_lsi_be_ug_03_names_with_line_breaks() {
+    let mut tree = Tree::new();
+    for name in [&b"a\n1:foo"[..], b"\r\n", b"x\rfoo"] {
+        tree.add(name, b"bar\nfoo\n");
+    }
+    for engine in engines() {
+        let outcomes = search(engine.as_ref(), "foo", &options(), &tree.files).unwrap();
+        for outcome in outcomes {
+            assert_eq!(outcome.events.len(), 1);
+            assert_eq!(outcome.events[0].line_number, 2);
+        }
+    }
+}
+
+#[test]
+fn fr_lsi_enc_01_output_is_decoded_lossily() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut tree = Tree::new();
+    tree.add(b"a", b"foo\n");
+    let engine = fake(
+        Tool::Ripgrep,
+        dir.path(),
+        "printf 'a\\377b\\303' >&2; exit 3",
+    );
+    let (_, stderr) = failure(search(engine.as_ref(), "foo", &options(), &tree.files));
+    assert_eq!(stderr.unwrap(), "a\u{FFFD}b\u{FFFD}");
+}
+
+/// The real programs' exit codes and complaints, by a wrapper that changes what they are asked.
+#[test]
+fn fr_lsi_exit_02_codes_of_each_program() {
+    for tool in [Tool::Ripgrep, Tool::Ugrep] {
+        let Some(real) = peer(tool) else { continue };
+        let real = real.path.display();
+        let dir = tempfile::tempdir().unwrap();
+        let mut tree = Tree::new();
+        tree.add(b"a", b"foo\n");
+        let with = |script: String| {
+            let engine = fake(tool, dir.path(), &script);
+            search(engine.as_ref(), "foo", &options(), &tree.files)
+        };
+        let plain = with(format!("exec '{real}' \"$@\"")).unwrap();
+        assert_eq!(plain[0].events.len(), 1);
+        // A file that does not exist is no error of the whole, before or behind others.
+        let beside = with(format!("exec '{real}' \"$@\" /nonexistent/file")).unwrap();
+        assert_eq!(beside, plain);
+        // A wrong option and a wrong expression are.
+        for wrong in ["--no-such-option", "--regexp=a("] {
+            let (message, stderr) = failure(with(format!("exec '{real}' '{wrong}' \"$@\"")));
+            assert!(message.contains("exit code 2"), "{tool}: {message}");
+            assert!(
+                stderr.is_some_and(|text| !text.is_empty()),
+                "{tool} {wrong}"
+            );
+        }
+    }
+}
+
+#[test]
+fn fr_lsi_exe_04_chunks_do_not_move_the_cut() {
+    let mut tree = Tree::new();
+    let long = "n".repeat(230);
+    for n in 0..6000u32 {
+        tree.add(
+            format!("{long}{n:05}").as_bytes(),
+            if n % 5 == 0 {
+                b"foo\nfoo\n"
+            } else {
+                b"bar\n\n\n\n"
+            },
+        );
+    }
+    let expected = scheduled(&Embedded::default(), "foo", &tree, Duration::from_secs(60));
+    for engine in engines() {
+        let run = scheduled(engine.as_ref(), "foo", &tree, Duration::from_secs(60));
+        assert_eq!(
+            (run.files, run.files_scanned),
+            (expected.files.clone(), expected.files_scanned)
+        );
+        assert_eq!(run.truncation, expected.truncation);
+        // One task of all files, cut by the worker alone.
+        agree(engine.as_ref(), "foo", &options(), &tree).unwrap();
     }
 }
