@@ -22,3 +22,4 @@ mod properties;
 mod source;
 mod support;
 mod verification;
+mod verification_lsi;
