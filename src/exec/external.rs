@@ -41,8 +41,8 @@ const ARGUMENTS_LIMIT: usize = if cfg!(windows) { 30_000 } else { 960_000 };
 /// What a system that refuses long argument lists must accept all the same.
 const ARGUMENTS_FLOOR: usize = ARGUMENT_LIMIT + (16 << 10);
 
-/// Lines of one file that are kept; what follows them is searched in process.
-const REPORT_LIMIT: usize = 20_000;
+/// Lines of one file that are reported at most; what follows them is searched in process.
+const REPORT_LIMIT: u64 = 20_000;
 
 /// Lines that are reported beyond those that are needed, because some are not confirmed.
 const SLACK: u64 = 16;
@@ -63,17 +63,22 @@ pub(crate) struct External {
     pub(crate) flags: Option<Vec<OsString>>,
     /// What it reports.
     pub(crate) format: Format,
-    /// The number of lines after which it leaves a file, if it was told one.
-    pub(crate) lines_per_file: Option<u64>,
+    /// How many lines of a file are kept of what it reports.
+    pub(crate) lines_per_file: u64,
 }
 
 impl External {
-    /// Returns how many lines of a file are worth reporting.
-    pub(crate) fn lines_worth_reporting(query: &Query) -> u64 {
+    /// Returns how many lines of a file are worth reporting. Places of matches can't be found in process, so
+    /// of those everything that can be shown is.
+    pub(crate) fn lines_worth_reporting(query: &Query, format: Format) -> u64 {
         let needed = query
             .max_matches_per_file
-            .min(query.max_events_per_file as u64);
-        needed.saturating_add(SLACK).min(REPORT_LIMIT as u64)
+            .min(query.max_events_per_file as u64)
+            .saturating_add(SLACK);
+        match format {
+            Format::Placed => needed.min(1 << 30),
+            Format::Noted | Format::Plain => needed.min(REPORT_LIMIT),
+        }
     }
 
     fn failed(&self, what: &str, stderr: Option<String>) -> EngineError {
@@ -494,7 +499,8 @@ impl Run<'_> {
 }
 
 impl Report {
-    fn add(&mut self, record: Record<'_>, lines_per_file: Option<u64>) -> Result<(), Garbled> {
+    /// Adds a record; `limit` is how many lines are kept.
+    fn add(&mut self, record: Record<'_>, limit: u64) -> Result<(), Garbled> {
         let last = match record.place {
             Some(_) => self.places.last().map(|place| place.line),
             None => self.lines.lines.last().copied(),
@@ -509,19 +515,22 @@ impl Report {
             return Ok(());
         }
         match record.place {
-            Some((start, text)) if self.places.len() < REPORT_LIMIT => {
-                self.places.push(Approximate {
-                    line: record.line,
-                    start,
-                    text: text.to_vec(),
-                });
+            Some((start, text)) => {
+                if (self.places.len() as u64) < limit {
+                    self.places.push(Approximate {
+                        line: record.line,
+                        start,
+                        text: text.to_vec(),
+                    });
+                }
             }
-            Some(_) => {}
-            None if self.lines.lines.len() < REPORT_LIMIT => {
-                self.lines.lines.push(record.line);
-                self.lines.and_rest |= Some(self.lines.lines.len() as u64) == lines_per_file;
+            None => {
+                if (self.lines.lines.len() as u64) < limit {
+                    self.lines.lines.push(record.line);
+                }
+                // The program may have left the file here, and what it reports beyond is not kept.
+                self.lines.and_rest |= self.lines.lines.len() as u64 >= limit;
             }
-            None => self.lines.and_rest = true,
         }
         Ok(())
     }
@@ -542,3 +551,6 @@ fn whole_messages(stderr: &str, cut: bool, names: &[OsString]) -> String {
     }
     messages
 }
+
+#[cfg(all(test, unix))]
+mod tests;

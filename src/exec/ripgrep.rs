@@ -79,7 +79,7 @@ impl Engine for Ripgrep {
         let asked = asked::for_ripgrep(&query.pattern).map_err(|why| {
             EngineError::NotCapable(format!("ripgrep can't search for this pattern: {why}"))
         })?;
-        let worth = External::lines_worth_reporting(&query);
+        let worth = External::lines_worth_reporting(&query, Format::Noted);
         let flags = match asked {
             Asked::Nothing => None,
             Asked::Expression(expression) => Some(flags(worth, expression)),
@@ -90,7 +90,7 @@ impl Engine for Ripgrep {
             program: self.detected.path.clone(),
             flags,
             format: Format::Noted,
-            lines_per_file: Some(worth),
+            lines_per_file: worth,
         };
         Ok(Arc::new(PreparedExternal {
             query,

@@ -113,10 +113,9 @@ impl Ugrep {
     }
 
     fn external(&self, flags: Option<Vec<OsString>>, query: &Query, format: Format) -> External {
-        let worth = External::lines_worth_reporting(query);
-        let limited = self.detected.version >= COUNTS_LINES_FROM;
+        let worth = External::lines_worth_reporting(query, format);
         let flags = flags.map(|mut flags| {
-            if limited {
+            if self.detected.version >= COUNTS_LINES_FROM {
                 flags.push(format!("--max-count={worth}").into());
             }
             flags.push("--".into());
@@ -128,7 +127,7 @@ impl Ugrep {
             program: self.detected.path.clone(),
             flags,
             format,
-            lines_per_file: limited.then_some(worth),
+            lines_per_file: worth,
         }
     }
 }

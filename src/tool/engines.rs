@@ -191,3 +191,93 @@ pub struct EngineReport {
     /// Why it can't be used, or is not.
     pub reason: Option<String>,
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::exec::stop::SystemClock;
+    use crate::tool::config::Config;
+
+    /// Puts a program into `dir` that says `answer` when it is asked for its version.
+    fn program(dir: &Path, name: &str, answer: &str) {
+        let path = dir.join(name);
+        fs::write(&path, format!("#!/bin/sh\necho '{answer}'\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn ids(dir: &Path, backend: Backend, binary: &str, fallback: &str) -> (Vec<String>, Engines) {
+        let mut config = Config::library_default().search;
+        config.backend = backend;
+        config.binary = binary.to_string();
+        config.fallback_binary = fallback.to_string();
+        let place = SearchPath {
+            path: Some(dir.as_os_str()),
+            working_dir: dir,
+        };
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let engines = Engines::from_config(&config, place, &clock);
+        let (surveyed, reports) = Engines::survey(&config, place, &clock);
+        let names = |engines: &Engines| -> Vec<String> {
+            engines
+                .chain()
+                .iter()
+                .map(|engine| engine.id().to_string())
+                .collect()
+        };
+        assert_eq!(names(&engines), names(&surveyed));
+        assert_eq!(
+            reports.iter().filter(|report| report.used).count(),
+            engines.chain().len()
+        );
+        assert!(
+            reports
+                .iter()
+                .all(|report| report.used || report.reason.is_some())
+        );
+        (names(&engines), engines)
+    }
+
+    #[test]
+    fn cfg_ls_01_unusable_programs_are_passed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        program(dir.path(), "ugrep", "ugrep 2.9.9 old");
+        program(dir.path(), "rg", "ripgrep 14.1.0");
+        let (names, _) = ids(dir.path(), Backend::Auto, "ugrep", "rg");
+        assert_eq!(names, ["rg@14.1.0"]);
+        program(dir.path(), "ugrep", "ugrep 3.9.0 x86_64");
+        let (names, _) = ids(dir.path(), Backend::Auto, "ugrep", "rg");
+        assert_eq!(names, ["ugrep@3.9.0", "rg@14.1.0"]);
+        assert_eq!(ids(dir.path(), Backend::Rg, "ugrep", "rg").0, ["rg@14.1.0"]);
+        assert_eq!(
+            ids(dir.path(), Backend::Ugrep, "ugrep", "rg").0,
+            ["ugrep@3.9.0"]
+        );
+        assert_eq!(
+            ids(dir.path(), Backend::Embedded, "ugrep", "rg").0,
+            ["embedded"]
+        );
+        // A program is what it says it is, whatever it is called.
+        program(dir.path(), "find-it", "ugrep 7.1.0");
+        assert_eq!(
+            ids(dir.path(), Backend::Auto, "find-it", "absent").0,
+            ["ugrep@7.1.0"]
+        );
+    }
+
+    #[test]
+    fn fr_ls_exe_01_without_any_program_the_reasons_are_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let (names, engines) = ids(dir.path(), Backend::Auto, "ugrep", "rg");
+        assert!(names.is_empty());
+        for part in [
+            "ugrep was not found",
+            "rg was not found",
+            "backend = \"embedded\"",
+        ] {
+            assert!(engines.missing.contains(part), "{}", engines.missing);
+        }
+    }
+}

@@ -11,6 +11,7 @@ mod conformance;
 mod contract;
 mod deadline;
 mod differential;
+#[cfg(unix)]
 mod engines;
 mod fuzz_replay;
 mod hooked;

@@ -388,3 +388,22 @@ fn words_and_values_of_choices_agree() {
     }
     assert_eq!(IntegrityCheck::from_word("On_Open"), None);
 }
+
+#[test]
+fn cfg_ls_02_defaults_are_positive() {
+    for key in ["default_timeout_ms", "default_max_results"] {
+        for value in ["0", "-1", "1.5", "\"20\""] {
+            let refused = Loader::new(Profile::Library)
+                .set(format!("{key}={value}"))
+                .build();
+            let message = refused.unwrap_err().to_string();
+            assert!(message.contains(key), "{message}");
+        }
+        assert!(
+            Loader::new(Profile::Library)
+                .set(format!("{key}=1"))
+                .build()
+                .is_ok()
+        );
+    }
+}

@@ -159,6 +159,22 @@ fn fuzzy_respects_context_and_limits() {
 }
 
 #[test]
+fn fuzzy_shows_as_many_lines_as_the_request_wants() {
+    let mut tree = Tree::new();
+    tree.add(b"f", &b"hallo\n".repeat(30_000));
+    for engine in engines_of(Tool::Ugrep) {
+        let options = QueryOptions {
+            max_results: 100_000,
+            max_matches_per_file: 25_000,
+            ..fuzzy(1, CaseMode::Sensitive)
+        };
+        let outcomes = search(engine.as_ref(), "hello", &options, &tree.files).unwrap();
+        assert_eq!(outcomes[0].events.len(), 25_000);
+        assert_eq!(outcomes[0].events[24_999].line_number, 25_000);
+    }
+}
+
+#[test]
 fn fuzzy_asks_for_the_files_that_can_be_read() {
     let mut tree = Tree::new();
     tree.add(b"a", b"hallo\n");

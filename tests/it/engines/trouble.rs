@@ -214,15 +214,16 @@ fn t_lsi_exit_02_a_hanging_program_ends_with_the_call() {
     let first = tree.path(b"000").canonicalize().unwrap();
     let second = tree.path(b"001").canonicalize().unwrap();
     let pid = dir.path().join("pid");
-    let script = format!(
-        "trap '' TERM; echo $$ >> '{}'; case \" $* \" in *' {} '*) printf '{}\\0001:x\\n{}\\0001:x\\n' ;; esac; \
-         while :; do sleep 1; done",
-        pid.display(),
-        first.display(),
-        first.display(),
-        second.display(),
-    );
-    for tool in [Tool::Ripgrep] {
+    for (tool, rest) in [(Tool::Ripgrep, ":x"), (Tool::Ugrep, "")] {
+        // It reports the first two files, if they are among those it is asked about, and hangs.
+        let script = format!(
+            "trap '' TERM; echo $$ >> '{pid}'
+             case \" $* \" in *' {first} '*) printf '{first}\\0001{rest}\\n{second}\\0001{rest}\\n' ;; esac
+             while :; do sleep 1; done",
+            pid = pid.display(),
+            first = first.display(),
+            second = second.display(),
+        );
         let engine = fake(tool, dir.path(), &script);
         let begin = Instant::now();
         let run = scheduled(engine.as_ref(), "foo", &tree, Duration::from_millis(400));

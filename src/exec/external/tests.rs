@@ -1,0 +1,174 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use super::*;
+use crate::exec::detect::Detected;
+use crate::exec::query::{CaseMode, QueryOptions};
+use crate::index::beneath::RootDir;
+use crate::index::walk::Place;
+
+fn query(pattern: &str) -> Arc<Query> {
+    let options = QueryOptions {
+        fixed_strings: false,
+        word: false,
+        case: CaseMode::Sensitive,
+        before: 0,
+        after: 0,
+        max_results: 10,
+        max_matches_per_file: 10,
+        max_file_size: 1 << 20,
+        fuzzy: None,
+    };
+    Arc::new(Query::new(pattern, &options).unwrap())
+}
+
+/// A tree of files with long names, and a worker that calls a script instead of ripgrep.
+fn set_up(files: usize, script: &str) -> (tempfile::TempDir, Vec<EligibleFile>, ExternalWorker) {
+    let dir = tempfile::tempdir().unwrap();
+    let top = dir.path().canonicalize().unwrap();
+    let program = top.join("rg");
+    fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let place = Arc::new(Place {
+        root: Arc::new(RootDir::open(&top).unwrap()),
+        real: PathBuf::new(),
+        logical: PathBuf::new(),
+    });
+    let files = (0..files)
+        .map(|n| {
+            let name = format!("{}{n:05}", "x".repeat(240));
+            fs::write(top.join(&name), "foo\n").unwrap();
+            EligibleFile {
+                dir: place.clone(),
+                name: name.into(),
+                target: None,
+            }
+        })
+        .collect();
+    let query = query("foo");
+    let matcher = LineMatcher::new(&query.pattern).unwrap();
+    let stop = Stop::new();
+    let worker = ExternalWorker {
+        external: Arc::new(External {
+            tool: Tool::Ripgrep,
+            version: Tool::Ripgrep.oldest(),
+            program,
+            flags: Some(vec!["--".into()]),
+            format: Format::Noted,
+            lines_per_file: 26,
+        }),
+        searcher: FileSearcher::new(query.clone(), &matcher, stop.clone()),
+        query,
+        stop,
+        arguments_limit: ARGUMENTS_LIMIT,
+    };
+    (dir, files, worker)
+}
+
+#[test]
+fn t_lsi_exe_01_a_list_that_the_system_refuses_is_cut_until_it_fits() {
+    // A line a run, and what it got.
+    let script = "echo $# >> \"${0%/*}/runs\"; exit 1";
+    let (dir, files, mut worker) = set_up(10_000, script);
+    // Far more than any system takes by default.
+    worker.arguments_limit = 64 << 20;
+    let mut count = 0;
+    worker
+        .search(&files, &mut |n, outcome| {
+            assert_eq!((n, outcome), (count, FileOutcome::nothing()));
+            count += 1;
+        })
+        .unwrap();
+    assert_eq!(count, files.len());
+    assert!(worker.arguments_limit < 64 << 20);
+    let runs = fs::read_to_string(dir.path().join("runs")).unwrap();
+    // Each run is given "--" besides the files.
+    let given: Vec<usize> = runs.lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(given.iter().sum::<usize>(), files.len() + given.len());
+    assert!(given.len() > 1);
+}
+
+#[test]
+fn argument_lists_stay_below_the_limit() {
+    let (_dir, files, mut worker) = set_up(300, "exit 1");
+    worker.arguments_limit = 10_000;
+    let mut from = 0;
+    while from < files.len() {
+        let chunk = worker.chunk(&files[from..]);
+        let bytes: usize = chunk
+            .asked
+            .iter()
+            .map(|(_, path)| path.len() + PER_ARGUMENT)
+            .sum();
+        assert!(!chunk.plans.is_empty() && bytes <= 10_000, "{bytes}");
+        from += chunk.plans.len();
+    }
+    // A limit that not even one file fits into does not stop the search.
+    worker.arguments_limit = 1;
+    assert_eq!(worker.chunk(&files).plans.len(), 1);
+}
+
+#[test]
+fn a_raised_flag_starts_no_program() {
+    let (dir, files, mut worker) = set_up(3, "echo >> \"${0%/*}/runs\"");
+    worker.stop.raise(StopReason::Cancelled);
+    worker
+        .search(&files, &mut |_, _| panic!("no outcome is wanted"))
+        .unwrap();
+    assert!(!dir.path().join("runs").exists());
+}
+
+#[test]
+fn only_complete_messages_count_and_names_are_none() {
+    let names: Vec<OsString> = vec!["/a\nugrep: error: b".into(), "/c".into()];
+    assert_eq!(
+        whole_messages("x: /a\nugrep: error: b: gone\ny: /c\nz", true, &names),
+        "x: ?: gone\ny: /c"
+    );
+    assert_eq!(whole_messages("x\ny", false, &names), "x\ny");
+    assert_eq!(whole_messages("", true, &names), "");
+}
+
+#[test]
+fn reports_are_kept_up_to_a_limit() {
+    let mut report = Report {
+        asked: 0,
+        file: 0,
+        lines: Reported::default(),
+        places: Vec::new(),
+    };
+    let record = |line, place| Record {
+        path: b"/a",
+        line,
+        place,
+    };
+    for line in [1, 1, 2, 5] {
+        report.add(record(line, None), 4).unwrap();
+    }
+    assert_eq!(report.lines.lines, [1, 2, 5]);
+    assert!(!report.lines.and_rest);
+    assert!(report.add(record(4, None), 4).is_err());
+    for line in 6..100 {
+        report.add(record(line, None), 4).unwrap();
+        report.add(record(line, Some((0, b"x"))), 4).unwrap();
+    }
+    assert_eq!(report.lines.lines, [1, 2, 5, 6]);
+    assert!(report.lines.and_rest);
+    assert_eq!(report.places.len(), 4);
+}
+
+#[test]
+fn engines_are_identified_by_program_and_version() {
+    use crate::exec::engine::Engine;
+    let detected = |tool: Tool| Detected {
+        tool,
+        path: PathBuf::from("/x"),
+        version: Version::new(13, 0, 1),
+    };
+    let rg = crate::exec::ripgrep::Ripgrep::new(detected(Tool::Ripgrep));
+    let ugrep = crate::exec::ugrep::Ugrep::new(detected(Tool::Ugrep));
+    assert_eq!(rg.id().to_string(), "rg@13.0.1");
+    assert_eq!(ugrep.id().to_string(), "ugrep@13.0.1");
+    assert!(rg.capabilities().file_lists && ugrep.capabilities().file_lists);
+}
