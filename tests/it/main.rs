@@ -23,3 +23,4 @@ mod properties;
 mod source;
 mod support;
 mod verification;
+mod verification_lsi;
