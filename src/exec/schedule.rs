@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -21,6 +21,9 @@ use crate::exec::stop::{CancelHandle, Deadline, Stop, StopReason};
 /// Finished but not yet emittable work: at most so many pieces, and so many bytes of events.
 const WINDOW_PIECES: usize = 4096;
 const WINDOW_BYTES: usize = 32 << 20;
+
+/// Bytes of events after which a worker hands over what it has of a piece.
+const PIECE_BYTES: usize = 4 << 20;
 
 /// How often a waiting call looks at its deadline and its cancel handle.
 const TICK: Duration = Duration::from_millis(4);
@@ -78,6 +81,21 @@ pub struct Run {
     pub timed_out: bool,
     /// The engine failed: the result is a prefix of the full one.
     pub failure: Option<EngineError>,
+}
+
+impl Run {
+    /// The result of a call whose time was over before the search could start.
+    pub fn without_time() -> Run {
+        Run {
+            files: Vec::new(),
+            count: 0,
+            files_scanned: 0,
+            truncation: None,
+            errors: Vec::new(),
+            timed_out: true,
+            failure: None,
+        }
+    }
 }
 
 /// Why a run has no result.
@@ -145,6 +163,49 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Runs `task` on a thread of its own and waits for its value until the deadline passes or the caller cancels;
+/// nothing then, and the thread is counted as abandoned until it ends. For work that can't be interrupted.
+///
+/// # Errors
+///
+/// [`RunError`], when the caller cancelled or no thread could be started.
+pub fn within<T: Send + 'static>(
+    options: &RunOptions,
+    task: impl FnOnce() -> T + Send + 'static,
+) -> Result<Option<T>, RunError> {
+    let (send, receive) = mpsc::channel();
+    let abandoned = options.abandoned.clone();
+    abandoned.0.fetch_add(1, Ordering::AcqRel);
+    let started = thread::Builder::new()
+        .name("forge-search-compile".to_string())
+        .spawn(move || {
+            let value = task();
+            abandoned.0.fetch_sub(1, Ordering::AcqRel);
+            // Nobody waits any more when the deadline has passed.
+            let _ = send.send(value);
+        });
+    if let Err(error) = started {
+        options.abandoned.0.fetch_sub(1, Ordering::AcqRel);
+        return Err(RunError::NoWorkers(format!(
+            "no thread could be started: {error}"
+        )));
+    }
+    loop {
+        let remaining = options.deadline.remaining();
+        match receive.recv_timeout(TICK.min(remaining)) {
+            Ok(value) => return Ok(Some(value)),
+            Err(_) if options.cancel.is_cancelled() => return Err(RunError::Cancelled),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                return Err(RunError::NoWorkers(
+                    "a worker thread ended unexpectedly".to_string(),
+                ));
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) if remaining.is_zero() => return Ok(None),
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
 /// Runs a search and returns when its result is known, its deadline has passed or it was cancelled; at the
 /// latest some 25 ms after that.
 ///
@@ -176,9 +237,9 @@ pub fn run<S: FileSource>(
         .any(|task| matches!(task, Task::Expand(_)));
     state.emit();
     let threads = if units {
-        options.threads
+        options.threads.max(1)
     } else {
-        options.threads.min(pieces)
+        options.threads.max(1).min(pieces)
     };
     let shared = Arc::new(Shared {
         source,
@@ -586,6 +647,16 @@ fn search<S: FileSource>(
                 .collect(),
         ),
     };
+    if let Some(piece) = pieces.front()
+        && pieces.len() == 1
+        && shared.batching.min_files <= 1
+    {
+        let (position, slot) = (piece.position.clone(), piece.slot.clone());
+        return match search_one_by_one(shared, worker, &position, &files, &slot) {
+            Ok(going) => going,
+            Err(error) => fail(shared, error),
+        };
+    }
     let mut before = 0;
     let mut whole = true;
     let result = worker.search(&files, &mut |n, outcome| {
@@ -607,26 +678,82 @@ fn search<S: FileSource>(
         whole &= complete(shared, piece);
     }
     // A gap that nobody works on would keep the call waiting until its deadline.
-    let result = result.and_then(|()| {
-        if whole || shared.stop.is_raised() {
-            return Ok(());
-        }
-        Err(EngineError::Failed {
-            message:
-                "the search engine gave no answer for some of its files; please report the request"
-                    .to_string(),
-            stderr: None,
-        })
-    });
-    if let Err(error) = result {
-        let mut state = lock(&shared.state);
-        if !shared.stop.is_raised() {
-            state.failure = Some(error);
-            shared.stop.raise(StopReason::Failed);
-        }
-        return false;
+    match result {
+        Err(error) => fail(shared, error),
+        Ok(()) if !whole && !shared.stop.is_raised() => fail(shared, unanswered()),
+        Ok(()) => !shared.stop.is_raised(),
     }
-    !shared.stop.is_raised()
+}
+
+/// What it means when an engine leaves out a file although nothing stopped it.
+fn unanswered() -> EngineError {
+    EngineError::Failed {
+        message:
+            "the search engine gave no answer for some of its files; please report the request"
+                .to_string(),
+        stderr: None,
+    }
+}
+
+/// Ends the call with a failure, unless something else ended it before. Returns false.
+fn fail<S: FileSource>(shared: &Shared<S>, error: EngineError) -> bool {
+    let mut state = lock(&shared.state);
+    if !shared.stop.is_raised() {
+        state.failure = Some(error);
+        shared.stop.raise(StopReason::Failed);
+    }
+    false
+}
+
+/// Searches the files of one piece, and hands the rest back when the events of those searched fill
+/// [`PIECE_BYTES`], so that what a worker holds does not grow with the number of files.
+fn search_one_by_one<S: FileSource>(
+    shared: &Shared<S>,
+    worker: &mut dyn crate::exec::engine::Worker,
+    position: &Position,
+    files: &Arc<Vec<EligibleFile>>,
+    slot: &Slot,
+) -> Result<bool, EngineError> {
+    let mut bytes = 0;
+    for (n, file) in files.iter().enumerate() {
+        let mut complete = false;
+        worker.search(std::slice::from_ref(file), &mut |_, outcome| {
+            complete = outcome.complete;
+            bytes += footprint(std::slice::from_ref(&outcome));
+            lock(slot).push(outcome);
+        })?;
+        if !complete {
+            return if shared.stop.is_raised() {
+                Ok(false)
+            } else {
+                Err(unanswered())
+            };
+        }
+        if n + 1 < files.len() && bytes < PIECE_BYTES {
+            continue;
+        }
+        let mut state = lock(&shared.state);
+        state.running.remove(position);
+        let outcomes = std::mem::take(&mut *lock(slot));
+        state.finished_bytes += bytes;
+        if n + 1 == files.len() {
+            state
+                .finished
+                .insert(position.clone(), Finished::Files(files.clone(), outcomes));
+        } else {
+            let child = |index: u32| [&position[..], &[index]].concat().into_boxed_slice();
+            let done = Arc::new(files[..=n].to_vec());
+            state
+                .finished
+                .insert(child(0), Finished::Files(done, outcomes));
+            state
+                .queued
+                .insert(child(1), Task::Search(files[n + 1..].to_vec()));
+        }
+        advance(shared, state);
+        break;
+    }
+    Ok(!shared.stop.is_raised())
 }
 
 /// Moves a searched piece into the window, unless it is not whole: then its place stays a gap, and the answer

@@ -64,6 +64,20 @@ impl DenySet {
     /// The first pattern that is not a valid glob, or that could never match any path and would
     /// therefore protect nothing.
     pub fn new(patterns: &[String], include_default: bool) -> Result<Self, DenyError> {
+        Self::beneath(patterns, include_default, &[])
+    }
+
+    /// Compiles as [`new`](Self::new) does, and lets a pattern that is relative to a root hold below each of
+    /// `roots` (canonical), whichever of them a path is asked about with. Roots may lie in one another.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn beneath(
+        patterns: &[String],
+        include_default: bool,
+        roots: &[&Path],
+    ) -> Result<Self, DenyError> {
         let mut effective: Vec<String> = patterns.to_vec();
         if include_default {
             effective.extend(DEFAULT_DENIES.map(String::from));
@@ -90,6 +104,19 @@ impl DenySet {
                 && let Ok(compiled) = compile(directory)
             {
                 into.add(compiled, directory, source);
+            }
+            if is_anywhere {
+                continue;
+            }
+            for root in roots {
+                let root = globset::escape(&root.to_string_lossy());
+                let below = format!("{}/{glob}", root.trim_end_matches('/'));
+                for glob in [Some(below.as_str()), whole_directory(&below)]
+                    .into_iter()
+                    .flatten()
+                {
+                    anywhere.add(compile(glob).map_err(fail)?, glob, source);
+                }
             }
         }
         let fail = |error: globset::Error| DenyError {

@@ -287,7 +287,8 @@ fn common_git_dir(dir: &Path) -> Option<PathBuf> {
         let text = String::from_utf8(read_regular_file(path)?).ok()?;
         Some(text.lines().next()?.to_string())
     };
-    let git_dir = PathBuf::from(first_line(&dot_git)?.strip_prefix("gitdir: ")?);
+    // A relative path starts at the directory, wherever the process happens to be.
+    let git_dir = dir.join(first_line(&dot_git)?.strip_prefix("gitdir: ")?);
     let common = first_line(&git_dir.join("commondir"))?;
     Some(if common.starts_with('.') {
         git_dir.join(common)
@@ -378,6 +379,9 @@ mod tests {
                 ("w/.git", &format!("gitdir: {}\n", git.display())),
             ],
         );
+        let rules = rules_of(&top.join("w"), "");
+        assert_eq!(rules.decide(&top.join("w/a.x"), false), Verdict::Ignored);
+        write(&top, &[("w/.git", "gitdir: ../main/.git/worktrees/w\n")]);
         let rules = rules_of(&top.join("w"), "");
         assert_eq!(rules.decide(&top.join("w/a.x"), false), Verdict::Ignored);
     }

@@ -71,12 +71,18 @@ impl Sandbox {
         let depth = |path: &PathBuf| path.components().count();
         paths.sort_by(|a, b| depth(b).cmp(&depth(a)).then_with(|| a.cmp(b)));
         paths.dedup();
+        // A pattern that is relative to one root also holds where another root, inside it, is searched.
+        let beneath: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+        let deny = DenySet::beneath(
+            &config.denied_patterns,
+            config.include_default_denies,
+            &beneath,
+        )
+        .map_err(|error| ToolError::bad_args(format!("in `[tools.sandbox]`: {error}")))?;
         let roots = paths
             .into_iter()
             .map(AllowedRoot::open)
             .collect::<Result<_, _>>()?;
-        let deny = DenySet::new(&config.denied_patterns, config.include_default_denies)
-            .map_err(|error| ToolError::bad_args(format!("in `[tools.sandbox]`: {error}")))?;
         Ok(Self {
             working_dir,
             roots,

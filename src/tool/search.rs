@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::exec::collect::{Limits, Truncation};
-use crate::exec::eligible::{EligibleFile, Globs, ListSource, WalkSource};
+use crate::exec::eligible::{EligibleFile, FileSource, Globs, ListSource, WalkSource};
 use crate::exec::engine::{EngineError, Prepared};
 use crate::exec::event::FileError;
 use crate::exec::query::{Query, QueryOptions};
@@ -221,7 +221,6 @@ impl SearchTool {
         let deadline = Deadline::since(started, plan.timeout, context.clock.clone());
         let globs = Globs::new(request.includes(), request.excludes())
             .map_err(|error| ToolError::bad_args(error.to_string()))?;
-        let prepared = self.engines.prepare(plan.query.clone())?;
         let options = RunOptions {
             limits: plan.limits,
             threads: self.threads(),
@@ -229,10 +228,28 @@ impl SearchTool {
             cancel: context.cancel.clone(),
             abandoned: self.abandoned.clone(),
         };
+        let prepared = self.prepare(&plan.query, &options)?;
         let target = context.sandbox.resolve(request.path.as_deref())?;
         let (run, shown) = self.run(request, &target, globs, prepared, &options, context)?;
         let elapsed = context.clock.now().saturating_duration_since(started);
         self.respond(request, &target, &shown, run, &plan, elapsed, context)
+    }
+
+    /// Compiles the query; nothing if the deadline came first. What may take long is compiled on a thread that
+    /// can be left behind.
+    fn prepare(
+        &self,
+        query: &Arc<Query>,
+        options: &RunOptions,
+    ) -> Result<Option<Arc<dyn Prepared>>, ToolError> {
+        if query.pattern.cost() <= COST_COMPILED_IN_PLACE {
+            return self.engines.prepare(query.clone()).map(Some);
+        }
+        let (engines, query) = (self.engines.clone(), query.clone());
+        match schedule::within(options, move || engines.prepare(query)) {
+            Ok(prepared) => prepared.transpose(),
+            Err(error) => Err(no_run(error)),
+        }
     }
 
     fn threads(&self) -> usize {
@@ -309,7 +326,7 @@ impl SearchTool {
         request: &SearchRequest,
         target: &Resolved,
         globs: Globs,
-        prepared: Arc<dyn Prepared>,
+        prepared: Option<Arc<dyn Prepared>>,
         options: &RunOptions,
         context: &ToolContext,
     ) -> Result<(Run, Shown), ToolError> {
@@ -335,7 +352,7 @@ impl SearchTool {
                 let kept = globs.keep(Path::new(&file.name), false);
                 let files = if kept { vec![file] } else { Vec::new() };
                 let shown = Shown::new(target.canonical.parent(), working_dir);
-                (schedule::run(ListSource(files), prepared, options), shown)
+                (run_source(ListSource(files), prepared, options), shown)
             }
             EntryKind::Dir => {
                 let sandbox = context.sandbox.clone();
@@ -355,7 +372,7 @@ impl SearchTool {
                 );
                 let shown = Shown::new(Some(&target.canonical), working_dir);
                 (
-                    schedule::run(WalkSource::new(walk, globs), prepared, options),
+                    run_source(WalkSource::new(walk, globs), prepared, options),
                     shown,
                 )
             }
@@ -378,8 +395,7 @@ impl SearchTool {
                 }
                 Ok((run, shown))
             }
-            (Err(RunError::Cancelled), _) => Err(ToolError::Cancelled),
-            (Err(RunError::NoWorkers(message)), _) => Err(failed(message)),
+            (Err(error), _) => Err(no_run(error)),
         }
     }
 
@@ -477,6 +493,27 @@ impl SearchTool {
             candidates_excluded: 0,
             candidates_scanned: files,
         }
+    }
+}
+
+/// Patterns of at most this cost are compiled on the calling thread: that takes a few milliseconds.
+const COST_COMPILED_IN_PLACE: usize = 2_000;
+
+fn run_source<S: FileSource>(
+    source: S,
+    prepared: Option<Arc<dyn Prepared>>,
+    options: &RunOptions,
+) -> Result<Run, RunError> {
+    match prepared {
+        Some(prepared) => schedule::run(source, prepared, options),
+        None => Ok(Run::without_time()),
+    }
+}
+
+fn no_run(error: RunError) -> ToolError {
+    match error {
+        RunError::Cancelled => ToolError::Cancelled,
+        RunError::NoWorkers(message) => failed(message),
     }
 }
 

@@ -8,6 +8,9 @@
 //!   `{ parts = ["…", { hex = "00" }] }`: a file;
 //! - `{ link = "target" }`, `{ fifo = true }`, `{ dir = true }`.
 //!
+//! An engine that is not capable of a request stands in `refused_on` with a part of its refusal, which is
+//! checked; one for which the expectation does not hold, in `not_on` with the reason.
+//!
 //! Expected events are lines as `support::compact` writes them, in which `⟦x*1000⟧` is `x` a thousand times.
 //! `{root}` in a request, a link target or an expectation stands for the tree's absolute path.
 
@@ -16,6 +19,7 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use forge_search::tool::engines::Engines;
 use forge_search::tool::error::ToolError;
 use forge_search::tool::response::SearchResponse;
 use serde::Deserialize;
@@ -99,6 +103,10 @@ struct Case {
     global_excludes: Option<String>,
     max_output_bytes: Option<usize>,
     available_capacity_bytes: Option<usize>,
+    /// Engines that are known not to be capable of the request, with what they say about it.
+    #[serde(default)]
+    refused_on: BTreeMap<String, String>,
+    /// Engines for which the expectation does not hold, with the reason.
     #[serde(default)]
     not_on: BTreeMap<String, String>,
     expect: Expect,
@@ -351,16 +359,7 @@ fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 /// Runs one case on one engine, with one thread and with several.
-/// How a case went on an engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ran {
-    /// As expected.
-    Passed,
-    /// The engine said that it does not take the pattern.
-    NotCapable,
-}
-
-fn run_case(file: &CaseFile, case: &Case, engines: &forge_search::tool::engines::Engines) -> Ran {
+fn run_case(file: &CaseFile, case: &Case, engines: &Engines, expected: &Expect) {
     let tree = Tree::new();
     let nodes = match &case.tree {
         TreeRef::Name(name) => file
@@ -374,7 +373,7 @@ fn run_case(file: &CaseFile, case: &Case, engines: &forge_search::tool::engines:
     for threads in [1, 4] {
         let mut setup = setup_of(case, &tree).threads(threads);
         setup.engines = engines.clone();
-        match (&case.expect, setup.call(request.clone())) {
+        match (expected, setup.call(request.clone())) {
             (Expect::Error(expected), Err(error)) => check_error(expected, &error, tree.root()),
             (Expect::Answer(expected), Ok(response)) => {
                 check_answer(expected, &response, tree.root());
@@ -382,18 +381,9 @@ fn run_case(file: &CaseFile, case: &Case, engines: &forge_search::tool::engines:
             (Expect::Error(_), Ok(response)) => {
                 panic!("an error was expected, not {}", response.to_json())
             }
-            // ugrep's dialect differs, so it takes only patterns whose meaning is sure to be the same.
-            (Expect::Answer(_), Err(error))
-                if error
-                    .message()
-                    .starts_with("ugrep is not used for this pattern") =>
-            {
-                return Ran::NotCapable;
-            }
             (Expect::Answer(_), Err(error)) => panic!("refused: {}", error.to_json()),
         }
     }
-    Ran::Passed
 }
 
 fn run_topic(topic: &str) {
@@ -402,7 +392,7 @@ fn run_topic(topic: &str) {
     let known: BTreeSet<&str> = engines.iter().map(|(name, _)| *name).collect();
     let mut failures = Vec::new();
     let mut names = BTreeSet::new();
-    let (mut ran, mut declined) = (0, 0);
+    let mut ran = 0;
     for case in &file.case {
         assert!(names.insert(&case.name), "{} stands twice", case.name);
         assert!(
@@ -411,7 +401,7 @@ fn run_topic(topic: &str) {
             case.name,
             case.requirements
         );
-        for (engine, reason) in &case.not_on {
+        for (engine, reason) in case.not_on.iter().chain(&case.refused_on) {
             assert!(
                 ["embedded", "rg", "ugrep"].contains(&engine.as_str()) && reason.len() > 10,
                 "{}: an exclusion names an engine and gives its reason",
@@ -423,22 +413,25 @@ fn run_topic(topic: &str) {
                 continue;
             }
             ran += 1;
-            let outcome = catch_unwind(AssertUnwindSafe(|| run_case(&file, case, engines)));
-            match outcome {
-                Ok(Ran::Passed) => {}
-                Ok(Ran::NotCapable) => {
-                    assert_eq!(*engine, "ugrep", "{}: only ugrep may decline", case.name);
-                    declined += 1;
-                }
-                Err(panic) => failures.push(format!(
+            let refusal = case.refused_on.get(*engine).map(|message| ExpectError {
+                error: "bad_args".to_string(),
+                message: vec![message.clone()],
+            });
+            let refusal = refusal.map(Expect::Error);
+            let expected = refusal.as_ref().unwrap_or(&case.expect);
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                run_case(&file, case, engines, expected)
+            }));
+            if let Err(panic) = outcome {
+                failures.push(format!(
                     "{topic}: {} on {engine}: {}",
                     case.name,
                     message_of(panic.as_ref())
-                )),
+                ));
             }
         }
     }
-    println!("{topic}: {ran} cases on {known:?}, of which ugrep declined {declined}");
+    println!("{topic}: {ran} cases on {known:?}");
     assert!(
         failures.is_empty(),
         "{} of {ran} failed:\n{}",

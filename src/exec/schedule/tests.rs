@@ -384,7 +384,7 @@ fn an_engine_that_leaves_files_out_is_a_failure_and_not_a_hang() {
     impl Prepared for Lazy {
         fn batching(&self) -> Batching {
             Batching {
-                min_files: 1,
+                min_files: 2,
                 max_files: 8,
             }
         }
@@ -504,4 +504,25 @@ fn engines_with_costly_tasks_get_full_ones() {
     assert_eq!(run.files_scanned, 350);
     let tasks = tasks.load(Ordering::Relaxed);
     assert!(tasks <= 8, "{tasks} tasks for 350 files");
+}
+
+#[test]
+fn a_worker_hands_over_what_it_has_before_it_holds_too_much() {
+    let (tree, _tmp) = Tree::new(vec![Node::Files(40), Node::Dir(vec![Node::Files(3)])]);
+    let mut fake = Fake::new(|_, _| {
+        let mut outcome = hit(1);
+        outcome.events[0].line = "x".repeat(PIECE_BYTES / 2);
+        Ok(outcome)
+    });
+    fake.batching.max_files = 1000;
+    let run = run(tree, Arc::new(fake), &options(100, 100, 2)).unwrap();
+    let mut names = Vec::new();
+    Tree::names(
+        &[Node::Files(40), Node::Dir(vec![Node::Files(3)])],
+        "",
+        &mut names,
+    );
+    let expected: Vec<(String, u64)> = names.into_iter().map(|name| (name, 1)).collect();
+    assert_eq!(shown(&run), expected);
+    assert_eq!(run.failure, None);
 }

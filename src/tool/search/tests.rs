@@ -189,3 +189,51 @@ fn errors_that_are_too_much_alone_are_cut_too() {
         assert_eq!(response.errors[..], full.errors[..response.errors.len()]);
     }
 }
+
+#[test]
+fn fr_ls_07_compiling_ends_at_the_deadline() {
+    let (tool, context, _dir) = tool(|_| {});
+    let request = |ms: u64| json!({"pattern": "(?:\\w{60}x){20}|t", "timeout_ms": ms});
+    let started = context.clock.now();
+    match tool.call(request(1), &context) {
+        Ok(response) => assert!(response.timed_out && response.count == 0),
+        Err(error) => assert!(error.message().contains("too large"), "{error}"),
+    }
+    assert!(context.clock.now() - started < Duration::from_millis(700));
+    context.cancel.cancel();
+    assert_eq!(
+        tool.call(request(60_000), &context).unwrap_err(),
+        ToolError::Cancelled
+    );
+}
+
+#[test]
+fn sec_lsi_01_denied_patterns_hold_in_roots_that_lie_in_one_another() {
+    let (_, _, dir) = tool(|_| {});
+    let top = dir.path().canonicalize().unwrap();
+    for path in ["sub/secrets/k.txt", "sub/open/k.txt", "secrets/k.txt"] {
+        let path = top.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "needle\n").unwrap();
+    }
+    let mut config = Config::library_default();
+    config.search.enabled = true;
+    config.sandbox.allowed_roots = vec![top.clone(), top.join("sub")];
+    config.sandbox.denied_patterns = vec!["secrets/**".to_string()];
+    let sandbox = Sandbox::new(&config.sandbox, &top).unwrap();
+    let tool = SearchTool::new(config.search, Engines::embedded());
+    let context = ToolContext::new(Arc::new(sandbox));
+    for path in [".", "sub"] {
+        let mut request = SearchRequest::new("needle");
+        request.path = Some(path.to_string());
+        let response = tool.search(&request, &context).unwrap();
+        assert_eq!(response.content, "sub/open/k.txt:1:1:needle\n", "{path}");
+    }
+    for denied in ["secrets", "sub/secrets", "sub/secrets/k.txt"] {
+        let request = json!({"pattern": "needle", "path": denied});
+        assert_eq!(
+            tool.call(request, &context).unwrap_err().code(),
+            "denied_pattern_matched"
+        );
+    }
+}
