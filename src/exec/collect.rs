@@ -61,6 +61,11 @@ impl Collector {
         self.limits.max_results - self.count
     }
 
+    /// Returns how many files more may be searched.
+    pub(crate) fn files_left(&self) -> u64 {
+        self.limits.max_files - self.files_scanned
+    }
+
     /// Takes the outcome of the next eligible file. A file whose outcome is incomplete closes the
     /// collection: what follows it lies beyond a gap.
     pub(crate) fn file(&mut self, file: &EligibleFile, outcome: FileOutcome) {

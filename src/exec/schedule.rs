@@ -29,7 +29,7 @@ const PIECE_BYTES: usize = 4 << 20;
 const TICK: Duration = Duration::from_millis(4);
 
 /// How many ticks workers get to hand over what they have once a call must end.
-const GRACE_TICKS: u32 = 6;
+const GRACE_TICKS: u32 = 8;
 
 /// Workers that may be stuck in work nobody waits for any more, before new calls are refused.
 const ABANDONED_LIMIT: usize = 64;
@@ -136,6 +136,8 @@ struct State<U> {
     running: BTreeMap<Position, Running>,
     finished: BTreeMap<Position, Finished>,
     finished_bytes: usize,
+    finished_events: usize,
+    finished_files: u64,
     /// Files enqueued so far; pieces grow with it, so that short searches do little ahead.
     enqueued: usize,
     collector: Collector,
@@ -207,7 +209,7 @@ pub fn within<T: Send + 'static>(
 }
 
 /// Runs a search and returns when its result is known, its deadline has passed or it was cancelled; at the
-/// latest some 25 ms after that.
+/// latest some 35 ms after that.
 ///
 /// # Errors
 ///
@@ -224,6 +226,8 @@ pub fn run<S: FileSource>(
         running: BTreeMap::new(),
         finished: BTreeMap::new(),
         finished_bytes: 0,
+        finished_events: 0,
+        finished_files: 0,
         enqueued: 0,
         collector: Collector::new(options.limits),
         failure: None,
@@ -315,7 +319,12 @@ fn wait<S: FileSource>(shared: &Shared<S>, options: &RunOptions) {
             shared.stop.raise(StopReason::TimedOut);
             shared.work.notify_all();
         }
-        let tick = TICK.min(options.deadline.remaining().max(Duration::from_micros(500)));
+        let tick = if shared.stop.is_raised() {
+            TICK
+        } else {
+            // The deadline itself is not slept through, and not waited for in a busy loop either.
+            TICK.min(options.deadline.remaining().max(Duration::from_micros(500)))
+        };
         let (guard, _) = shared
             .news
             .wait_timeout(state, tick)
@@ -428,6 +437,8 @@ impl<U> State<U> {
                 Finished::Error(error) => self.collector.error(error),
                 Finished::Files(files, outcomes) => {
                     self.finished_bytes -= footprint(&outcomes);
+                    self.finished_events -= events(&outcomes);
+                    self.finished_files -= outcomes.len() as u64;
                     for (file, outcome) in files.iter().zip(outcomes) {
                         self.collector.file(file, outcome);
                     }
@@ -456,6 +467,32 @@ impl<U> State<U> {
         }
     }
 
+    /// Puts the outcomes of a searched piece into the window.
+    fn finish(
+        &mut self,
+        position: Position,
+        files: Arc<Vec<EligibleFile>>,
+        outcomes: Vec<FileOutcome>,
+    ) {
+        self.finished_bytes += footprint(&outcomes);
+        self.finished_events += events(&outcomes);
+        self.finished_files += outcomes.len() as u64;
+        self.finished
+            .insert(position, Finished::Files(files, outcomes));
+    }
+
+    /// Whether what is finished reaches beyond a limit of the call already: then nothing behind it can be
+    /// part of the result.
+    fn beyond_limit(&self, position: &Position) -> bool {
+        let enough = self.finished_events > self.collector.room()
+            || self.finished_files > self.collector.files_left();
+        enough
+            && self
+                .finished
+                .last_key_value()
+                .is_some_and(|(last, _)| position > last)
+    }
+
     /// Whether what is finished but can't be emitted fills the window.
     fn window_full(&self) -> bool {
         self.finished.len() >= WINDOW_PIECES || self.finished_bytes >= WINDOW_BYTES
@@ -464,11 +501,12 @@ impl<U> State<U> {
     /// Takes the earliest piece of work that should be done now.
     fn take(&mut self, batching: Batching) -> Option<Taken<U>> {
         let (first, _) = self.queued.first_key_value()?;
-        if self.window_full()
-            && self
-                .running
-                .first_key_value()
-                .is_some_and(|(running, _)| running < first)
+        if self.beyond_limit(first)
+            || self.window_full()
+                && self
+                    .running
+                    .first_key_value()
+                    .is_some_and(|(running, _)| running < first)
         {
             return None;
         }
@@ -556,6 +594,10 @@ struct Piece {
 enum Taken<U> {
     Expand(Position, U),
     Search(VecDeque<Piece>),
+}
+
+fn events(outcomes: &[FileOutcome]) -> usize {
+    outcomes.iter().map(|outcome| outcome.events.len()).sum()
 }
 
 fn footprint(outcomes: &[FileOutcome]) -> usize {
@@ -735,17 +777,12 @@ fn search_one_by_one<S: FileSource>(
         let mut state = lock(&shared.state);
         state.running.remove(position);
         let outcomes = std::mem::take(&mut *lock(slot));
-        state.finished_bytes += bytes;
         if n + 1 == files.len() {
-            state
-                .finished
-                .insert(position.clone(), Finished::Files(files.clone(), outcomes));
+            state.finish(position.clone(), files.clone(), outcomes);
         } else {
             let child = |index: u32| [&position[..], &[index]].concat().into_boxed_slice();
             let done = Arc::new(files[..=n].to_vec());
-            state
-                .finished
-                .insert(child(0), Finished::Files(done, outcomes));
+            state.finish(child(0), done, outcomes);
             state
                 .queued
                 .insert(child(1), Task::Search(files[n + 1..].to_vec()));
@@ -769,10 +806,7 @@ fn complete<S: FileSource>(shared: &Shared<S>, piece: Piece) -> bool {
     }
     state.running.remove(&piece.position);
     let outcomes = std::mem::take(&mut *lock(&piece.slot));
-    state.finished_bytes += footprint(&outcomes);
-    state
-        .finished
-        .insert(piece.position, Finished::Files(piece.files, outcomes));
+    state.finish(piece.position, piece.files, outcomes);
     advance(shared, state);
     true
 }

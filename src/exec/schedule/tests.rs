@@ -526,3 +526,27 @@ fn a_worker_hands_over_what_it_has_before_it_holds_too_much() {
     assert_eq!(shown(&run), expected);
     assert_eq!(run.failure, None);
 }
+
+#[test]
+fn nothing_is_searched_behind_what_is_known_to_be_enough() {
+    // The very first file takes until others have long found all that can be shown.
+    let (tree, _tmp) = Tree::new(vec![Node::Files(4000)]);
+    let fake = Fake::new(|name, stop| {
+        if name == "00.000" {
+            for _ in 0..300 {
+                if !stop.is_raised() {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+        }
+        Ok(hit(1))
+    });
+    let seen = fake.seen.clone();
+    let run = run(tree, Arc::new(fake), &options(20, 1_000_000, 4)).unwrap();
+    assert_eq!((run.count, run.files_scanned), (20, 21));
+    let searched = lock(&seen).len();
+    assert!(
+        searched < 200,
+        "{searched} of 4000 files were searched for 20 results"
+    );
+}
