@@ -1,0 +1,222 @@
+//! What one worker does: it takes the earliest piece of work, does it, and hands over what came out.
+//!
+//! Owns the loop and how a piece ends; which piece comes next is the state's to say.
+
+use super::*;
+use crate::exec::engine::Worker;
+
+/// Reports the end of a worker, even one that ended by a panic.
+struct Leaving<'a, S: FileSource>(&'a Shared<S>);
+
+impl<S: FileSource> Drop for Leaving<'_, S> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0.state);
+        if thread::panicking() {
+            state.failure = Some(EngineError::Failed {
+                message: "a search worker ended unexpectedly; please report the request"
+                    .to_string(),
+                stderr: None,
+            });
+            self.0.stop.raise(StopReason::Failed);
+        }
+        state.active -= 1;
+        if self.0.is_abandoned.load(Ordering::Acquire) {
+            self.0.abandoned.0.fetch_sub(1, Ordering::AcqRel);
+        }
+        self.0.work.notify_all();
+        self.0.news.notify_all();
+    }
+}
+
+/// The loop of one worker.
+pub(super) fn work<S: FileSource>(shared: &Shared<S>) {
+    let _leaving = Leaving(shared);
+    let mut worker = shared.prepared.worker(shared.stop.clone());
+    loop {
+        let mut state = lock(&shared.state);
+        let taken = loop {
+            if shared.stop.is_raised() {
+                return;
+            }
+            if let Some(taken) = state.take(shared.batching) {
+                break taken;
+            }
+            if state.queued.is_empty() && state.running.is_empty() {
+                return;
+            }
+            state = shared
+                .work
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        };
+        drop(state);
+        match taken {
+            Taken::Expand(position, unit) => {
+                let items = shared.source.expand(unit, &shared.stop);
+                if shared.stop.is_raised() {
+                    // The listing may be partial, so its place stays a gap.
+                    return;
+                }
+                let mut state = lock(&shared.state);
+                state.enqueue(&position, items, shared.batching);
+                state.running.remove(&position);
+                advance(shared, state);
+            }
+            Taken::Search(pieces) => {
+                if !search(shared, worker.as_mut(), pieces) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Searches pieces as one task of the engine. Returns false when the worker should end.
+fn search<S: FileSource>(
+    shared: &Shared<S>,
+    worker: &mut dyn Worker,
+    mut pieces: VecDeque<Piece>,
+) -> bool {
+    let files: Arc<Vec<EligibleFile>> = match pieces.front() {
+        Some(first) if pieces.len() == 1 => first.files.clone(),
+        _ => Arc::new(
+            pieces
+                .iter()
+                .flat_map(|piece| piece.files.iter().cloned())
+                .collect(),
+        ),
+    };
+    if let Some(piece) = pieces.front()
+        && pieces.len() == 1
+        && shared.batching.min_files <= 1
+    {
+        let (position, slot) = (piece.position.clone(), piece.slot.clone());
+        return match search_one_by_one(shared, worker, &position, &files, &slot) {
+            Ok(going) => going,
+            Err(error) => fail(shared, error),
+        };
+    }
+    let mut before = 0;
+    let mut whole = true;
+    let result = worker.search(&files, &mut |n, outcome| {
+        // The engine answers in order, so a piece is done when the first file of the next is answered.
+        while let Some(piece) = pieces.front() {
+            if n < before + piece.files.len() {
+                lock(&piece.slot).push(outcome);
+                return;
+            }
+            before += piece.files.len();
+            if let Some(piece) = pieces.pop_front() {
+                whole &= complete(shared, piece);
+            }
+        }
+    });
+    while result.is_ok()
+        && let Some(piece) = pieces.pop_front()
+    {
+        whole &= complete(shared, piece);
+    }
+    // A gap that nobody works on would keep the call waiting until its deadline.
+    match result {
+        Err(error) => fail(shared, error),
+        Ok(()) if !whole && !shared.stop.is_raised() => fail(shared, unanswered()),
+        Ok(()) => !shared.stop.is_raised(),
+    }
+}
+
+/// What it means when an engine leaves out a file although nothing stopped it.
+fn unanswered() -> EngineError {
+    EngineError::Failed {
+        message:
+            "the search engine gave no answer for some of its files; please report the request"
+                .to_string(),
+        stderr: None,
+    }
+}
+
+/// Ends the call with a failure, unless something else ended it before. Returns false.
+fn fail<S: FileSource>(shared: &Shared<S>, error: EngineError) -> bool {
+    let mut state = lock(&shared.state);
+    if !shared.stop.is_raised() {
+        state.failure = Some(error);
+        shared.stop.raise(StopReason::Failed);
+    }
+    false
+}
+
+/// Searches the files of one piece, and hands the rest back when the events of those searched fill
+/// [`PIECE_BYTES`], so that what a worker holds does not grow with the number of files.
+fn search_one_by_one<S: FileSource>(
+    shared: &Shared<S>,
+    worker: &mut dyn Worker,
+    position: &Position,
+    files: &Arc<Vec<EligibleFile>>,
+    slot: &Slot,
+) -> Result<bool, EngineError> {
+    let mut bytes = 0;
+    for (n, file) in files.iter().enumerate() {
+        let mut complete = false;
+        worker.search(std::slice::from_ref(file), &mut |_, outcome| {
+            complete = outcome.complete;
+            bytes += footprint(std::slice::from_ref(&outcome));
+            lock(slot).push(outcome);
+        })?;
+        if !complete {
+            return if shared.stop.is_raised() {
+                Ok(false)
+            } else {
+                Err(unanswered())
+            };
+        }
+        if n + 1 < files.len() && bytes < PIECE_BYTES {
+            continue;
+        }
+        let mut state = lock(&shared.state);
+        state.running.remove(position);
+        let outcomes = std::mem::take(&mut *lock(slot));
+        if n + 1 == files.len() {
+            state.finish(position.clone(), files.clone(), outcomes);
+        } else {
+            let child = |index: u32| [&position[..], &[index]].concat().into_boxed_slice();
+            let done = Arc::new(files[..=n].to_vec());
+            state.finish(child(0), done, outcomes);
+            state
+                .queued
+                .insert(child(1), Task::Search(files[n + 1..].to_vec()));
+        }
+        advance(shared, state);
+        break;
+    }
+    Ok(!shared.stop.is_raised())
+}
+
+/// Moves a searched piece into the window, unless it is not whole: then its place stays a gap, and the answer
+/// is false.
+fn complete<S: FileSource>(shared: &Shared<S>, piece: Piece) -> bool {
+    let mut state = lock(&shared.state);
+    {
+        let outcomes = lock(&piece.slot);
+        let whole = outcomes.len() == piece.files.len() && outcomes.iter().all(|o| o.complete);
+        if !whole {
+            return false;
+        }
+    }
+    state.running.remove(&piece.position);
+    let outcomes = std::mem::take(&mut *lock(&piece.slot));
+    state.finish(piece.position, piece.files, outcomes);
+    advance(shared, state);
+    true
+}
+
+/// Emits what became emittable and tells everyone who waits for it.
+fn advance<S: FileSource>(shared: &Shared<S>, mut state: MutexGuard<'_, State<S::Unit>>) {
+    if shared.stop.reason().is_none() {
+        state.emit();
+        if state.collector.is_closed() {
+            shared.stop.raise(StopReason::Satisfied);
+            shared.news.notify_all();
+        }
+    }
+    drop(state);
+    shared.work.notify_all();
+}
