@@ -176,18 +176,24 @@ pub fn within<T: Send + 'static>(
     task: impl FnOnce() -> T + Send + 'static,
 ) -> Result<Option<T>, RunError> {
     let (send, receive) = mpsc::channel();
-    let abandoned = options.abandoned.clone();
-    abandoned.0.fetch_add(1, Ordering::AcqRel);
+    /// Gives the count back however the task ends, a panic included.
+    struct Counted(Abandoned);
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.0.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+    options.abandoned.0.fetch_add(1, Ordering::AcqRel);
+    let counted = Counted(options.abandoned.clone());
     let started = thread::Builder::new()
         .name("forge-search-compile".to_string())
         .spawn(move || {
             let value = task();
-            abandoned.0.fetch_sub(1, Ordering::AcqRel);
+            drop(counted);
             // Nobody waits any more when the deadline has passed.
             let _ = send.send(value);
         });
     if let Err(error) = started {
-        options.abandoned.0.fetch_sub(1, Ordering::AcqRel);
         return Err(RunError::NoWorkers(format!(
             "no thread could be started: {error}"
         )));

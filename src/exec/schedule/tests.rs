@@ -550,3 +550,12 @@ fn nothing_is_searched_behind_what_is_known_to_be_enough() {
         "{searched} of 4000 files were searched for 20 results"
     );
 }
+
+#[test]
+fn a_task_that_panics_gives_its_count_back() {
+    let options = options(1, 1, 1);
+    let error = within(&options, || -> u8 { panic!("planted") }).unwrap_err();
+    assert!(matches!(error, RunError::NoWorkers(_)));
+    assert_eq!(within(&options, || 7).unwrap(), Some(7));
+    assert_eq!(options.abandoned.count(), 0);
+}
