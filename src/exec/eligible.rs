@@ -4,7 +4,6 @@
 //! made it. Eligibility is never an engine's (FR-LSI-ELIG-01).
 
 use std::path::Path;
-use std::sync::Arc;
 
 use globset::GlobBuilder;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -202,19 +201,6 @@ impl FileSource for ListSource {
 
     fn expand(&self, unit: NoUnit, _: &Stop) -> Vec<Item<NoUnit>> {
         match unit {}
-    }
-}
-
-/// Shares a source between calls.
-impl<S: FileSource> FileSource for Arc<S> {
-    type Unit = S::Unit;
-
-    fn start(&self) -> Vec<Item<S::Unit>> {
-        (**self).start()
-    }
-
-    fn expand(&self, unit: S::Unit, stop: &Stop) -> Vec<Item<S::Unit>> {
-        (**self).expand(unit, stop)
     }
 }
 

@@ -71,8 +71,7 @@ impl Engine for Embedded {
                     .to_string(),
             ));
         }
-        let matcher = LineMatcher::new(&query.pattern)
-            .map_err(|error| EngineError::BadQuery(error.to_string()))?;
+        let matcher = LineMatcher::new(&query.pattern)?;
         Ok(Arc::new(PreparedEmbedded { query, matcher }))
     }
 }
@@ -233,7 +232,7 @@ impl FileSearcher {
     }
 
     fn search_stream(&mut self, file: &mut File) -> io::Result<FileOutcome> {
-        let decoder = DecodeReaderBytesBuilder::new()
+        let mut decoder = DecodeReaderBytesBuilder::new()
             .utf8_passthru(true)
             .strip_bom(true)
             .build(StoppableReader {
@@ -241,7 +240,6 @@ impl FileSearcher {
                 stop: &self.stop,
             });
         let mut probe = Vec::with_capacity(text::BINARY_PROBE_BYTES);
-        let mut decoder = decoder;
         decoder
             .by_ref()
             .take(text::BINARY_PROBE_BYTES as u64)

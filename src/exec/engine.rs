@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::exec::eligible::EligibleFile;
 use crate::exec::event::FileOutcome;
+use crate::exec::pattern::PatternError;
 use crate::exec::query::Query;
 use crate::exec::stop::Stop;
 
@@ -52,6 +53,12 @@ pub enum EngineError {
         /// What the program wrote to its standard error, capped.
         stderr: Option<String>,
     },
+}
+
+impl From<PatternError> for EngineError {
+    fn from(error: PatternError) -> EngineError {
+        EngineError::BadQuery(error.to_string())
+    }
 }
 
 /// A search engine.

@@ -74,8 +74,7 @@ impl Engine for Ripgrep {
                     .to_string(),
             ));
         }
-        let matcher = LineMatcher::new(&query.pattern)
-            .map_err(|error| EngineError::BadQuery(error.to_string()))?;
+        let matcher = LineMatcher::new(&query.pattern)?;
         let asked = asked::for_ripgrep(&query.pattern).map_err(|why| {
             EngineError::NotCapable(format!("ripgrep can't search for this pattern: {why}"))
         })?;

@@ -146,8 +146,7 @@ impl Engine for Ugrep {
     }
 
     fn prepare(&self, query: Arc<Query>) -> Result<Arc<dyn Prepared>, EngineError> {
-        let matcher = LineMatcher::new(&query.pattern)
-            .map_err(|error| EngineError::BadQuery(error.to_string()))?;
+        let matcher = LineMatcher::new(&query.pattern)?;
         let external = match query.fuzzy {
             Some(level) => self.approximate(&query, level)?,
             None => self.exact(&query)?,

@@ -77,6 +77,15 @@ fn search<S: FileSource>(
     worker: &mut dyn Worker,
     mut pieces: VecDeque<Piece>,
 ) -> bool {
+    if pieces.len() == 1
+        && shared.batching.min_files <= 1
+        && let Some(piece) = pieces.pop_front()
+    {
+        return match search_one_by_one(shared, worker, &piece) {
+            Ok(going) => going,
+            Err(error) => fail(shared, error),
+        };
+    }
     let files: Arc<Vec<EligibleFile>> = match pieces.front() {
         Some(first) if pieces.len() == 1 => first.files.clone(),
         _ => Arc::new(
@@ -86,16 +95,6 @@ fn search<S: FileSource>(
                 .collect(),
         ),
     };
-    if let Some(piece) = pieces.front()
-        && pieces.len() == 1
-        && shared.batching.min_files <= 1
-    {
-        let (position, slot) = (piece.position.clone(), piece.slot.clone());
-        return match search_one_by_one(shared, worker, &position, &files, &slot) {
-            Ok(going) => going,
-            Err(error) => fail(shared, error),
-        };
-    }
     let mut before = 0;
     let mut whole = true;
     let result = worker.search(&files, &mut |n, outcome| {
@@ -149,10 +148,13 @@ fn fail<S: FileSource>(shared: &Shared<S>, error: EngineError) -> bool {
 fn search_one_by_one<S: FileSource>(
     shared: &Shared<S>,
     worker: &mut dyn Worker,
-    position: &Position,
-    files: &Arc<Vec<EligibleFile>>,
-    slot: &Slot,
+    piece: &Piece,
 ) -> Result<bool, EngineError> {
+    let Piece {
+        position,
+        files,
+        slot,
+    } = piece;
     let mut bytes = 0;
     for (n, file) in files.iter().enumerate() {
         let mut complete = false;
