@@ -1,0 +1,126 @@
+//! N-grams: three consecutive characters of a text, and how they hash.
+//!
+//! Owns the packed form in which n-grams are kept and the normative double hashing (FR-LSI-BLOOM-02). It does
+//! not know where n-grams come from.
+
+use xxhash_rust::xxh64::xxh64;
+
+/// The number of characters in an n-gram (`bloom_ngram_k`).
+pub const NGRAM_CHARS: usize = 3;
+
+/// The seed of the first hash.
+pub const FIRST_SEED: u64 = 0;
+
+/// The seed of the second hash (`bloom_hash_seed`).
+pub const SECOND_SEED: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Bits of a character in the packed form: enough for every Unicode scalar value.
+const CHAR_BITS: u32 = 21;
+const CHAR_MASK: u64 = (1 << CHAR_BITS) - 1;
+
+/// Three characters, packed so that comparing the numbers compares the texts by code point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Gram(u64);
+
+impl Gram {
+    /// Packs three characters.
+    pub fn new(chars: [char; NGRAM_CHARS]) -> Gram {
+        let [a, b, c] = chars.map(u64::from);
+        Gram(a << (2 * CHAR_BITS) | b << CHAR_BITS | c)
+    }
+
+    /// Unpacks an n-gram of three ASCII characters from its 21-bit form, seven bits a character.
+    pub fn from_ascii(packed: u32) -> Gram {
+        let byte = |shift: u32| u64::from(packed >> shift & 0x7F);
+        Gram(byte(14) << (2 * CHAR_BITS) | byte(7) << CHAR_BITS | byte(0))
+    }
+
+    /// Returns the three characters.
+    pub fn chars(self) -> [char; NGRAM_CHARS] {
+        [2, 1, 0].map(|n| {
+            let scalar = self.0 >> (n * CHAR_BITS) & CHAR_MASK;
+            // Only characters go in, so only characters come out.
+            char::from_u32(scalar as u32).unwrap_or(char::REPLACEMENT_CHARACTER)
+        })
+    }
+
+    /// Returns the two hashes of the n-gram's UTF-8 bytes.
+    pub fn hashes(self) -> GramHash {
+        let mut buffer = [0u8; 4 * NGRAM_CHARS];
+        let mut len = 0;
+        for c in self.chars() {
+            len += c.encode_utf8(&mut buffer[len..]).len();
+        }
+        GramHash::of(&buffer[..len])
+    }
+}
+
+/// The two hashes from which the bits of an n-gram follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GramHash {
+    /// xxHash64 with [`FIRST_SEED`].
+    pub first: u64,
+    /// xxHash64 with [`SECOND_SEED`].
+    pub second: u64,
+}
+
+impl GramHash {
+    /// Hashes the UTF-8 bytes of an n-gram.
+    pub fn of(bytes: &[u8]) -> GramHash {
+        GramHash {
+            first: xxh64(bytes, FIRST_SEED),
+            second: xxh64(bytes, SECOND_SEED),
+        }
+    }
+
+    /// Returns the index of the `i`th bit among `bits`: `(first + i * second) mod bits`, where the sum is
+    /// taken modulo 2^64.
+    pub fn bit(self, i: u32, bits: u64) -> u64 {
+        self.first
+            .wrapping_add(u64::from(i).wrapping_mul(self.second))
+            % bits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn packed_grams_sort_like_their_texts() {
+        let gram = |text: &str| {
+            let chars: Vec<char> = text.chars().collect();
+            Gram::new([chars[0], chars[1], chars[2]])
+        };
+        let mut grams = vec![
+            gram("abd"),
+            gram("\u{10FFFF}ab"),
+            gram("abc"),
+            gram("éab"),
+            gram("\n\0a"),
+        ];
+        grams.sort_unstable();
+        let texts: Vec<String> = grams
+            .iter()
+            .map(|gram| gram.chars().iter().collect())
+            .collect();
+        assert_eq!(texts, ["\n\0a", "abc", "abd", "éab", "\u{10FFFF}ab"]);
+    }
+
+    proptest! {
+        #[test]
+        fn packing_loses_nothing(a: char, b: char, c: char) {
+            prop_assert_eq!(Gram::new([a, b, c]).chars(), [a, b, c]);
+        }
+
+        #[test]
+        fn the_ascii_form_is_the_same_gram(a in 0u8..128, b in 0u8..128, c in 0u8..128) {
+            let packed = u32::from(a) << 14 | u32::from(b) << 7 | u32::from(c);
+            let expected = Gram::new([a, b, c].map(char::from));
+            prop_assert_eq!(Gram::from_ascii(packed), expected);
+            prop_assert_eq!(expected.hashes(), GramHash::of(&[a, b, c]));
+        }
+    }
+}

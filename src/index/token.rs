@@ -1,0 +1,337 @@
+//! The tokenizer: from the bytes of a file to its distinct n-grams, in both case variants.
+//!
+//! Owns the normative pipeline of FR-LSI-TOK-01 to FR-LSI-TOK-05 and the facts about a text on which
+//! exclusion depends. It does not know where bytes come from or where n-grams go.
+//!
+//! ASCII text takes a path of its own: its n-grams are 21-bit numbers, a bitmap tells new ones from known
+//! ones, and nothing is allocated or hashed per n-gram. Everything else goes through a list that is sorted
+//! once. Both give the same n-grams; a property test holds them against the plain pipeline.
+
+use std::borrow::Cow;
+
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
+
+use crate::index::casefold::Casefold;
+use crate::index::gram::{Gram, NGRAM_CHARS};
+
+/// What became of a file in the tokenizer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TokenStatus {
+    /// All of its text was tokenized.
+    Full,
+    /// It is larger than the limit.
+    SkippedTooLarge,
+    /// More than half of its characters are no valid UTF-8.
+    SkippedBinary,
+    /// It could not be opened or read.
+    Unreadable,
+    /// Something else went wrong.
+    Error,
+}
+
+impl TokenStatus {
+    /// Returns the name that is stored and shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TokenStatus::Full => "FULL",
+            TokenStatus::SkippedTooLarge => "SKIPPED_TOO_LARGE",
+            TokenStatus::SkippedBinary => "SKIPPED_BINARY",
+            TokenStatus::Unreadable => "UNREADABLE",
+            TokenStatus::Error => "ERROR",
+        }
+    }
+}
+
+/// The result of tokenizing one file. The n-grams are distinct, in no particular order.
+#[derive(Debug)]
+pub struct Tokens<'a> {
+    /// What became of the file; there are n-grams only if it is [`TokenStatus::Full`].
+    pub status: TokenStatus,
+    /// Whether the absence of an n-gram proves anything about the file: its text is unchanged by
+    /// normalization, has no byte-order mark of a wide encoding and holds at least one n-gram.
+    pub excludable: bool,
+    /// N-grams of the normalized text.
+    pub sensitive: GramList<'a>,
+    /// N-grams of the normalized and folded text.
+    pub insensitive: GramList<'a>,
+}
+
+/// Distinct n-grams in two forms.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GramList<'a> {
+    /// Those of three ASCII characters, seven bits a character.
+    pub ascii: &'a [u32],
+    /// All others.
+    pub wide: &'a [Gram],
+}
+
+impl<'a> GramList<'a> {
+    /// Returns how many there are.
+    pub fn len(&self) -> usize {
+        self.ascii.len() + self.wide.len()
+    }
+
+    /// Returns true if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Iterates over all of them.
+    pub fn iter(&self) -> impl Iterator<Item = Gram> + use<'a> {
+        self.ascii
+            .iter()
+            .map(|&packed| Gram::from_ascii(packed))
+            .chain(self.wide.iter().copied())
+    }
+}
+
+/// Two to the power of three times seven: the number of n-grams of three ASCII characters.
+const ASCII_GRAMS: usize = 1 << 21;
+
+/// Distinct ASCII n-grams, found by a bitmap and listed in the order of their first occurrence.
+#[derive(Debug)]
+struct AsciiSet {
+    seen: Vec<u64>,
+    list: Vec<u32>,
+    len: usize,
+}
+
+impl AsciiSet {
+    fn new() -> AsciiSet {
+        AsciiSet {
+            seen: vec![0; ASCII_GRAMS / 64],
+            list: vec![0; 4096],
+            len: 0,
+        }
+    }
+
+    /// Adds an n-gram. The caller has made sure that the list has room for one more. Free of branches: the
+    /// number is written either way, and the length grows only if it was new.
+    #[inline(always)]
+    fn add(&mut self, packed: u32) {
+        let packed = packed & (ASCII_GRAMS as u32 - 1);
+        let word = &mut self.seen[(packed / 64) as usize];
+        let bit = 1u64 << (packed % 64);
+        let new = *word & bit == 0;
+        *word |= bit;
+        self.list[self.len] = packed;
+        self.len += usize::from(new);
+    }
+
+    fn make_room(&mut self, more: usize) {
+        let needed = (self.len + more).min(ASCII_GRAMS) + 1;
+        if self.list.len() < needed {
+            self.list.resize(needed.next_power_of_two(), 0);
+        }
+    }
+
+    /// Forgets everything, at a cost in proportion to what there was.
+    fn clear(&mut self) {
+        for &packed in &self.list[..self.len] {
+            self.seen[(packed / 64) as usize] = 0;
+        }
+        self.len = 0;
+    }
+
+    fn as_slice(&self) -> &[u32] {
+        &self.list[..self.len]
+    }
+}
+
+/// Lowers the ASCII letters in three packed characters at once.
+#[inline(always)]
+fn fold_ascii_gram(packed: u32) -> u32 {
+    let lower = |shift: u32| {
+        let byte = packed >> shift & 0x7F;
+        let upper = byte.wrapping_sub(u32::from(b'A')) < 26;
+        (byte | u32::from(upper) << 5) << shift
+    };
+    lower(14) | lower(7) | lower(0)
+}
+
+/// Tokenizes files one after the other, with buffers that are kept between them.
+#[derive(Debug)]
+pub struct Tokenizer {
+    casefold: Casefold,
+    max_bytes: u64,
+    ascii_sensitive: AsciiSet,
+    ascii_insensitive: AsciiSet,
+    wide_sensitive: Vec<Gram>,
+    wide_insensitive: Vec<Gram>,
+}
+
+impl Tokenizer {
+    /// Creates a tokenizer for files of at most `max_bytes` bytes (`index_max_tokenized_bytes`).
+    pub fn new(casefold: Casefold, max_bytes: u64) -> Tokenizer {
+        Tokenizer {
+            casefold,
+            max_bytes,
+            ascii_sensitive: AsciiSet::new(),
+            ascii_insensitive: AsciiSet::new(),
+            wide_sensitive: Vec::new(),
+            wide_insensitive: Vec::new(),
+        }
+    }
+
+    /// Returns the limit in bytes.
+    pub fn max_bytes(&self) -> u64 {
+        self.max_bytes
+    }
+
+    /// Tokenizes the bytes of a whole file. Linear in the text; texts beyond ASCII also pay for sorting
+    /// their other n-grams.
+    pub fn tokenize(&mut self, bytes: &[u8]) -> Tokens<'_> {
+        self.ascii_sensitive.clear();
+        self.ascii_insensitive.clear();
+        self.wide_sensitive.clear();
+        self.wide_insensitive.clear();
+        if bytes.len() as u64 > self.max_bytes {
+            return self.skipped(TokenStatus::SkippedTooLarge);
+        }
+        let mut stable = true;
+        if bytes.is_ascii() {
+            self.add_ascii(bytes);
+        } else {
+            let text = String::from_utf8_lossy(bytes);
+            if mostly_replaced(&text) {
+                return self.skipped(TokenStatus::SkippedBinary);
+            }
+            let text = normalize(&text);
+            stable = matches!(text, Cow::Borrowed(_)) && !has_wide_mark(bytes);
+            self.add_text(&text);
+        }
+        self.fold();
+        Tokens {
+            status: TokenStatus::Full,
+            excludable: stable && self.ascii_sensitive.len + self.wide_sensitive.len() > 0,
+            sensitive: GramList {
+                ascii: self.ascii_sensitive.as_slice(),
+                wide: &self.wide_sensitive,
+            },
+            insensitive: GramList {
+                ascii: self.ascii_insensitive.as_slice(),
+                wide: &self.wide_insensitive,
+            },
+        }
+    }
+
+    fn skipped(&self, status: TokenStatus) -> Tokens<'_> {
+        Tokens {
+            status,
+            excludable: false,
+            sensitive: GramList::default(),
+            insensitive: GramList::default(),
+        }
+    }
+
+    /// Adds the n-grams of ASCII text.
+    fn add_ascii(&mut self, bytes: &[u8]) {
+        let set = &mut self.ascii_sensitive;
+        set.make_room(bytes.len());
+        let mut rolling = 0u32;
+        let mut from = 0;
+        let mut held = 0;
+        // Each carriage return before a line feed is left out (FR-LSI-TOK-03).
+        for at in memchr::memmem::find_iter(bytes, b"\r\n").chain([bytes.len()]) {
+            let mut run = &bytes[from..at];
+            while held < NGRAM_CHARS - 1
+                && let [first, rest @ ..] = run
+            {
+                rolling = rolling << 7 | u32::from(*first);
+                held += 1;
+                run = rest;
+            }
+            for &byte in run {
+                rolling = rolling << 7 | u32::from(byte);
+                set.add(rolling);
+            }
+            from = at + 1;
+        }
+    }
+
+    /// Adds the n-grams of normalized text.
+    fn add_text(&mut self, text: &str) {
+        let mut window = ['\0'; NGRAM_CHARS];
+        let mut held = 0;
+        let mut chars = text.chars().peekable();
+        self.ascii_sensitive.make_room(text.len());
+        while let Some(c) = chars.next() {
+            if c == '\r' && chars.peek() == Some(&'\n') {
+                continue;
+            }
+            window = [window[1], window[2], c];
+            held += 1;
+            if held < NGRAM_CHARS {
+                continue;
+            }
+            let [a, b, c] = window.map(u32::from);
+            if (a | b | c) < 128 {
+                self.ascii_sensitive.add(a << 14 | b << 7 | c);
+            } else {
+                self.wide_sensitive.push(Gram::new(window));
+            }
+        }
+        self.wide_sensitive.sort_unstable();
+        self.wide_sensitive.dedup();
+    }
+
+    /// Derives the folded variant from the distinct n-grams. Folding works character by character, so the
+    /// n-grams of the folded text are the folded n-grams of the text.
+    fn fold(&mut self) {
+        let set = &mut self.ascii_insensitive;
+        set.make_room(self.ascii_sensitive.len + self.wide_sensitive.len());
+        for &packed in self.ascii_sensitive.as_slice() {
+            set.add(fold_ascii_gram(packed));
+        }
+        for gram in &self.wide_sensitive {
+            let folded = gram.chars().map(|c| self.casefold.fold(c));
+            let [a, b, c] = folded.map(u32::from);
+            if (a | b | c) < 128 {
+                set.add(a << 14 | b << 7 | c);
+            } else {
+                self.wide_insensitive.push(Gram::new(folded));
+            }
+        }
+        self.wide_insensitive.sort_unstable();
+        self.wide_insensitive.dedup();
+    }
+}
+
+/// Returns true if more than half of the characters are replacement characters (FR-LSI-TOK-01).
+fn mostly_replaced(text: &str) -> bool {
+    if !text.contains(char::REPLACEMENT_CHARACTER) {
+        return false;
+    }
+    let (mut all, mut replaced) = (0u64, 0u64);
+    for c in text.chars() {
+        all += 1;
+        replaced += u64::from(c == char::REPLACEMENT_CHARACTER);
+    }
+    replaced * 2 > all
+}
+
+/// Returns the text in Normalization Form C; borrowed if and only if it is so already.
+pub(crate) fn normalize(text: &str) -> Cow<'_, str> {
+    // U+0300, whose UTF-8 starts with 0xCC, is the first character that normalization can change.
+    if text.bytes().all(|byte| byte < 0xCC) || is_nfc_quick(text.chars()) == IsNormalized::Yes {
+        return Cow::Borrowed(text);
+    }
+    let normal: String = text.nfc().collect();
+    if normal == text {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(normal)
+    }
+}
+
+/// Returns true for a byte-order mark of UTF-16 or UTF-32, under which matching sees another text than the
+/// tokenizer.
+fn has_wide_mark(bytes: &[u8]) -> bool {
+    matches!(
+        bytes,
+        [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] | [0, 0, 0xFE, 0xFF, ..]
+    )
+}
+
+#[cfg(test)]
+mod tests;

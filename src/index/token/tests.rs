@@ -1,0 +1,263 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::*;
+use crate::index::bloom::{BloomFilter, BloomParams};
+use crate::index::gram::GramHash;
+
+/// Computed by `tests/golden/tokens.py`, which shares nothing with this crate.
+const GOLDEN: &str = include_str!("../../../tests/golden/tokens.json");
+
+fn golden() -> Value {
+    serde_json::from_str(GOLDEN).unwrap()
+}
+
+fn hex(text: &Value) -> Vec<u8> {
+    let text = text.as_str().unwrap();
+    (0..text.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap())
+        .collect()
+}
+
+fn texts(grams: GramList<'_>) -> Vec<String> {
+    let mut sorted: Vec<Gram> = grams.iter().collect();
+    sorted.sort_unstable();
+    sorted
+        .iter()
+        .map(|gram| gram.chars().iter().collect())
+        .collect()
+}
+
+fn strategy(name: &str) -> Casefold {
+    [Casefold::Ascii, Casefold::UnicodeSimple]
+        .into_iter()
+        .find(|fold| fold.as_str() == name)
+        .unwrap()
+}
+
+/// The sensitive and insensitive n-grams of a text.
+fn grams_of(bytes: &[u8], casefold: Casefold) -> (Vec<String>, Vec<String>) {
+    let mut tokenizer = Tokenizer::new(casefold, 1 << 20);
+    let tokens = tokenizer.tokenize(bytes);
+    assert_eq!(tokens.status, TokenStatus::Full);
+    (texts(tokens.sensitive), texts(tokens.insensitive))
+}
+
+#[test]
+fn t_lsi_tok_01_golden_texts_have_the_expected_ngrams_and_bits() {
+    let golden = golden();
+    let tokenizer_for = |name: &str| Tokenizer::new(strategy(name), 1 << 20);
+    let small = BloomParams {
+        bits: golden["small"]["m"].as_u64().unwrap(),
+        hashes: golden["small"]["k"].as_u64().unwrap() as u32,
+        ..BloomParams::from_config(1 << 20, 0.01)
+    };
+    let cases = golden["cases"].as_array().unwrap();
+    assert!(cases.len() >= 40);
+    for case in cases {
+        let name = format!("{} ({})", case["name"], case["casefold"]);
+        let mut tokenizer = tokenizer_for(case["casefold"].as_str().unwrap());
+        let bytes = hex(&case["bytes"]);
+        let tokens = tokenizer.tokenize(&bytes);
+        assert_eq!(tokens.status.as_str(), case["status"], "{name}");
+        if tokens.status != TokenStatus::Full {
+            continue;
+        }
+        for (variant, grams) in [
+            ("sensitive", tokens.sensitive),
+            ("insensitive", tokens.insensitive),
+        ] {
+            let expected: Vec<&str> = case[variant]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|g| g.as_str().unwrap())
+                .collect();
+            assert_eq!(texts(grams), expected, "{name}, {variant}");
+            let mut filter = BloomFilter::new(small);
+            grams.iter().for_each(|gram| filter.insert(gram.hashes()));
+            assert_eq!(
+                filter.as_bytes(),
+                hex(&case[format!("{variant}_bitset")]),
+                "{name}, {variant}"
+            );
+        }
+    }
+}
+
+#[test]
+fn t_lsi_bloom_01_and_03_hashes_and_bits_are_the_golden_ones() {
+    let golden = golden();
+    for row in golden["parameters"].as_array().unwrap() {
+        let params = BloomParams::from_config(
+            row["max_tokenized_bytes"].as_u64().unwrap(),
+            row["fp_rate"].as_f64().unwrap(),
+        );
+        assert_eq!(params.basis_ngrams, row["n"].as_u64().unwrap());
+        assert_eq!(params.bits, row["m"].as_u64().unwrap());
+        assert_eq!(u64::from(params.hashes), row["k"].as_u64().unwrap());
+    }
+    let params = BloomParams::from_config(1 << 20, 0.01);
+    for row in golden["hashes"].as_array().unwrap() {
+        let hash = GramHash::of(row["text"].as_str().unwrap().as_bytes());
+        assert_eq!(hash.first.to_string(), row["first"].as_str().unwrap());
+        assert_eq!(hash.second.to_string(), row["second"].as_str().unwrap());
+        let expected: Vec<u64> = row["bits"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|bit| bit.as_u64().unwrap())
+            .collect();
+        assert_eq!(params.positions(hash).collect::<Vec<_>>(), expected);
+    }
+}
+
+#[test]
+fn t_lsi_tok_02_crlf_and_lf_give_the_same_ngrams() {
+    let lf = "one\ntwo\n\nthree é\n";
+    let crlf = lf.replace('\n', "\r\n");
+    for fold in [Casefold::Ascii, Casefold::UnicodeSimple] {
+        assert_eq!(
+            grams_of(lf.as_bytes(), fold),
+            grams_of(crlf.as_bytes(), fold)
+        );
+    }
+    assert_eq!(
+        grams_of(b"a\nb\nc\n", Casefold::Ascii),
+        grams_of(b"a\r\nb\r\nc\r\n", Casefold::Ascii)
+    );
+}
+
+#[test]
+fn t_lsi_tok_03_composed_and_decomposed_text_give_the_same_ngrams() {
+    let composed = "Ñandú café 각";
+    let decomposed: String = composed.nfd().collect();
+    assert_ne!(composed, decomposed);
+    for fold in [Casefold::Ascii, Casefold::UnicodeSimple] {
+        assert_eq!(
+            grams_of(composed.as_bytes(), fold),
+            grams_of(decomposed.as_bytes(), fold)
+        );
+    }
+    // But only the composed one may be left out of a search.
+    let mut tokenizer = Tokenizer::new(Casefold::Ascii, 1 << 20);
+    assert!(tokenizer.tokenize(composed.as_bytes()).excludable);
+    assert!(!tokenizer.tokenize(decomposed.as_bytes()).excludable);
+}
+
+#[test]
+fn t_lsi_tok_04_ascii_folding_makes_cases_one() {
+    let (upper_sensitive, upper) = grams_of("ABC É".as_bytes(), Casefold::Ascii);
+    let (lower_sensitive, lower) = grams_of("abc É".as_bytes(), Casefold::Ascii);
+    assert_eq!(upper, lower);
+    assert_ne!(upper_sensitive, lower_sensitive);
+    assert_ne!(upper, grams_of("abc é".as_bytes(), Casefold::Ascii).1);
+}
+
+#[test]
+fn t_lsi_tok_05_simple_folding_makes_cases_one_beyond_ascii() {
+    let folded = |text: &str| grams_of(text.as_bytes(), Casefold::UnicodeSimple).1;
+    assert_eq!(folded("Ñandú"), folded("ñANDÚ"));
+    assert_eq!(folded("\u{212A}ey"), folded("key"));
+}
+
+#[test]
+fn what_can_not_be_tokenized_is_never_left_out() {
+    let mut tokenizer = Tokenizer::new(Casefold::Ascii, 10);
+    for (bytes, status) in [
+        (&b"elevenbytes"[..], TokenStatus::SkippedTooLarge),
+        (b"\xFF\xFF\xFFa", TokenStatus::SkippedBinary),
+        (b"\xFF\xFEa\0b\0c\0", TokenStatus::Full),
+        (b"ab", TokenStatus::Full),
+        (b"", TokenStatus::Full),
+        (b"a\r\n", TokenStatus::Full),
+    ] {
+        let tokens = tokenizer.tokenize(bytes);
+        assert_eq!(tokens.status, status, "{bytes:?}");
+        assert!(!tokens.excludable, "{bytes:?}");
+    }
+    assert!(tokenizer.tokenize(b"tenbytes!!").excludable);
+    assert!(tokenizer.tokenize(b"\xEF\xBB\xBFabc").excludable);
+}
+
+/// The pipeline as it is written, without any shortcut.
+fn plain(bytes: &[u8], casefold: Casefold) -> Option<(Vec<String>, Vec<String>)> {
+    let text = String::from_utf8_lossy(bytes);
+    let replaced = text.chars().filter(|&c| c == '\u{FFFD}').count();
+    if replaced as f64 / text.chars().count().max(1) as f64 > 0.5 {
+        return None;
+    }
+    let normal: String = text.nfc().collect::<String>().replace("\r\n", "\n");
+    let grams = |text: &str| {
+        let chars: Vec<char> = text.chars().collect();
+        let set: BTreeSet<String> = chars.windows(3).map(|gram| gram.iter().collect()).collect();
+        set.into_iter().collect()
+    };
+    let folded: String = normal.chars().map(|c| casefold.fold(c)).collect();
+    Some((grams(&normal), grams(&folded)))
+}
+
+fn hostile_bytes() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        6 => "[ -~]{0,6}".prop_map(String::into_bytes),
+        2 => prop::sample::select(vec!["\r", "\n", "\r\n", "\r\r\n", "K", "k", "Z"])
+            .prop_map(|text| text.as_bytes().to_vec()),
+        2 => any::<char>().prop_map(|c| c.to_string().into_bytes()),
+        2 => prop::sample::select(vec![
+            "\u{301}", "\u{323}", "e", "\u{1112}", "\u{1161}", "\u{11AB}", "\u{212A}", "\u{17F}", "é",
+        ])
+        .prop_map(|text| text.as_bytes().to_vec()),
+        1 => prop::collection::vec(any::<u8>(), 0..4),
+    ];
+    prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn the_fast_path_is_the_plain_pipeline(
+        files in prop::collection::vec(hostile_bytes(), 1..4),
+        unicode: bool,
+    ) {
+        let casefold = if unicode { Casefold::UnicodeSimple } else { Casefold::Ascii };
+        // One tokenizer for all of them: nothing of one file may leak into the next.
+        let mut tokenizer = Tokenizer::new(casefold, 1 << 20);
+        for bytes in files {
+            let tokens = tokenizer.tokenize(&bytes);
+            let found = (tokens.status == TokenStatus::Full)
+                .then(|| (texts(tokens.sensitive), texts(tokens.insensitive)));
+            let distinct = |list: GramList<'_>| list.iter().collect::<BTreeSet<_>>().len() == list.len();
+            prop_assert!(distinct(tokens.sensitive) && distinct(tokens.insensitive));
+            prop_assert_eq!(found, plain(&bytes, casefold));
+        }
+    }
+
+    /// What makes exclusion safe: in an excludable file, every piece of its text has all of its n-grams in
+    /// the list, in both variants.
+    #[test]
+    fn every_piece_of_an_excludable_text_has_its_ngrams_listed(
+        bytes in hostile_bytes(),
+        from in 0usize..80,
+        len in 3usize..12,
+    ) {
+        let mut tokenizer = Tokenizer::new(Casefold::Ascii, 1 << 20);
+        let tokens = tokenizer.tokenize(&bytes);
+        prop_assume!(tokens.excludable);
+        let (sensitive, insensitive): (BTreeSet<Gram>, BTreeSet<Gram>) =
+            (tokens.sensitive.iter().collect(), tokens.insensitive.iter().collect());
+        // A pattern is valid UTF-8, and is cut at line ends.
+        for line in bytes.split(|&byte| byte == b'\n' || byte == b'\r') {
+            for valid in line.utf8_chunks().map(|chunk| chunk.valid()) {
+                let piece: Vec<char> = valid.chars().skip(from % 16).take(len).collect();
+                for gram in piece.windows(3) {
+                    let gram: [char; 3] = gram.try_into().unwrap();
+                    prop_assert!(sensitive.contains(&Gram::new(gram)), "{:?}", gram);
+                    let folded = gram.map(|c| c.to_ascii_lowercase());
+                    prop_assert!(insensitive.contains(&Gram::new(folded)), "{:?}", folded);
+                }
+            }
+        }
+    }
+}
