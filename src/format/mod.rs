@@ -1,6 +1,13 @@
 //! Bytes: how what is kept and compared is laid out.
 //!
-//! Owns the ordering key of paths, by which everything that has an order is ordered. It knows nothing of
-//! files' contents or of searches.
+//! Owns the ordering key of paths, by which everything that has an order is ordered, and the files of a
+//! persisted index: their container, their checks, how they come into memory and how they are replaced.
+//! `docs/format.md` describes every byte. This layer knows nothing of files' contents or of searches; it reads no
+//! configuration, no environment and no clock.
 
+pub mod error;
+mod mmap;
+pub mod section;
 pub mod sort_key;
+pub mod storage;
+pub mod wire;

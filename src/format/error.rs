@@ -1,0 +1,430 @@
+//! What can be wrong with a file of an index.
+//!
+//! Owns the error type of this layer, its wording, and the one distinction callers act on: whether the file
+//! is of no use to anybody and should be built anew ([`FormatError::is_corrupt`]).
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Why a file of an index could not be read, written or locked.
+///
+/// One word in size, so that results on hot paths stay in registers.
+#[derive(Debug)]
+pub struct FormatError {
+    inner: Box<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    path: Option<PathBuf>,
+    kind: FormatErrorKind,
+}
+
+/// The kinds of [`FormatError`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FormatErrorKind {
+    /// The file does not start with the magic bytes.
+    #[error("not a file of an index: it does not start with the expected bytes")]
+    NotOurs,
+    /// A file of an index, but of another kind than its name promises.
+    #[error("a file of kind {found} where kind {expected} belongs")]
+    WrongKind {
+        /// The code of the kind that was asked for.
+        expected: u32,
+        /// The code in the file.
+        found: u32,
+    },
+    /// Written by a newer program.
+    #[error("{what} has version {found}, this program reads versions up to {supported}")]
+    NewerVersion {
+        /// What the version counts: the container, or a kind of file.
+        what: &'static str,
+        /// The version in the file.
+        found: u32,
+        /// The newest version this program reads.
+        supported: u32,
+    },
+    /// A version that no program still reads, or that never was.
+    #[error("{what} has version {found}, which this program no longer reads")]
+    UnknownVersion {
+        /// What the version counts.
+        what: &'static str,
+        /// The version in the file.
+        found: u32,
+    },
+    /// Written with the other byte order.
+    #[error("written with another byte order")]
+    ForeignEndianness,
+    /// Shorter than it has to be.
+    #[error("cut short: {found} bytes instead of {expected}")]
+    Truncated {
+        /// How many bytes there should be, at least.
+        expected: u64,
+        /// How many there are.
+        found: u64,
+    },
+    /// The bytes do not have the checksum that was stored with them.
+    #[error("{what}, {len} bytes at offset {offset}, does not match its checksum")]
+    Checksum {
+        /// What the checksum covers.
+        what: Checked,
+        /// Where it starts in the file.
+        offset: u64,
+        /// Its length in bytes.
+        len: u64,
+    },
+    /// Numbers that contradict each other although their checksums hold, or that were read before
+    /// checksums could be checked.
+    #[error("{what} is inconsistent at offset {offset}: {problem}")]
+    Inconsistent {
+        /// The table or record.
+        what: &'static str,
+        /// Where in it (or in the file, for tables of the container) reading stopped.
+        offset: u64,
+        /// What does not hold.
+        problem: &'static str,
+    },
+    /// A length or count beyond what any writer produces.
+    #[error("{what} is {found}, more than the limit of {limit}")]
+    TooLarge {
+        /// What was counted.
+        what: &'static str,
+        /// The number in the file.
+        found: u64,
+        /// The largest that is read.
+        limit: u64,
+    },
+    /// Something to be written is beyond what can be read back. Nothing was written.
+    #[error("{what} is {found}, more than the limit of {limit} for what can be written")]
+    OverLimit {
+        /// What was counted.
+        what: &'static str,
+        /// The number.
+        found: u64,
+        /// The largest that is written.
+        limit: u64,
+    },
+    /// Other users could read or change the file or directory, or it is none to be read at all.
+    #[error("{problem}")]
+    Insecure {
+        /// What is wrong with it, and how to mend it.
+        problem: String,
+    },
+    /// Another process, or another part of this one, holds the lock.
+    #[error("locked by another process; gave up after {} ms", .waited.as_millis())]
+    Locked {
+        /// How long the lock was waited for.
+        waited: Duration,
+    },
+    /// The system refused an operation.
+    #[error("could not {operation}: {source}")]
+    Io {
+        /// What was tried, as a verb with its object: `rename the new file`.
+        operation: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+/// What a checksum covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checked {
+    /// The fixed bytes at the start of the file.
+    Header,
+    /// The fixed bytes at its end.
+    Trailer,
+    /// The list of sections.
+    SectionTable,
+    /// The list of the pages' checksums.
+    PageList,
+    /// The lists and the header together: the checksum by which others refer to the file.
+    File,
+    /// A page of the sections.
+    Page {
+        /// Its number, from 0.
+        index: u64,
+        /// The section at the page's start, unless the page starts outside of all sections.
+        section: Option<u32>,
+    },
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header => f.write_str("the header"),
+            Self::Trailer => f.write_str("the trailer"),
+            Self::SectionTable => f.write_str("the section table"),
+            Self::PageList => f.write_str("the list of page checksums"),
+            Self::File => f.write_str("the file as a whole"),
+            Self::Page {
+                index,
+                section: Some(section),
+            } => write!(f, "page {index} (section {section})"),
+            Self::Page {
+                index,
+                section: None,
+            } => write!(f, "page {index}"),
+        }
+    }
+}
+
+impl FormatError {
+    pub(crate) fn new(kind: FormatErrorKind) -> Self {
+        let inner = Box::new(Inner { path: None, kind });
+        Self { inner }
+    }
+
+    /// The system refused `operation`, a verb with its object.
+    pub(crate) fn io(operation: &'static str, source: io::Error) -> Self {
+        Self::new(FormatErrorKind::Io { operation, source })
+    }
+
+    pub(crate) fn inconsistent(what: &'static str, offset: u64, problem: &'static str) -> Self {
+        Self::new(FormatErrorKind::Inconsistent {
+            what,
+            offset,
+            problem,
+        })
+    }
+
+    pub(crate) fn too_large(what: &'static str, found: u64, limit: u64) -> Self {
+        Self::new(FormatErrorKind::TooLarge { what, found, limit })
+    }
+
+    pub(crate) fn over_limit(what: &'static str, found: u64, limit: u64) -> Self {
+        Self::new(FormatErrorKind::OverLimit { what, found, limit })
+    }
+
+    pub(crate) fn insecure(problem: impl Into<String>) -> Self {
+        Self::new(FormatErrorKind::Insecure {
+            problem: problem.into(),
+        })
+    }
+
+    /// Names the file or directory the error is about, unless one is named already: readers work on bytes
+    /// and know no names.
+    #[must_use]
+    pub fn in_file(mut self, path: &Path) -> Self {
+        self.inner.path.get_or_insert_with(|| path.to_path_buf());
+        self
+    }
+
+    /// Returns what is wrong.
+    pub fn kind(&self) -> &FormatErrorKind {
+        &self.inner.kind
+    }
+
+    /// Returns the file or directory the error is about, if known.
+    pub fn path(&self) -> Option<&Path> {
+        self.inner.path.as_deref()
+    }
+
+    /// Returns whether the file itself is unusable, so that the index has to be built anew and whatever is
+    /// there may be replaced (`CORRUPT` of the index states).
+    ///
+    /// True for damage, for files that are not ours or of the wrong kind, and for formats that no current
+    /// program reads. False
+    /// - for a newer version: the file is sound, and belongs to a program that would lose its work;
+    /// - for refused system calls, locks and permissions: trying again may find a sound file;
+    /// - for what was not written in the first place.
+    pub fn is_corrupt(&self) -> bool {
+        match self.inner.kind {
+            FormatErrorKind::NotOurs
+            | FormatErrorKind::WrongKind { .. }
+            | FormatErrorKind::UnknownVersion { .. }
+            | FormatErrorKind::ForeignEndianness
+            | FormatErrorKind::Truncated { .. }
+            | FormatErrorKind::Checksum { .. }
+            | FormatErrorKind::Inconsistent { .. }
+            | FormatErrorKind::TooLarge { .. } => true,
+            FormatErrorKind::NewerVersion { .. }
+            | FormatErrorKind::OverLimit { .. }
+            | FormatErrorKind::Insecure { .. }
+            | FormatErrorKind::Locked { .. }
+            | FormatErrorKind::Io { .. } => false,
+        }
+    }
+
+    /// Returns whether there simply is no such file.
+    pub fn is_not_found(&self) -> bool {
+        matches!(&self.inner.kind, FormatErrorKind::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// What the user can do, or need not do.
+    fn remedy(&self) -> &'static str {
+        match self.inner.kind {
+            FormatErrorKind::NewerVersion { .. } => {
+                "; use the newer program, or delete the index with `forge-search index clear`"
+            }
+            FormatErrorKind::OverLimit { .. } | FormatErrorKind::Io { .. } => {
+                "; searches go on without this index"
+            }
+            FormatErrorKind::Locked { .. } => "; try again when it has finished",
+            // The problem says it.
+            FormatErrorKind::Insecure { .. } => "",
+            _ => {
+                "; the index is built anew at the next opportunity, `forge-search index clear` deletes it"
+            }
+        }
+    }
+}
+
+impl fmt::Display for FormatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(path) = &self.inner.path {
+            write!(f, "{}: ", path.display())?;
+        }
+        write!(f, "{}{}", self.inner.kind, self.remedy())
+    }
+}
+
+impl std::error::Error for FormatError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.inner.kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use super::*;
+
+    fn io_error() -> io::Error {
+        io::Error::new(io::ErrorKind::NotFound, "no such file")
+    }
+
+    /// One error of every kind, with whether it means that the file is unusable.
+    fn all() -> Vec<(FormatErrorKind, bool)> {
+        use FormatErrorKind as K;
+        let what = "the list";
+        vec![
+            (K::NotOurs, true),
+            (
+                K::WrongKind {
+                    expected: 1,
+                    found: 2,
+                },
+                true,
+            ),
+            (
+                K::NewerVersion {
+                    what,
+                    found: 9,
+                    supported: 1,
+                },
+                false,
+            ),
+            (K::UnknownVersion { what, found: 0 }, true),
+            (K::ForeignEndianness, true),
+            (
+                K::Truncated {
+                    expected: 9,
+                    found: 3,
+                },
+                true,
+            ),
+            (
+                K::Checksum {
+                    what: Checked::Header,
+                    offset: 0,
+                    len: 64,
+                },
+                true,
+            ),
+            (
+                K::Inconsistent {
+                    what,
+                    offset: 4,
+                    problem: "no end",
+                },
+                true,
+            ),
+            (
+                K::TooLarge {
+                    what,
+                    found: 9,
+                    limit: 3,
+                },
+                true,
+            ),
+            (
+                K::OverLimit {
+                    what,
+                    found: 9,
+                    limit: 3,
+                },
+                false,
+            ),
+            (
+                K::Insecure {
+                    problem: "mode 0777; `chmod 700` mends it".into(),
+                },
+                false,
+            ),
+            (
+                K::Locked {
+                    waited: Duration::from_millis(5),
+                },
+                false,
+            ),
+            (
+                K::Io {
+                    operation: "open it",
+                    source: io_error(),
+                },
+                false,
+            ),
+        ]
+    }
+
+    #[test]
+    fn only_unusable_files_are_corrupt() {
+        for (kind, corrupt) in all() {
+            let error = FormatError::new(kind);
+            assert_eq!(error.is_corrupt(), corrupt, "{error}");
+        }
+    }
+
+    #[test]
+    fn messages_say_where_what_and_what_to_do() {
+        for (kind, corrupt) in all() {
+            let what = kind.to_string();
+            let error = FormatError::new(kind).in_file(Path::new("/cache/manifest"));
+            let text = error.to_string();
+            assert!(text.starts_with("/cache/manifest: "), "{text}");
+            assert!(text.contains(&what), "{text}");
+            assert!(text.contains(';'), "no remedy: {text}");
+            let remedy = "`forge-search index clear`";
+            assert!(!corrupt || text.contains(remedy), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_first_path_stays() {
+        let error = FormatError::new(FormatErrorKind::NotOurs);
+        assert_eq!(error.path(), None);
+        let error = error.in_file(Path::new("a")).in_file(Path::new("b"));
+        assert_eq!(error.path(), Some(Path::new("a")));
+    }
+
+    #[test]
+    fn io_errors_keep_their_source() {
+        let error = FormatError::io("open it", io_error());
+        assert!(error.is_not_found());
+        assert_eq!(error.source().unwrap().to_string(), "no such file");
+        assert!(!FormatError::new(FormatErrorKind::NotOurs).is_not_found());
+    }
+
+    #[test]
+    fn an_error_is_one_word() {
+        assert_eq!(size_of::<FormatError>(), size_of::<usize>());
+        assert_eq!(
+            size_of::<Result<&[u8], FormatError>>(),
+            2 * size_of::<usize>()
+        );
+    }
+}

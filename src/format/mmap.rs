@@ -1,0 +1,49 @@
+//! Read-only mappings of files.
+//!
+//! Owns the only unsafe code of the crate. It must not know what is in the files, nor decide which may be
+//! mapped: `storage` opens them and checks who can write to them.
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+
+use memmap2::Mmap;
+
+/// The whole of a file, mapped for reading.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    map: Mmap,
+}
+
+impl Mapping {
+    /// Maps `file`, which has to be a regular file that only this user can write to.
+    ///
+    /// Refused when the file is empty, or larger than the address space.
+    pub(super) fn new(file: &File) -> io::Result<Self> {
+        // SAFETY: a mapping is sound to read as a slice as long as its bytes do not change and the file does
+        // not shrink below it. Invariant: the files of an index are written under another name, synced, and renamed
+        // (`publish`); a file that has its final name is never written to or truncated again, only replaced as a
+        // directory entry or unlinked, and both leave the mapped inode alone. The caller has checked on the open
+        // descriptor that the file is regular, belongs to the effective user and is writable to nobody else, so
+        // other users cannot break the invariant. Programs of the same user could, as they could write into this
+        // process. The mapping is private and read-only; nothing here ever writes through it.
+        let map = unsafe { Mmap::map(file)? };
+        Ok(Self { map })
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.map
+    }
+
+    /// Asks the kernel to read a range ahead. A hint: that it can't be followed is no error.
+    pub(super) fn advise_willneed(&self, start: usize, len: usize) {
+        #[cfg(unix)]
+        if start < self.map.len() {
+            let len = len.min(self.map.len() - start);
+            let _hint = self.map.advise_range(memmap2::Advice::WillNeed, start, len);
+        }
+        #[cfg(not(unix))]
+        let _ = (start, len);
+    }
+}

@@ -1,0 +1,487 @@
+//! Reading a container whose bytes nobody vouches for.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::layout::{
+    ENTRY_LEN, Entry, FileKind, HEADER_LEN, Header, MAX_SECTIONS, PAGE_SHIFT, PAGE_SIZE, Summary,
+    TRAILER_LEN, Trailer, align, check_version, file_checksum,
+};
+use crate::format::error::{Checked, FormatError, FormatErrorKind};
+use crate::format::storage::Storage;
+use crate::format::wire::Reader;
+
+/// A file that has been opened: its sections, and which of its pages have been checked.
+///
+/// Shared by threads without a lock. What it hands out has the checksums that were stored with it. (That the
+/// bytes of a mapping stay what they were when they were checked is an assumption about the medium.)
+#[derive(Debug)]
+pub struct Container {
+    storage: Storage,
+    kind_version: u32,
+    trailer: Trailer,
+    entries: Vec<Entry>,
+    /// Where the pages end, as an index into the storage.
+    pages_end: usize,
+    /// A bit for each page, set once the page has been found to have its checksum.
+    verified: Vec<AtomicU64>,
+}
+
+/// Where a section, or a part of one, lies in its file. Small, and independent of the container's lifetime.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SectionRange {
+    start: usize,
+    len: usize,
+}
+
+/// What is read from in a tight loop: the pages of a [`Container`], with the storage looked up once.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    pages: &'a [u8],
+    verified: &'a [AtomicU64],
+    container: &'a Container,
+}
+
+/// A section of a [`Container`].
+#[derive(Clone, Copy, Debug)]
+pub struct Section<'a> {
+    view: View<'a>,
+    id: u32,
+    range: SectionRange,
+}
+
+impl Container {
+    /// Opens a file of `kind`, whose content may have any version from 1 to `supported`.
+    ///
+    /// Checks the header, the trailer, the section table and the list of page checksums, and that all of them
+    /// agree with the file's length. Allocates for nothing that these have not confirmed, and never more than a
+    /// few parts in ten thousand of the file's length. The pages are checked when they are touched.
+    ///
+    /// # Errors
+    ///
+    /// Every kind but [`FormatErrorKind::Insecure`], [`FormatErrorKind::Locked`], [`FormatErrorKind::Io`] and
+    /// [`FormatErrorKind::OverLimit`].
+    pub fn open(storage: Storage, kind: FileKind, supported: u32) -> Result<Self, FormatError> {
+        let bytes = storage.as_bytes();
+        let header = Header::decode(bytes)?;
+        if header.kind != kind.code() {
+            return Err(FormatError::new(FormatErrorKind::WrongKind {
+                expected: kind.code(),
+                found: header.kind,
+            }));
+        }
+        check_version("the content", header.kind_version, supported)?;
+        let len = bytes.len() as u64;
+        let tail = bytes.len().checked_sub(TRAILER_LEN);
+        let tail = tail.and_then(|at| bytes.get(at..)).unwrap_or_default();
+        let trailer = Trailer::decode(tail, len)?;
+        let parts = Parts::locate(bytes, &trailer)?;
+        let entries = parts.check(&trailer)?;
+        let words = parts.page_count.div_ceil(64);
+        let verified = (0..words).map(|_| AtomicU64::new(0)).collect();
+        let pages_end = parts.pages.len();
+        Ok(Self {
+            kind_version: header.kind_version,
+            storage,
+            trailer,
+            entries,
+            pages_end,
+            verified,
+        })
+    }
+
+    /// Opens a file that this process itself has just written to memory: as [`open`](Self::open), but its pages
+    /// count as checked.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_own(storage: Storage, kind: FileKind, supported: u32) -> Result<Self, FormatError> {
+        let mut container = Self::open(storage, kind, supported)?;
+        for word in &mut container.verified {
+            *word.get_mut() = u64::MAX;
+        }
+        Ok(container)
+    }
+
+    /// Returns the version of what the sections hold.
+    pub fn kind_version(&self) -> u32 {
+        self.kind_version
+    }
+
+    /// Returns the file's length and checksum, as its writer did.
+    pub fn summary(&self) -> Summary {
+        Summary {
+            len: self.trailer.file_len,
+            checksum: self.trailer.checksum,
+        }
+    }
+
+    /// Returns the whole file.
+    pub fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    /// Returns the ids of the sections, in the order they lie in the file.
+    pub fn section_ids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.entries.iter().map(|entry| entry.id)
+    }
+
+    /// Returns where a section lies, if there is one of that id.
+    pub fn find(&self, id: u32) -> Option<SectionRange> {
+        let entry = self.entries.iter().find(|entry| entry.id == id)?;
+        Some(SectionRange {
+            // Both were checked against the length of what is in memory.
+            start: entry.offset as usize,
+            len: entry.len as usize,
+        })
+    }
+
+    /// Returns a section.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatErrorKind::Inconsistent`] if there is none of that id.
+    pub fn section(&self, id: u32) -> Result<Section<'_>, FormatError> {
+        let Some(range) = self.find(id) else {
+            let problem = "a section is missing";
+            let offset = self.trailer.table_offset;
+            return Err(FormatError::inconsistent(
+                "the section table",
+                offset,
+                problem,
+            ));
+        };
+        let view = self.view();
+        Ok(Section { view, id, range })
+    }
+
+    /// Returns what to read from in a loop.
+    #[inline]
+    pub fn view(&self) -> View<'_> {
+        let bytes = self.storage.as_bytes();
+        View {
+            pages: bytes.get(..self.pages_end).unwrap_or_default(),
+            verified: &self.verified,
+            container: self,
+        }
+    }
+
+    /// Returns `len` bytes of the file from `start`; as [`View::bytes`], which is better in a loop.
+    ///
+    /// # Errors
+    ///
+    /// As [`View::bytes`].
+    #[inline]
+    pub fn bytes(&self, start: usize, len: usize) -> Result<&[u8], FormatError> {
+        self.view().bytes(start, len)
+    }
+
+    /// Checks every page, whether it was checked before or not, and the lists again.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatErrorKind::Checksum`] names the first page that is damaged.
+    pub fn verify_all(&self) -> Result<(), FormatError> {
+        let bytes = self.storage.as_bytes();
+        let header = Header::decode(bytes)?;
+        debug_assert_eq!(header.kind_version, self.kind_version);
+        let parts = Parts::locate(bytes, &self.trailer)?;
+        parts.check(&self.trailer)?;
+        let header = bytes.get(..HEADER_LEN).unwrap_or_default();
+        if file_checksum(header, parts.list, parts.table) != self.trailer.checksum {
+            return Err(FormatError::new(FormatErrorKind::Checksum {
+                what: Checked::File,
+                offset: 0,
+                len: self.trailer.file_len,
+            }));
+        }
+        (0..parts.page_count).try_for_each(|page| self.check_page(page))
+    }
+
+    /// Checks the pages that hold a range, and returns it.
+    #[cold]
+    #[inline(never)]
+    fn checked(&self, start: usize, len: usize) -> Result<&[u8], FormatError> {
+        let end = start.checked_add(len);
+        let pages = self.view().pages;
+        let Some(bytes) = end.and_then(|end| pages.get(start..end)) else {
+            let problem = "a range reaches beyond the sections";
+            return Err(FormatError::inconsistent("the file", start as u64, problem));
+        };
+        if len > 0 {
+            for page in start >> PAGE_SHIFT..=(start + len - 1) >> PAGE_SHIFT {
+                let word = self.verified.get(page / 64);
+                if word.is_some_and(|word| word.load(Ordering::Relaxed) >> (page % 64) & 1 == 0) {
+                    self.check_page(page)?;
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Checks a page, and remembers when it is as it was written.
+    fn check_page(&self, page: usize) -> Result<(), FormatError> {
+        let pages = self.view().pages;
+        let start = page << PAGE_SHIFT;
+        let bytes = pages.get(start..).unwrap_or_default();
+        let bytes = bytes.get(..PAGE_SIZE).unwrap_or(bytes);
+        let all = self.storage.as_bytes();
+        let stored = self.pages_end.checked_add(page * 4);
+        let stored = stored.and_then(|at| all.get(at..)?.get(..4));
+        if bytes.is_empty() || stored != Some(crc32fast::hash(bytes).to_le_bytes().as_slice()) {
+            let at = start as u64;
+            let holds =
+                |entry: &&Entry| at.checked_sub(entry.offset).is_some_and(|d| d < entry.len);
+            let section = self.entries.iter().find(holds).map(|entry| entry.id);
+            let index = page as u64;
+            return Err(FormatError::new(FormatErrorKind::Checksum {
+                what: Checked::Page { index, section },
+                offset: at,
+                len: bytes.len() as u64,
+            }));
+        }
+        if let Some(word) = self.verified.get(page / 64) {
+            // Nothing is published by this bit: the bytes it speaks of never change.
+            word.fetch_or(1 << (page % 64), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+impl<'a> View<'a> {
+    /// Returns `len` bytes of the file from `start`, all of whose pages have their checksums.
+    ///
+    /// One load and one bit test, besides the bounds, when the bytes lie in one page that was checked before.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatErrorKind::Checksum`] for a damaged page, [`FormatErrorKind::Inconsistent`] if the range reaches
+    /// beyond the sections.
+    #[inline]
+    pub fn bytes(self, start: usize, len: usize) -> Result<&'a [u8], FormatError> {
+        let page = start >> PAGE_SHIFT;
+        // An end that wraps around fails the bounds check below.
+        let end = start.wrapping_add(len);
+        let last = end.wrapping_sub(1) >> PAGE_SHIFT;
+        let word = self.verified.get(page >> 6);
+        if let (Some(word), Some(bytes)) = (word, self.pages.get(start..end))
+            && last == page
+            && word.load(Ordering::Relaxed) >> (page & 63) & 1 == 1
+        {
+            return Ok(bytes);
+        }
+        self.container.checked(start, len)
+    }
+
+    /// Returns `len` bytes from `offset` of a section.
+    ///
+    /// # Errors
+    ///
+    /// As [`bytes`](Self::bytes), also if the range reaches beyond the section.
+    #[inline]
+    pub fn bytes_in(
+        self,
+        range: SectionRange,
+        offset: usize,
+        len: usize,
+    ) -> Result<&'a [u8], FormatError> {
+        if offset > range.len || len > range.len - offset {
+            return Err(beyond(range, offset));
+        }
+        self.bytes(range.start + offset, len)
+    }
+}
+
+impl SectionRange {
+    /// Returns where it starts in the file, in bytes.
+    #[inline]
+    pub fn start(self) -> usize {
+        self.start
+    }
+
+    /// Returns its length in bytes.
+    #[inline]
+    pub fn len(self) -> usize {
+        self.len
+    }
+
+    /// Returns whether it holds no bytes.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns a part of it.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatErrorKind::Inconsistent`] if the part reaches beyond it.
+    pub fn part(self, offset: usize, len: usize) -> Result<Self, FormatError> {
+        if offset > self.len || len > self.len - offset {
+            return Err(beyond(self, offset));
+        }
+        let start = self.start + offset;
+        Ok(Self { start, len })
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn beyond(range: SectionRange, offset: usize) -> FormatError {
+    let at = (range.start as u64).saturating_add(offset as u64);
+    FormatError::inconsistent("a section", at, "a range reaches beyond it")
+}
+
+impl<'a> Section<'a> {
+    /// Returns its number.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Returns where it lies in the file: what to keep beside the container.
+    pub fn range(&self) -> SectionRange {
+        self.range
+    }
+
+    /// Returns its length in bytes.
+    pub fn len(&self) -> usize {
+        self.range.len
+    }
+
+    /// Returns whether it holds no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    /// Returns `len` bytes from `offset`.
+    ///
+    /// # Errors
+    ///
+    /// As [`View::bytes_in`].
+    #[inline]
+    pub fn bytes(&self, offset: usize, len: usize) -> Result<&'a [u8], FormatError> {
+        self.view.bytes_in(self.range, offset, len)
+    }
+
+    /// Returns the whole section, after all of its pages have been checked.
+    ///
+    /// # Errors
+    ///
+    /// As [`View::bytes`].
+    pub fn all(&self) -> Result<&'a [u8], FormatError> {
+        self.view.bytes(self.range.start, self.range.len)
+    }
+}
+
+/// The parts of a file's bytes, as its trailer has them.
+struct Parts<'a> {
+    pages: &'a [u8],
+    page_count: usize,
+    list: &'a [u8],
+    table: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    /// Cuts a file into its parts. They follow each other without gaps, so the two offsets and the number
+    /// of sections have to add up to the length.
+    fn locate(bytes: &'a [u8], trailer: &Trailer) -> Result<Self, FormatError> {
+        let wrong = |problem| {
+            let offset = trailer.file_len.saturating_sub(TRAILER_LEN as u64);
+            FormatError::inconsistent("the trailer", offset, problem)
+        };
+        if trailer.sections as usize > MAX_SECTIONS {
+            let found = u64::from(trailer.sections);
+            let limit = MAX_SECTIONS as u64;
+            return Err(FormatError::too_large(
+                "the number of sections",
+                found,
+                limit,
+            ));
+        }
+        if trailer.list_offset < HEADER_LEN as u64
+            || align(trailer.list_offset) != Some(trailer.list_offset)
+        {
+            return Err(wrong(
+                "the list of page checksums does not start where it may",
+            ));
+        }
+        let cut = |from: u64, to: u64| {
+            let from = usize::try_from(from).ok()?;
+            let to = usize::try_from(to).ok()?;
+            bytes.get(from..to)
+        };
+        let table_len = u64::from(trailer.sections) * ENTRY_LEN as u64;
+        let table_end = trailer.table_offset.checked_add(table_len);
+        let file_end = table_end.and_then(|end| end.checked_add(TRAILER_LEN as u64));
+        if file_end != Some(bytes.len() as u64) {
+            return Err(wrong(
+                "the section table does not end where the trailer starts",
+            ));
+        }
+        let parts = cut(0, trailer.list_offset)
+            .zip(cut(trailer.list_offset, trailer.table_offset))
+            .zip(cut(trailer.table_offset, trailer.table_offset + table_len));
+        let Some(((pages, list), table)) = parts else {
+            return Err(wrong("the lists are not in order"));
+        };
+        let page_count = pages.len().div_ceil(PAGE_SIZE);
+        if page_count.checked_mul(4) != Some(list.len()) {
+            return Err(wrong("there is not one checksum for each page"));
+        }
+        Ok(Self {
+            pages,
+            page_count,
+            list,
+            table,
+        })
+    }
+
+    /// Checks the checksums of the lists, and returns the sections in order.
+    fn check(&self, trailer: &Trailer) -> Result<Vec<Entry>, FormatError> {
+        for (what, bytes, offset, crc) in [
+            (
+                Checked::PageList,
+                self.list,
+                trailer.list_offset,
+                trailer.list_crc,
+            ),
+            (
+                Checked::SectionTable,
+                self.table,
+                trailer.table_offset,
+                trailer.table_crc,
+            ),
+        ] {
+            if crc32fast::hash(bytes) != crc {
+                let len = bytes.len() as u64;
+                return Err(FormatError::new(FormatErrorKind::Checksum {
+                    what,
+                    offset,
+                    len,
+                }));
+            }
+        }
+        let mut input = Reader::new(self.table, "the section table");
+        let mut entries = Vec::with_capacity(trailer.sections as usize);
+        // Where the next part has to start: the layout leaves no choice.
+        let mut next = Some(HEADER_LEN as u64);
+        for _ in 0..trailer.sections {
+            let entry = Entry::decode(&mut input)?;
+            if Some(entry.offset) != next {
+                return Err(input.inconsistent("a section does not follow the one before it"));
+            }
+            next = entry.offset.checked_add(entry.len).and_then(align);
+            entries.push(entry);
+        }
+        if next != Some(trailer.list_offset) {
+            return Err(input.inconsistent("the last section does not end where the pages end"));
+        }
+        let mut ids: Vec<u32> = entries.iter().map(|entry| entry.id).collect();
+        ids.sort_unstable();
+        if ids.first() == Some(&0) || ids.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(input.inconsistent("an id is 0 or occurs twice"));
+        }
+        input.finish()?;
+        Ok(entries)
+    }
+}

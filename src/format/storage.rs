@@ -1,0 +1,400 @@
+//! Where the bytes of a file are: in memory of ours, or in a mapping.
+//!
+//! Owns opening files of an index, and the checks that make it safe to do so: that what is opened is a
+//! regular file, and that nobody else could change it while it is looked at. It must not know what is in the
+//! files. Readers take a [`Storage`] and see bytes, wherever those are.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::error::{FormatError, FormatErrorKind};
+use super::mmap::Mapping;
+
+/// Where sections and rows start: a multiple of the length of a cache line, in bytes. [`Storage`] begins
+/// at such an address, so that what is aligned in a file is aligned in memory.
+pub const ALIGNMENT: usize = 64;
+
+/// The bytes of a file that does not change. Cheap to clone; clones share the bytes.
+#[derive(Clone, Debug)]
+pub struct Storage {
+    place: Place,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    Owned {
+        buffer: Arc<Vec<u8>>,
+        /// Where the bytes start in `buffer`; what is before only aligns them.
+        start: usize,
+    },
+    Mapped(Arc<Mapping>),
+}
+
+/// Who may be able to write to a file that is read, or to reach into a directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Privacy {
+    /// Only this user (`SEC-LSI-STORE-01`).
+    #[default]
+    Required,
+    /// Anyone, because the user accepted the risk (`index_allow_insecure_persistence` of `SEC-LSI-STORE-02`).
+    /// What anyone can change is read into memory and never mapped.
+    Waived,
+}
+
+impl Storage {
+    /// Maps the file at `path`.
+    ///
+    /// Takes a regular file that belongs to this user and that nobody else can write to; symbolic links are
+    /// not followed. It must never be written to again, only be replaced by renaming another over it, as
+    /// [`publish`](super::publish) does.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatErrorKind::Insecure`] for any other file, [`FormatErrorKind::Truncated`] for an empty one,
+    /// [`FormatErrorKind::TooLarge`] for one beyond the address space, [`FormatErrorKind::Io`].
+    pub fn map(path: &Path) -> Result<Self, FormatError> {
+        let in_file = |error: FormatError| error.in_file(path);
+        let (file, len) = open(path, Privacy::Required).map_err(in_file)?;
+        if len == 0 {
+            let kind = FormatErrorKind::Truncated {
+                expected: 1,
+                found: 0,
+            };
+            return Err(in_file(FormatError::new(kind)));
+        }
+        address_space(len).map_err(in_file)?;
+        let mapping = Mapping::new(&file).map_err(|e| in_file(FormatError::io("map it", e)))?;
+        let place = Place::Mapped(Arc::new(mapping));
+        Ok(Self { place })
+    }
+
+    /// Reads the file at `path` into memory: for small files, and for those that can't be mapped.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatErrorKind::TooLarge`] for more than `max_len` bytes; [`FormatErrorKind::Insecure`] for anything but
+    /// a regular file, and unless `privacy` is waived for one that others could write to;
+    /// [`FormatErrorKind::Io`].
+    pub fn read(path: &Path, max_len: usize, privacy: Privacy) -> Result<Self, FormatError> {
+        let in_file = |error: FormatError| error.in_file(path);
+        let (file, len) = open(path, privacy).map_err(in_file)?;
+        let len = address_space(len).map_err(in_file)?;
+        let too_large = |found: usize| {
+            in_file(FormatError::too_large(
+                "the length of the file",
+                found as u64,
+                max_len as u64,
+            ))
+        };
+        if len > max_len {
+            return Err(too_large(len));
+        }
+        let mut bytes = Vec::with_capacity(len + ALIGNMENT);
+        // It may grow while it is read, which it is not supposed to.
+        file.take((max_len as u64).saturating_add(1))
+            .read_to_end(&mut bytes)
+            .map_err(|e| in_file(FormatError::io("read it", e)))?;
+        if bytes.len() > max_len {
+            return Err(too_large(bytes.len()));
+        }
+        Ok(Self::from(bytes))
+    }
+
+    /// Returns the bytes.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        match &self.place {
+            Place::Owned { buffer, start } => buffer.get(*start..).unwrap_or_default(),
+            Place::Mapped(mapping) => mapping.as_bytes(),
+        }
+    }
+
+    /// Returns the number of bytes.
+    pub fn len(&self) -> usize {
+        self.as_bytes().len()
+    }
+
+    /// Returns whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.as_bytes().is_empty()
+    }
+
+    /// Returns whether the bytes are those of a mapped file, which the kernel can drop and read again.
+    pub fn is_mapped(&self) -> bool {
+        matches!(self.place, Place::Mapped(_))
+    }
+
+    /// Asks the kernel to read all of a mapped file ahead; does nothing for memory.
+    pub fn advise_willneed(&self) {
+        self.advise_willneed_range(0, self.len());
+    }
+
+    /// Asks the kernel to read a part of a mapped file ahead; does nothing for memory, nor for what lies
+    /// beyond the end.
+    pub fn advise_willneed_range(&self, start: usize, len: usize) {
+        if let Place::Mapped(mapping) = &self.place {
+            mapping.advise_willneed(start, len);
+        }
+    }
+}
+
+impl From<Vec<u8>> for Storage {
+    /// Keeps `bytes`. They are moved within their buffer when they do not start at a multiple of [`ALIGNMENT`].
+    fn from(mut bytes: Vec<u8>) -> Self {
+        bytes.reserve_exact(ALIGNMENT - 1);
+        let past = bytes.as_ptr().addr() % ALIGNMENT;
+        let start = (ALIGNMENT - past) % ALIGNMENT;
+        let len = bytes.len();
+        // Within the reserved capacity: the buffer stays where it is.
+        bytes.resize(len + start, 0);
+        bytes.copy_within(..len, start);
+        let buffer = Arc::new(bytes);
+        let place = Place::Owned { buffer, start };
+        Self { place }
+    }
+}
+
+/// Checks that a file of `len` bytes can be seen at once.
+fn address_space(len: u64) -> Result<usize, FormatError> {
+    let limit = isize::MAX as u64 - ALIGNMENT as u64;
+    match usize::try_from(len) {
+        Ok(fits) if len <= limit => Ok(fits),
+        _ => Err(FormatError::too_large("the length of the file", len, limit)),
+    }
+}
+
+/// Opens a regular file for reading; returns it with its length.
+#[cfg(unix)]
+fn open(path: &Path, privacy: Privacy) -> Result<(File, u64), FormatError> {
+    use rustix::fs::{Mode, OFlags};
+    use rustix::io::{Errno, retry_on_intr};
+
+    // Never waits for the writer of a FIFO.
+    let flags =
+        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let opened = retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty()));
+    let file = match opened {
+        Ok(fd) => File::from(fd),
+        Err(Errno::LOOP) => return Err(FormatError::insecure("a symbolic link; delete it")),
+        Err(error) => return Err(FormatError::io("open it", error.into())),
+    };
+    let meta = file
+        .metadata()
+        .map_err(|e| FormatError::io("look at it", e))?;
+    check_file(&meta, privacy)?;
+    Ok((file, meta.len()))
+}
+
+#[cfg(unix)]
+fn check_file(meta: &std::fs::Metadata, privacy: Privacy) -> Result<(), FormatError> {
+    use std::os::unix::fs::MetadataExt;
+
+    /// Group and others may write.
+    const WRITABLE: u32 = 0o022;
+
+    if !meta.is_file() {
+        return Err(FormatError::insecure("not a regular file; delete it"));
+    }
+    if privacy == Privacy::Waived {
+        return Ok(());
+    }
+    let (owner, user) = (meta.uid(), rustix::process::geteuid().as_raw());
+    if owner != user {
+        return Err(FormatError::insecure(format!(
+            "belongs to user {owner}, not to user {user} who runs this program; delete it or choose another directory"
+        )));
+    }
+    let mode = meta.mode() & 0o7777;
+    if mode & WRITABLE != 0 {
+        return Err(FormatError::insecure(format!(
+            "other users can write to it (mode {mode:04o}); delete it, or `chmod 600` if you trust its content"
+        )));
+    }
+    Ok(())
+}
+
+/// Opens a regular file for reading; returns it with its length. Access lists are not looked at.
+#[cfg(not(unix))]
+fn open(path: &Path, _privacy: Privacy) -> Result<(File, u64), FormatError> {
+    let file = File::open(path).map_err(|e| FormatError::io("open it", e))?;
+    let meta = file
+        .metadata()
+        .map_err(|e| FormatError::io("look at it", e))?;
+    if !meta.is_file() {
+        return Err(FormatError::insecure("not a regular file; delete it"));
+    }
+    Ok((file, meta.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_aligned_and_keeps_its_bytes() {
+        for len in [0, 1, 63, 64, 65, 1000, 5000] {
+            for spare in [0, 7, 200] {
+                let mut bytes = Vec::with_capacity(len + spare);
+                bytes.extend((0..len).map(|i| (i % 251) as u8));
+                let expected = bytes.clone();
+                let storage = Storage::from(bytes);
+                assert_eq!(storage.as_bytes(), expected);
+                assert_eq!(storage.len(), len);
+                assert_eq!(storage.is_empty(), len == 0);
+                assert_eq!(storage.as_bytes().as_ptr().addr() % ALIGNMENT, 0);
+                assert!(!storage.is_mapped());
+                storage.advise_willneed();
+            }
+        }
+    }
+
+    #[test]
+    fn clones_share_the_bytes() {
+        let storage = Storage::from(vec![1, 2, 3]);
+        assert_eq!(
+            storage.as_bytes().as_ptr(),
+            storage.clone().as_bytes().as_ptr()
+        );
+    }
+
+    // Needs files, which the interpreter keeps from tests.
+    #[cfg(not(miri))]
+    mod files {
+        use std::fs;
+        use std::path::PathBuf;
+
+        use super::*;
+
+        fn file(dir: &tempfile::TempDir, bytes: &[u8]) -> PathBuf {
+            let path = dir.path().join("file");
+            fs::write(&path, bytes).unwrap();
+            #[cfg(unix)]
+            chmod(&path, 0o600);
+            path
+        }
+
+        #[cfg(unix)]
+        fn chmod(path: &Path, mode: u32) {
+            use std::os::unix::fs::PermissionsExt;
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+
+        #[test]
+        fn maps_and_reads_the_same_bytes() {
+            let dir = tempfile::tempdir().unwrap();
+            let bytes: Vec<u8> = (0..10_000).map(|i| (i % 253) as u8).collect();
+            let path = file(&dir, &bytes);
+            let mapped = Storage::map(&path).unwrap();
+            assert!(mapped.is_mapped());
+            assert_eq!(mapped.as_bytes(), bytes);
+            assert_eq!(mapped.as_bytes().as_ptr().addr() % ALIGNMENT, 0);
+            mapped.advise_willneed();
+            mapped.advise_willneed_range(4097, usize::MAX);
+            mapped.advise_willneed_range(usize::MAX, 1);
+            let read = Storage::read(&path, 10_000, Privacy::Required).unwrap();
+            assert!(!read.is_mapped());
+            assert_eq!(read.as_bytes(), bytes);
+        }
+
+        #[test]
+        fn a_mapping_outlives_the_replacement_of_its_file() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = file(&dir, b"old");
+            let mapped = Storage::map(&path).unwrap();
+            let new = dir.path().join("new");
+            fs::write(&new, b"newer").unwrap();
+            fs::rename(&new, &path).unwrap();
+            assert_eq!(mapped.as_bytes(), b"old");
+            fs::remove_file(&path).unwrap();
+            assert_eq!(mapped.as_bytes(), b"old");
+        }
+
+        #[test]
+        fn a_missing_file_is_not_found() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("none");
+            let error = Storage::map(&path).unwrap_err();
+            assert!(error.is_not_found() && !error.is_corrupt(), "{error}");
+            assert_eq!(error.path(), Some(path.as_path()));
+        }
+
+        #[test]
+        fn an_empty_file_is_cut_short() {
+            let dir = tempfile::tempdir().unwrap();
+            let error = Storage::map(&file(&dir, b"")).unwrap_err();
+            assert!(
+                matches!(error.kind(), FormatErrorKind::Truncated { .. }),
+                "{error}"
+            );
+        }
+
+        #[test]
+        fn a_file_over_the_limit_is_not_read() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = file(&dir, b"12345");
+            let error = Storage::read(&path, 4, Privacy::Required).unwrap_err();
+            let kind = error.kind();
+            assert!(
+                matches!(
+                    kind,
+                    FormatErrorKind::TooLarge {
+                        found: 5,
+                        limit: 4,
+                        ..
+                    }
+                ),
+                "{kind:?}"
+            );
+        }
+
+        #[track_caller]
+        fn check_insecure(path: &Path, needle: &str) {
+            let read = Storage::read(path, 100, Privacy::Required).map(|_| ());
+            for result in [Storage::map(path).map(|_| ()), read] {
+                let error = result.unwrap_err();
+                let kind = error.kind();
+                assert!(matches!(kind, FormatErrorKind::Insecure { .. }), "{kind:?}");
+                assert!(error.to_string().contains(needle), "{error}");
+                assert!(!error.is_corrupt());
+            }
+        }
+
+        #[cfg(unix)]
+        #[test]
+        fn what_others_can_write_to_is_never_mapped() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = file(&dir, b"abc");
+            for mode in [0o620, 0o602, 0o666] {
+                chmod(&path, mode);
+                check_insecure(&path, "other users can write");
+                let read = Storage::read(&path, 100, Privacy::Waived).unwrap();
+                assert_eq!(read.as_bytes(), b"abc");
+            }
+            chmod(&path, 0o644);
+            assert_eq!(Storage::map(&path).unwrap().as_bytes(), b"abc");
+        }
+
+        #[cfg(unix)]
+        #[test]
+        fn links_fifos_and_directories_are_refused() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = file(&dir, b"abc");
+            let link = dir.path().join("link");
+            std::os::unix::fs::symlink(&path, &link).unwrap();
+            check_insecure(&link, "symbolic link");
+            check_insecure(dir.path(), "not a regular file");
+            let fifo = dir.path().join("fifo");
+            rustix::fs::mknodat(
+                rustix::fs::CWD,
+                &fifo,
+                rustix::fs::FileType::Fifo,
+                rustix::fs::Mode::from_raw_mode(0o600),
+                0,
+            )
+            .unwrap();
+            check_insecure(&fifo, "not a regular file");
+        }
+    }
+}
