@@ -107,6 +107,12 @@ pub enum FormatErrorKind {
         /// The largest that is written.
         limit: u64,
     },
+    /// The program asked for what this layer does not do. Nothing was changed.
+    #[error("{problem}")]
+    Refused {
+        /// What was asked for.
+        problem: &'static str,
+    },
     /// Other users could read or change the file or directory, or it is none to be read at all.
     #[error("{problem}")]
     Insecure {
@@ -242,6 +248,7 @@ impl FormatError {
             | FormatErrorKind::TooLarge { .. } => true,
             FormatErrorKind::NewerVersion { .. }
             | FormatErrorKind::OverLimit { .. }
+            | FormatErrorKind::Refused { .. }
             | FormatErrorKind::Insecure { .. }
             | FormatErrorKind::Locked { .. }
             | FormatErrorKind::Io { .. } => false,
@@ -259,9 +266,9 @@ impl FormatError {
             FormatErrorKind::NewerVersion { .. } => {
                 "; use the newer program, or delete the index with `forge-search index clear`"
             }
-            FormatErrorKind::OverLimit { .. } | FormatErrorKind::Io { .. } => {
-                "; searches go on without this index"
-            }
+            FormatErrorKind::OverLimit { .. }
+            | FormatErrorKind::Refused { .. }
+            | FormatErrorKind::Io { .. } => "; searches go on without this index",
             FormatErrorKind::Locked { .. } => "; try again when it has finished",
             // The problem says it.
             FormatErrorKind::Insecure { .. } => "",
@@ -356,6 +363,12 @@ mod tests {
                     what,
                     found: 9,
                     limit: 3,
+                },
+                false,
+            ),
+            (
+                K::Refused {
+                    problem: "no such name",
                 },
                 false,
             ),

@@ -5,8 +5,11 @@
 //! `docs/format.md` describes every byte. This layer knows nothing of files' contents or of searches; it reads no
 //! configuration, no environment and no clock.
 
+pub mod disk;
 pub mod error;
+pub mod lock;
 mod mmap;
+pub mod publish;
 pub mod section;
 pub mod sort_key;
 pub mod storage;

@@ -219,6 +219,18 @@ impl Container {
         Ok(bytes)
     }
 
+    /// As [`checked`](Self::checked), for a length that is known to the compiler.
+    #[cold]
+    #[inline(never)]
+    fn checked_array<const N: usize>(&self, start: usize) -> Result<&[u8; N], FormatError> {
+        let bytes = self.checked(start, N)?;
+        match bytes.first_chunk() {
+            Some(array) => Ok(array),
+            // So many bytes were asked for.
+            None => Err(beyond(SectionRange { start, len: N }, bytes.len())),
+        }
+    }
+
     /// Checks a page, and remembers when it is as it was written.
     fn check_page(&self, page: usize) -> Result<(), FormatError> {
         let pages = self.view().pages;
@@ -271,6 +283,26 @@ impl<'a> View<'a> {
             return Ok(bytes);
         }
         self.container.checked(start, len)
+    }
+
+    /// Returns the `N` bytes at `start`, as [`bytes`](Self::bytes) does but in fewer steps: for rows of fixed
+    /// length.
+    ///
+    /// # Errors
+    ///
+    /// As [`bytes`](Self::bytes).
+    #[inline]
+    pub fn array<const N: usize>(self, start: usize) -> Result<&'a [u8; N], FormatError> {
+        let page = start >> PAGE_SHIFT;
+        let word = self.verified.get(page >> 6);
+        let bytes = self.pages.get(start..).and_then(<[u8]>::first_chunk);
+        if let (Some(word), Some(bytes)) = (word, bytes)
+            && start % PAGE_SIZE + N <= PAGE_SIZE
+            && word.load(Ordering::Relaxed) >> (page & 63) & 1 == 1
+        {
+            return Ok(bytes);
+        }
+        self.container.checked_array(start)
     }
 
     /// Returns `len` bytes from `offset` of a section.

@@ -1,0 +1,494 @@
+//! The directory of an index: made private, and locked.
+//!
+//! Owns who may enter: directories that only this user can reach into, and the advisory locks by which
+//! processes that write to one take turns (`FR-LSI-IDX-CONC-01`, `FR-LSI-IDX-CONC-02`). It must not know what is in the directory,
+//! and it reads no clock: whoever waits for a lock brings the waiting.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::error::{FormatError, FormatErrorKind};
+use super::storage::Privacy;
+
+/// The first pause between two tries to get a lock; it doubles up to [`LAST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+
+/// The longest pause between two tries.
+const LAST_PAUSE: Duration = Duration::from_millis(50);
+
+/// How often a lock file may be deleted right after it was opened. More is an attack or a broken filesystem.
+const MAX_STALE: u32 = 100;
+
+/// Makes a directory, and those above it, that only this user can reach into; takes one that is there if it is such.
+///
+/// A symbolic link in its place is followed when it belongs to this user. The directories above are taken
+/// as they are: whoever can rename things there could be a nuisance, but still not reach into this one.
+///
+/// Serves `FR-LSI-CACHE-ROOT-02`, `SEC-LSI-STORE-01`.
+///
+/// # Errors
+///
+/// [`FormatErrorKind::Insecure`] for anything that is no directory, and unless `privacy` is waived for a directory of another user or
+/// one that others have any access to, also because the filesystem can't do otherwise: the caller falls back to memory
+/// (`SEC-LSI-STORE-02`). [`FormatErrorKind::Io`] if it can't be made.
+pub fn create_private_dir(dir: &Path, privacy: Privacy) -> Result<(), FormatError> {
+    make_dir(dir)
+        .map_err(|e| FormatError::io("create the directory", e))
+        .and_then(|()| check_dir(dir, privacy))
+        .map_err(|e| e.in_file(dir))
+}
+
+fn make_dir(dir: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    match builder.create(dir) {
+        // What is there instead is looked at next.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+#[cfg(unix)]
+fn check_dir(dir: &Path, privacy: Privacy) -> Result<(), FormatError> {
+    use std::os::unix::fs::MetadataExt;
+
+    /// Group and others have any access.
+    const SHARED: u32 = 0o077;
+
+    let user = rustix::process::geteuid().as_raw();
+    let look = |e| FormatError::io("look at the directory", e);
+    let own = |meta: &fs::Metadata, what: &str| {
+        if privacy == Privacy::Waived || meta.uid() == user {
+            return Ok(());
+        }
+        let owner = meta.uid();
+        Err(FormatError::insecure(format!(
+            "{what} of user {owner}, not of user {user} who runs this program; choose another directory"
+        )))
+    };
+    let link = fs::symlink_metadata(dir).map_err(look)?;
+    if link.is_symlink() {
+        own(&link, "a symbolic link")?;
+    }
+    let meta = fs::metadata(dir).map_err(look)?;
+    if !meta.is_dir() {
+        return Err(FormatError::insecure(
+            "not a directory; delete it or choose another one",
+        ));
+    }
+    own(&meta, "a directory")?;
+    let mode = meta.mode() & 0o7777;
+    if privacy == Privacy::Required && mode & SHARED != 0 {
+        return Err(FormatError::insecure(format!(
+            "other users have access to it (mode {mode:04o}); `chmod 700` it or choose another directory"
+        )));
+    }
+    Ok(())
+}
+
+/// Access lists are not looked at.
+#[cfg(not(unix))]
+fn check_dir(dir: &Path, _privacy: Privacy) -> Result<(), FormatError> {
+    let meta = fs::metadata(dir).map_err(|e| FormatError::io("look at the directory", e))?;
+    if meta.is_dir() {
+        return Ok(());
+    }
+    Err(FormatError::insecure(
+        "not a directory; delete it or choose another one",
+    ))
+}
+
+/// What a lock on a directory is about. Each has a file of its own, which stays when the lock is given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockFile {
+    /// Changing the directory: held exclusively by the one process that builds, publishes or cleans up.
+    Writers,
+    /// Using its files: shared by readers from choosing files until they have opened them; exclusive for whoever
+    /// wants to know that nobody is at it.
+    Readers,
+}
+
+impl LockFile {
+    /// Returns the name of the file that is locked.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Writers => ".writers.lock",
+            Self::Readers => ".readers.lock",
+        }
+    }
+}
+
+/// A lock on a directory, given back when dropped.
+#[derive(Debug)]
+pub struct DirLock {
+    file: File,
+    dir: PathBuf,
+    which: LockFile,
+    exclusive: bool,
+}
+
+impl DirLock {
+    /// Takes a lock that nobody else holds at the same time.
+    ///
+    /// While another holder is in the way, calls `wait` with the time to let pass before the next try, in all
+    /// for `timeout` (`index_lock_timeout_ms`); with a timeout of zero it is never called. The same process is in its own
+    /// way like any other.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatErrorKind::Locked`] after `timeout`; [`FormatErrorKind::Io`] if the directory is missing, the lock file can't be
+    /// opened, or the filesystem knows no locks.
+    pub fn exclusive(
+        dir: &Path,
+        which: LockFile,
+        timeout: Duration,
+        wait: &mut dyn FnMut(Duration),
+    ) -> Result<Self, FormatError> {
+        Self::acquire(dir, which, true, timeout, wait)
+    }
+
+    /// Takes a lock that any number of others share, but no exclusive one; otherwise as
+    /// [`exclusive`](Self::exclusive).
+    ///
+    /// # Errors
+    ///
+    /// As [`exclusive`](Self::exclusive).
+    pub fn shared(
+        dir: &Path,
+        which: LockFile,
+        timeout: Duration,
+        wait: &mut dyn FnMut(Duration),
+    ) -> Result<Self, FormatError> {
+        Self::acquire(dir, which, false, timeout, wait)
+    }
+
+    /// Returns the locked directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Returns whether the holder may change the directory.
+    pub fn is_writer(&self) -> bool {
+        self.exclusive && self.which == LockFile::Writers
+    }
+
+    fn acquire(
+        dir: &Path,
+        which: LockFile,
+        exclusive: bool,
+        timeout: Duration,
+        wait: &mut dyn FnMut(Duration),
+    ) -> Result<Self, FormatError> {
+        let path = dir.join(which.name());
+        let fail = |operation, error| FormatError::io(operation, error).in_file(&path);
+        let mut waited = Duration::ZERO;
+        let mut pause = FIRST_PAUSE;
+        let mut stale = 0;
+        loop {
+            let file = open(&path).map_err(|e| fail("open the lock file", e))?;
+            match try_lock(&file, exclusive) {
+                Ok(true)
+                    if is_at(&file, &path).map_err(|e| fail("look at the lock file", e))? =>
+                {
+                    return Ok(Self {
+                        file,
+                        dir: dir.to_path_buf(),
+                        which,
+                        exclusive,
+                    });
+                }
+                // Its last holder deleted it, with the directory's content: whoever else comes locks another file.
+                Ok(true) if stale < MAX_STALE => {
+                    stale += 1;
+                    continue;
+                }
+                Ok(_) => {}
+                Err(error) => return Err(fail("lock the lock file", error)),
+            }
+            if waited >= timeout {
+                return Err(FormatError::new(FormatErrorKind::Locked { waited }).in_file(dir));
+            }
+            let step = pause.min(timeout - waited);
+            wait(step);
+            waited += step;
+            pause = (pause * 2).min(LAST_PAUSE);
+        }
+    }
+}
+
+impl Drop for DirLock {
+    fn drop(&mut self) {
+        // Closing would do, unless a child process that is just being started has the descriptor too.
+        let _closing_follows = fs2::FileExt::unlock(&self.file);
+    }
+}
+
+/// Opens a lock file, making it if needed.
+#[cfg(unix)]
+fn open(path: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags};
+
+    let flags = OFlags::RDWR
+        | OFlags::CREATE
+        | OFlags::CLOEXEC
+        | OFlags::NOFOLLOW
+        | OFlags::NONBLOCK
+        | OFlags::NOCTTY;
+    let mode = Mode::RUSR | Mode::WUSR;
+    let opened = rustix::io::retry_on_intr(|| rustix::fs::open(path, flags, mode));
+    Ok(File::from(opened?))
+}
+
+#[cfg(not(unix))]
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    options.open(path)
+}
+
+/// Takes the lock if it is free; returns whether it was.
+fn try_lock(file: &File, exclusive: bool) -> io::Result<bool> {
+    loop {
+        let locked = if exclusive {
+            fs2::FileExt::try_lock_exclusive(file)
+        } else {
+            fs2::FileExt::try_lock_shared(file)
+        };
+        match locked {
+            Ok(()) => return Ok(true),
+            Err(error) if error.raw_os_error() == fs2::lock_contended_error().raw_os_error() => {
+                return Ok(false);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether `path` still names the open file.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+
+    let open = file.metadata()?;
+    match fs::symlink_metadata(path) {
+        Ok(named) => Ok((open.dev(), open.ino()) == (named.dev(), named.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// An open file can't be deleted here.
+#[cfg(not(unix))]
+fn is_at(_file: &File, _path: &Path) -> io::Result<bool> {
+    Ok(true)
+}
+
+// Locks and permissions are the filesystem's, which the interpreter keeps from tests.
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    fn never(pause: Duration) {
+        panic!("waited {pause:?} for a lock that is free");
+    }
+
+    fn take(dir: &Path, exclusive: bool, timeout_ms: u64) -> (Result<DirLock, FormatError>, u128) {
+        let mut waited = 0;
+        let mut wait = |pause: Duration| waited += pause.as_millis();
+        let timeout = Duration::from_millis(timeout_ms);
+        let lock = if exclusive {
+            DirLock::exclusive(dir, LockFile::Writers, timeout, &mut wait)
+        } else {
+            DirLock::shared(dir, LockFile::Writers, timeout, &mut wait)
+        };
+        (lock, waited)
+    }
+
+    #[test]
+    fn a_free_lock_is_taken_at_once_and_again_after_it_was_given_back() {
+        let dir = tempfile::tempdir().unwrap();
+        for _ in 0..2 {
+            let zero = Duration::ZERO;
+            let lock = DirLock::exclusive(dir.path(), LockFile::Writers, zero, &mut never).unwrap();
+            assert_eq!(lock.dir(), dir.path());
+            assert!(lock.is_writer());
+            let other = DirLock::exclusive(dir.path(), LockFile::Readers, zero, &mut never);
+            assert!(!other.unwrap().is_writer());
+        }
+    }
+
+    #[test]
+    fn waiting_is_bounded_and_added_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let (held, _) = take(dir.path(), true, 0);
+        for exclusive in [true, false] {
+            for timeout in [0, 1, 2, 500] {
+                let (refused, waited) = take(dir.path(), exclusive, timeout);
+                let error = refused.unwrap_err();
+                assert_eq!(waited, u128::from(timeout));
+                let kind = error.kind();
+                assert!(
+                    matches!(kind, FormatErrorKind::Locked { waited } if waited.as_millis() == u128::from(timeout)),
+                    "{kind:?}"
+                );
+                assert!(!error.is_corrupt());
+                assert_eq!(error.path(), Some(dir.path()));
+            }
+        }
+        drop(held);
+        assert!(take(dir.path(), true, 0).0.is_ok());
+    }
+
+    #[test]
+    fn a_lock_given_back_while_waiting_is_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut held = Some(take(dir.path(), true, 0).0.unwrap());
+        let mut pauses = 0;
+        let mut wait = |_| {
+            pauses += 1;
+            if pauses == 3 {
+                held = None;
+            }
+        };
+        let timeout = Duration::from_secs(1);
+        let lock = DirLock::exclusive(dir.path(), LockFile::Writers, timeout, &mut wait);
+        assert!(lock.unwrap().is_writer());
+        assert_eq!(pauses, 3);
+    }
+
+    #[test]
+    fn shared_locks_keep_out_exclusive_ones_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let (first, _) = take(dir.path(), false, 0);
+        let (second, _) = take(dir.path(), false, 0);
+        assert!(!first.as_ref().unwrap().is_writer());
+        drop(first);
+        assert!(take(dir.path(), true, 0).0.is_err());
+        drop(second);
+        assert!(take(dir.path(), true, 0).0.is_ok());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_deleted_lock_file_locks_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(LockFile::Writers.name());
+        let mut held = Some(take(dir.path(), true, 0).0.unwrap());
+        // As whoever clears the directory does: delete the file, then give the lock back.
+        let mut wait = |_| {
+            if held.is_some() {
+                fs::remove_file(&path).unwrap();
+                held = None;
+            }
+        };
+        let timeout = Duration::from_secs(1);
+        let lock = DirLock::exclusive(dir.path(), LockFile::Writers, timeout, &mut wait).unwrap();
+        assert!(is_at(&lock.file, &path).unwrap());
+        assert!(take(dir.path(), true, 0).0.is_err(), "two hold the lock");
+    }
+
+    #[test]
+    fn a_missing_directory_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = take(&dir.path().join("none"), true, 0).0.unwrap_err();
+        assert!(error.is_not_found(), "{error}");
+    }
+
+    #[cfg(unix)]
+    mod permissions {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+
+        use super::*;
+
+        fn mode(path: &Path) -> u32 {
+            fs::metadata(path).unwrap().permissions().mode() & 0o7777
+        }
+
+        fn chmod(path: &Path, mode: u32) {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+
+        #[track_caller]
+        fn check_insecure(path: &Path, needle: &str) {
+            let error = create_private_dir(path, Privacy::Required).unwrap_err();
+            let kind = error.kind();
+            assert!(matches!(kind, FormatErrorKind::Insecure { .. }), "{kind:?}");
+            let text = error.to_string();
+            assert!(text.contains(needle), "{text}");
+            assert!(!error.is_corrupt());
+        }
+
+        #[test]
+        fn new_directories_are_private_all_the_way_down() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("a/b/c");
+            create_private_dir(&path, Privacy::Required).unwrap();
+            for path in [&path, path.parent().unwrap(), &dir.path().join("a")] {
+                assert_eq!(mode(path), 0o700);
+            }
+            create_private_dir(&path, Privacy::Required).unwrap();
+            let lock = take(&path, true, 0).0.unwrap();
+            assert_eq!(mode(&lock.dir().join(LockFile::Writers.name())), 0o600);
+        }
+
+        #[test]
+        fn a_directory_others_can_reach_into_is_refused() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("a");
+            create_private_dir(&path, Privacy::Required).unwrap();
+            for bits in [0o750, 0o710, 0o705, 0o701, 0o777] {
+                chmod(&path, bits);
+                check_insecure(&path, "other users have access");
+                create_private_dir(&path, Privacy::Waived).unwrap();
+                assert_eq!(mode(&path), bits, "what is there is not changed");
+            }
+        }
+
+        #[test]
+        fn what_is_no_directory_is_refused() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("file");
+            fs::write(&path, "").unwrap();
+            check_insecure(&path, "not a directory");
+            let link = dir.path().join("link");
+            symlink(&path, &link).unwrap();
+            check_insecure(&link, "not a directory");
+        }
+
+        #[test]
+        fn a_link_of_ours_leads_to_a_directory_that_is_checked() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("a");
+            create_private_dir(&path, Privacy::Required).unwrap();
+            let link = dir.path().join("link");
+            symlink(&path, &link).unwrap();
+            create_private_dir(&link, Privacy::Required).unwrap();
+            chmod(&path, 0o755);
+            check_insecure(&link, "other users have access");
+        }
+
+        /// Only an administrator can give things away.
+        #[test]
+        fn what_belongs_to_others_is_refused() {
+            if !rustix::process::geteuid().is_root() {
+                return;
+            }
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("a");
+            create_private_dir(&path, Privacy::Required).unwrap();
+            let link = dir.path().join("link");
+            symlink(&path, &link).unwrap();
+            std::os::unix::fs::lchown(&link, Some(12345), None).unwrap();
+            check_insecure(&link, "a symbolic link of user 12345");
+            create_private_dir(&path, Privacy::Required).unwrap();
+            std::os::unix::fs::lchown(&path, Some(12345), None).unwrap();
+            check_insecure(&path, "a directory of user 12345");
+            create_private_dir(&path, Privacy::Waived).unwrap();
+        }
+    }
+}

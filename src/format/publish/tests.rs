@@ -1,0 +1,582 @@
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::*;
+use crate::format::disk::RealDisk;
+use crate::format::lock::LockFile;
+
+const NAME: &str = "manifest";
+
+/// What an operation of a [`Faulty`] disk may be told to do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    /// Fail, as with a full disk. What comes later works.
+    Once,
+    /// Fail, and so does everything later: the process was killed.
+    Crash,
+    /// Fail, and removing fails too.
+    CannotRemove,
+}
+
+/// A disk that fails at the operation whose number, from 0, is given.
+struct Faulty<'a> {
+    inner: &'a dyn Disk,
+    state: Arc<Mutex<FaultState>>,
+}
+
+#[derive(Debug)]
+struct FaultState {
+    at: usize,
+    fault: Fault,
+    done: Vec<&'static str>,
+}
+
+impl FaultState {
+    fn step(&mut self, what: &'static str) -> io::Result<()> {
+        let now = self.done.len();
+        self.done.push(what);
+        let fails = match self.fault {
+            Fault::Once => now == self.at,
+            Fault::Crash => now >= self.at,
+            Fault::CannotRemove => now == self.at || what == "remove",
+        };
+        if fails {
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "injected"));
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Faulty<'a> {
+    fn new(inner: &'a dyn Disk, at: usize, fault: Fault) -> Self {
+        let done = Vec::new();
+        let state = Arc::new(Mutex::new(FaultState { at, fault, done }));
+        Self { inner, state }
+    }
+
+    fn step(&self, what: &'static str) -> io::Result<()> {
+        self.state.lock().unwrap().step(what)
+    }
+
+    fn done(&self) -> Vec<&'static str> {
+        self.state.lock().unwrap().done.clone()
+    }
+}
+
+impl Disk for Faulty<'_> {
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.step("create")?;
+        let inner = self.inner.create_new(path)?;
+        let state = Arc::clone(&self.state);
+        Ok(Box::new(FaultyFile { inner, state }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.step("rename")?;
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.step("remove")?;
+        self.inner.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.step("sync_dir")?;
+        self.inner.sync_dir(dir)
+    }
+
+    fn names(&self, dir: &Path) -> io::Result<Vec<OsString>> {
+        self.inner.names(dir)
+    }
+}
+
+struct FaultyFile {
+    inner: Box<dyn DiskFile>,
+    state: Arc<Mutex<FaultState>>,
+}
+
+impl Write for FaultyFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let step = self.state.lock().unwrap().step("write");
+        // A write that fails may have got half way.
+        let bytes = if step.is_ok() {
+            bytes
+        } else {
+            &bytes[..bytes.len() / 2]
+        };
+        self.inner.write_all(bytes)?;
+        step.map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl DiskFile for FaultyFile {
+    fn sync(&mut self) -> io::Result<()> {
+        self.state.lock().unwrap().step("sync")?;
+        self.inner.sync()
+    }
+}
+
+/// A disk in memory that knows what a loss of power may leave of it: of what was not synced, anything.
+#[derive(Clone, Debug, Default)]
+struct MemDisk {
+    state: Arc<Mutex<MemState>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct MemState {
+    files: Vec<MemFile>,
+    /// Names as the process sees them.
+    names: BTreeMap<PathBuf, usize>,
+    /// Names that survive.
+    durable: BTreeMap<PathBuf, usize>,
+    /// Changes of names that may or may not survive, in order.
+    pending: Vec<Change>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct MemFile {
+    content: Vec<u8>,
+    durable: Vec<u8>,
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Create(PathBuf, usize),
+    Rename(PathBuf, PathBuf, usize),
+    Remove(PathBuf),
+}
+
+impl Change {
+    fn apply(&self, names: &mut BTreeMap<PathBuf, usize>) {
+        match self {
+            Self::Create(path, file) => {
+                names.insert(path.clone(), *file);
+            }
+            Self::Rename(from, to, file) => {
+                names.remove(from);
+                names.insert(to.clone(), *file);
+            }
+            Self::Remove(path) => {
+                names.remove(path);
+            }
+        }
+    }
+}
+
+impl MemDisk {
+    fn change(&self, change: Change) {
+        let mut state = self.state.lock().unwrap();
+        change.apply(&mut state.names);
+        state.pending.push(change);
+    }
+
+    fn find(&self, path: &Path) -> io::Result<usize> {
+        let state = self.state.lock().unwrap();
+        let found = state.names.get(path).copied();
+        found.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// What `path` may hold after a loss of power now.
+    fn after_power_loss(&self, path: &Path) -> Vec<Option<Vec<u8>>> {
+        let state = self.state.lock().unwrap();
+        let mut outcomes = Vec::new();
+        for survives in 0_u32..1 << state.pending.len() {
+            let mut names = state.durable.clone();
+            for (index, change) in state.pending.iter().enumerate() {
+                if survives >> index & 1 == 1 {
+                    change.apply(&mut names);
+                }
+            }
+            match names.get(path) {
+                None => outcomes.push(None),
+                Some(file) => {
+                    let MemFile { content, durable } = &state.files[*file];
+                    outcomes.push(Some(durable.clone()));
+                    outcomes.push(Some(content.clone()));
+                    if content != durable {
+                        // The length arrived, the bytes did not.
+                        outcomes.push(Some(vec![0; content.len()]));
+                    }
+                }
+            }
+        }
+        outcomes
+    }
+}
+
+impl Disk for MemDisk {
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        if self.find(path).is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let index = {
+            let mut state = self.state.lock().unwrap();
+            state.files.push(MemFile::default());
+            state.files.len() - 1
+        };
+        self.change(Change::Create(path.to_path_buf(), index));
+        Ok(Box::new(MemHandle {
+            disk: self.clone(),
+            index,
+        }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let file = self.find(from)?;
+        self.change(Change::Rename(from.to_path_buf(), to.to_path_buf(), file));
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.find(path)?;
+        self.change(Change::Remove(path.to_path_buf()));
+        Ok(())
+    }
+
+    fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap();
+        state.durable = state.names.clone();
+        state.pending.clear();
+        Ok(())
+    }
+
+    fn names(&self, _dir: &Path) -> io::Result<Vec<OsString>> {
+        let state = self.state.lock().unwrap();
+        let names = state.names.keys().filter_map(|path| path.file_name());
+        Ok(names.map(OsString::from).collect())
+    }
+}
+
+struct MemHandle {
+    disk: MemDisk,
+    index: usize,
+}
+
+impl Write for MemHandle {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut state = self.disk.state.lock().unwrap();
+        state.files[self.index].content.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl DiskFile for MemHandle {
+    fn sync(&mut self) -> io::Result<()> {
+        let mut state = self.disk.state.lock().unwrap();
+        let file = &mut state.files[self.index];
+        file.durable = file.content.clone();
+        Ok(())
+    }
+}
+
+/// More than is buffered, so that there are several writes.
+fn new_content() -> Vec<u8> {
+    (0..600_000_u32).map(|i| (i % 247) as u8).collect()
+}
+
+const OLD: &[u8] = b"old content";
+
+#[track_caller]
+fn lock(dir: &Path) -> DirLock {
+    DirLock::exclusive(dir, LockFile::Writers, Duration::ZERO, &mut |_| {}).unwrap()
+}
+
+fn put(disk: &dyn Disk, lock: &DirLock, content: &[u8]) -> Result<(), FormatError> {
+    publish(disk, lock, NAME, |out| {
+        for part in content.chunks(10_000) {
+            out.write_all(part)
+                .map_err(|e| FormatError::io("write", e))?;
+        }
+        Ok(())
+    })
+}
+
+/// The steps of a publication on which nothing fails.
+fn steps(disk: &dyn Disk, lock: &DirLock) -> Vec<&'static str> {
+    let faulty = Faulty::new(disk, usize::MAX, Fault::Once);
+    put(&faulty, lock, &new_content()).unwrap();
+    faulty.done()
+}
+
+#[test]
+fn the_steps_are_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let steps = steps(&MemDisk::default(), &lock(dir.path()));
+    let writes = steps.iter().filter(|step| **step == "write").count();
+    let others: Vec<_> = steps.iter().filter(|step| **step != "write").collect();
+    assert!(writes > 1, "{steps:?}");
+    assert_eq!(others, [&"create", &"sync", &"rename", &"sync_dir"]);
+    assert_eq!(steps[writes + 1], "sync", "{steps:?}");
+}
+
+#[test]
+fn whatever_fails_the_old_file_or_the_new_one_is_there_after_a_loss_of_power() {
+    let dir = tempfile::tempdir().unwrap();
+    let lock = lock(dir.path());
+    let path = dir.path().join(NAME);
+    let new = new_content();
+    let total = steps(&MemDisk::default(), &lock).len();
+    for at in 0..=total {
+        for fault in [Fault::Once, Fault::Crash, Fault::CannotRemove] {
+            for old in [None, Some(OLD)] {
+                let disk = MemDisk::default();
+                if let Some(old) = old {
+                    put(&disk, &lock, old).unwrap();
+                }
+                let result = put(&Faulty::new(&disk, at, fault), &lock, &new);
+                assert_eq!(result.is_ok(), at == total, "{at} {fault:?}");
+                let outcomes = disk.after_power_loss(&path);
+                for outcome in &outcomes {
+                    let is_new = outcome.as_ref() == Some(&new);
+                    let is_old = outcome.as_deref() == old;
+                    assert!(is_new || is_old && result.is_err(), "{at} {fault:?}");
+                }
+                // The last step apart, an error means that nothing has changed.
+                if at < total - 1 {
+                    assert!(outcomes.iter().all(|outcome| outcome.as_deref() == old));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_loss_of_power_finds_what_is_not_synced() {
+    // What the test above relies on: each missing sync shows.
+    let path = Path::new("d/manifest");
+    let other = Path::new("d/x");
+    let run = |sync: bool, sync_dir: bool| {
+        let disk = MemDisk::default();
+        let mut file = disk.create_new(other).unwrap();
+        file.write_all(b"new").unwrap();
+        if sync {
+            file.sync().unwrap();
+        }
+        disk.rename(other, path).unwrap();
+        if sync_dir {
+            disk.sync_dir(Path::new("d")).unwrap();
+        }
+        let outcomes = disk.after_power_loss(path);
+        outcomes.iter().all(|o| o.as_deref() == Some(b"new"))
+    };
+    assert!(run(true, true));
+    assert!(!run(false, true) && !run(true, false));
+}
+
+fn read_dir(dir: &Path) -> Vec<String> {
+    let mut names: Vec<_> = RealDisk.names(dir).unwrap();
+    names.sort();
+    let names = names.into_iter().map(|name| name.into_string().unwrap());
+    names.filter(|name| !name.ends_with(".lock")).collect()
+}
+
+#[test]
+fn whatever_fails_the_real_directory_is_sound_and_is_cleaned_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let lock = lock(dir.path());
+    let path = dir.path().join(NAME);
+    let new = new_content();
+    let total = steps(&RealDisk, &lock).len();
+    for at in 0..=total {
+        for fault in [Fault::Once, Fault::Crash, Fault::CannotRemove] {
+            put(&RealDisk, &lock, OLD).unwrap();
+            assert_eq!(read_dir(dir.path()), [NAME]);
+            let faulty = Faulty::new(&RealDisk, at, fault);
+            let result = put(&faulty, &lock, &new);
+            let content = std::fs::read(&path).unwrap();
+            match &result {
+                Ok(()) => assert!(content == new),
+                Err(error) => {
+                    assert!(content == new || content == OLD, "{at} {fault:?}");
+                    assert!(!error.is_corrupt());
+                    assert!(error.to_string().contains("injected"), "{error}");
+                }
+            }
+            // The file was created and could not be renamed.
+            let left = at > 0 && at < total - 1 && fault != Fault::Once;
+            let names = read_dir(dir.path());
+            assert_eq!(
+                names.len(),
+                1 + usize::from(left),
+                "{at} {fault:?} {names:?}"
+            );
+            let removed = remove_leftovers(&RealDisk, &lock).unwrap();
+            assert_eq!(removed, usize::from(left));
+            assert_eq!(read_dir(dir.path()), [NAME]);
+        }
+    }
+}
+
+#[test]
+fn an_error_of_the_content_leaves_nothing_behind() {
+    #[derive(Debug)]
+    enum Mine {
+        Stopped,
+        Format(FormatError),
+    }
+    impl From<FormatError> for Mine {
+        fn from(error: FormatError) -> Self {
+            Self::Format(error)
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let lock = lock(dir.path());
+    put(&RealDisk, &lock, OLD).unwrap();
+    let result: Result<(), Mine> = publish(&RealDisk, &lock, NAME, |out| {
+        let written = out.write_all(b"half");
+        assert!(written.is_ok());
+        Err(Mine::Stopped)
+    });
+    assert!(matches!(result, Err(Mine::Stopped)), "{result:?}");
+    assert_eq!(read_dir(dir.path()), [NAME]);
+    assert_eq!(std::fs::read(dir.path().join(NAME)).unwrap(), OLD);
+    let result: Result<(), Mine> = publish(&RealDisk, &lock, "a/b", |_| Ok(()));
+    let Err(Mine::Format(error)) = result else {
+        panic!("{result:?}");
+    };
+    assert!(!error.is_corrupt());
+}
+
+#[test]
+fn a_panic_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let lock = lock(dir.path());
+    put(&RealDisk, &lock, OLD).unwrap();
+    let result = std::panic::catch_unwind(|| {
+        let _: Result<(), FormatError> =
+            publish(&RealDisk, &lock, NAME, |_| panic!("a bug in the content"));
+    });
+    assert!(result.is_err());
+    assert_eq!(read_dir(dir.path()), [NAME]);
+    assert_eq!(std::fs::read(dir.path().join(NAME)).unwrap(), OLD);
+}
+
+#[test]
+fn leftovers_of_the_same_name_are_not_in_the_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let lock = lock(dir.path());
+    // What an earlier process of this number may have left: the names this one comes to next.
+    let next = NEXT.load(Ordering::Relaxed);
+    for number in next..next + 50 {
+        let process = std::process::id();
+        let name = format!(".{NAME}.{process}.{number}{UNFINISHED}");
+        std::fs::write(dir.path().join(name), "").unwrap();
+    }
+    put(&RealDisk, &lock, OLD).unwrap();
+    assert_eq!(std::fs::read(dir.path().join(NAME)).unwrap(), OLD);
+    assert_eq!(remove_leftovers(&RealDisk, &lock).unwrap(), 50);
+}
+
+#[test]
+fn only_leftovers_are_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let lock = lock(dir.path());
+    let keep = [
+        "manifest",
+        ".hidden.tmp",
+        "a.1.2.tmp",
+        ".writers.lock.tmp",
+        "note.tmp",
+    ];
+    for name in keep {
+        std::fs::write(dir.path().join(name), "").unwrap();
+    }
+    std::fs::write(dir.path().join(".seg-1.fsx.77.3.tmp"), "").unwrap();
+    assert_eq!(remove_leftovers(&RealDisk, &lock).unwrap(), 1);
+    let mut left = read_dir(dir.path());
+    left.sort();
+    let mut expected = keep.map(str::to_owned);
+    expected.sort();
+    assert_eq!(left, expected);
+    let faulty = Faulty::new(&RealDisk, 0, Fault::Once);
+    std::fs::write(dir.path().join(".a.1.2.tmp"), "").unwrap();
+    assert!(remove_leftovers(&faulty, &lock).is_err());
+}
+
+#[test]
+fn writing_needs_the_writers_lock() {
+    let dir = tempfile::tempdir().unwrap();
+    let take = |which, exclusive: bool| {
+        if exclusive {
+            DirLock::exclusive(dir.path(), which, Duration::ZERO, &mut |_| {}).unwrap()
+        } else {
+            DirLock::shared(dir.path(), which, Duration::ZERO, &mut |_| {}).unwrap()
+        }
+    };
+    for (which, exclusive) in [
+        (LockFile::Readers, true),
+        (LockFile::Readers, false),
+        (LockFile::Writers, false),
+    ] {
+        let lock = take(which, exclusive);
+        for error in [
+            put(&RealDisk, &lock, OLD).unwrap_err(),
+            remove_leftovers(&RealDisk, &lock).unwrap_err(),
+        ] {
+            let kind = error.kind();
+            assert!(matches!(kind, FormatErrorKind::Refused { .. }), "{kind:?}");
+        }
+        assert!(read_dir(dir.path()).is_empty());
+    }
+}
+
+#[test]
+fn names_are_plain() {
+    for name in [
+        "manifest",
+        "seg-0001.fsx",
+        "A_b",
+        &"x".repeat(MAX_NAME_BYTES),
+    ] {
+        assert!(is_plain_name(name), "{name}");
+        let unfinished = format!(".{name}.12.0.tmp");
+        assert!(!is_plain_name(&unfinished), "{unfinished}");
+        assert!(is_unfinished(OsStr::new(&unfinished)), "{unfinished}");
+    }
+    let long = "x".repeat(MAX_NAME_BYTES + 1);
+    for name in [
+        "", ".", "..", ".a", "a/b", "/a", "a\\b", "a\0", "ä", "a b", "a:b", &long,
+    ] {
+        assert!(!is_plain_name(name), "{name}");
+        let unfinished = format!(".{name}.12.0.tmp");
+        assert!(!is_unfinished(OsStr::new(&unfinished)), "{unfinished}");
+    }
+    for name in [
+        "",
+        ".tmp",
+        ".a.tmp",
+        ".a.1.tmp",
+        ".a.1.x.tmp",
+        ".a..1.tmp",
+        "a.1.2.tmp",
+        ".a.1.2.tmq",
+    ] {
+        assert!(!is_unfinished(OsStr::new(name)), "{name}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn new_files_are_private_and_can_be_mapped() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let dir = tempfile::tempdir().unwrap();
+    let lock = lock(dir.path());
+    put(&RealDisk, &lock, OLD).unwrap();
+    let path = dir.path().join(NAME);
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o600);
+    let mapped = crate::format::storage::Storage::map(&path).unwrap();
+    assert_eq!(mapped.as_bytes(), OLD);
+}
