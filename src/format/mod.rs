@@ -8,6 +8,7 @@
 pub mod disk;
 pub mod error;
 pub mod lock;
+pub mod manifest;
 mod mmap;
 pub mod publish;
 pub mod section;

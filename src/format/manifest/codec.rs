@@ -1,0 +1,341 @@
+//! The bytes of each part of a manifest.
+
+use std::collections::BTreeSet;
+
+use super::{
+    BloomParts, EligibilityInput, FileRef, IndexState, InputKind, InputStat, KeyParts,
+    MAX_DENY_PATTERNS, MAX_ID_BYTES, MAX_INPUTS, MAX_PATH_BYTES, MAX_SEGMENTS, Manifest,
+    SegmentRef,
+};
+use crate::format::error::{FormatError, FormatErrorKind};
+use crate::format::publish::{MAX_NAME_BYTES, is_plain_name};
+use crate::format::wire::{Reader, Writer};
+
+/// The fewest bytes of a text, a segment and an input: what their counts are held against.
+const MIN_TEXT: usize = 8;
+const MIN_SEGMENT: usize = 8 + 1 + 16 + 8 + 1;
+const MIN_INPUT: usize = 8 + 1 + 40;
+
+const A_PATH: &str = "the length of a path";
+const AN_ID: &str = "the length of an identifier";
+const A_NAME: &str = "the length of a file name";
+const A_PATTERN: &str = "the length of a deny pattern";
+const PATTERNS: &str = "the number of deny patterns";
+const SEGMENTS: &str = "the number of segments";
+const INPUTS: &str = "the number of eligibility inputs";
+
+/// Checks a length or count of something to be written.
+pub(super) fn limit(what: &'static str, found: usize, limit: usize) -> Result<(), FormatError> {
+    if found <= limit {
+        return Ok(());
+    }
+    Err(FormatError::over_limit(what, found as u64, limit as u64))
+}
+
+/// Checks a length of something that is read.
+pub(super) fn readable(what: &'static str, found: usize, limit: usize) -> Result<(), FormatError> {
+    if found <= limit {
+        return Ok(());
+    }
+    Err(FormatError::too_large(what, found as u64, limit as u64))
+}
+
+impl Manifest {
+    /// Checks that what is about to be written can be read again.
+    pub(super) fn check(&self) -> Result<(), FormatError> {
+        self.key.check()?;
+        if let Err(problem) = self.bloom.sound() {
+            return Err(refused(problem));
+        }
+        limit(SEGMENTS, self.segments.len(), MAX_SEGMENTS)?;
+        distinct_names(&self.segments).map_err(refused)?;
+        limit(INPUTS, self.inputs.len(), MAX_INPUTS)?;
+        for input in &self.inputs {
+            limit(A_PATH, input.path.len(), MAX_PATH_BYTES)?;
+        }
+        Ok(())
+    }
+}
+
+fn refused(problem: &'static str) -> FormatError {
+    FormatError::new(FormatErrorKind::Refused { problem })
+}
+
+/// Checks the names of all files; none may occur twice.
+fn distinct_names(segments: &[SegmentRef]) -> Result<(), &'static str> {
+    let mut seen = BTreeSet::new();
+    let files = segments
+        .iter()
+        .flat_map(|segment| [Some(&segment.file), segment.tombstones.as_ref()]);
+    for file in files.flatten() {
+        if !is_plain_name(&file.name) {
+            return Err("no file of an index can have the name of a segment");
+        }
+        if !seen.insert(file.name.as_str()) {
+            return Err("two files of an index have one name");
+        }
+    }
+    Ok(())
+}
+
+impl KeyParts {
+    /// Returns the one encoding of the key: equal keys have equal bytes, different ones different bytes. What a hash
+    /// of the key is made of.
+    pub fn encode_key(&self) -> Vec<u8> {
+        let mut out = Writer::new();
+        out.block(&self.root);
+        out.bool(self.hidden);
+        out.bool(self.follow);
+        out.bool(self.no_ignore);
+        out.block(self.backend_id.as_bytes());
+        out.block(self.unicode_normalization.as_bytes());
+        out.block(self.casefold.as_bytes());
+        out.block(self.tokenizer_id.as_bytes());
+        out.u32(self.ngram_chars);
+        out.u64(self.max_tokenized_bytes);
+        out.u64(self.deny_patterns.len() as u64);
+        for pattern in &self.deny_patterns {
+            out.block(pattern.as_bytes());
+        }
+        out.u32(self.schema_version);
+        out.u32(self.implementation_version);
+        out.into_bytes()
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let mut input = Reader::new(bytes, "the key of the index");
+        let key = Self {
+            root: input.block(MAX_PATH_BYTES, A_PATH)?.to_vec(),
+            hidden: input.bool()?,
+            follow: input.bool()?,
+            no_ignore: input.bool()?,
+            backend_id: id(&mut input)?,
+            unicode_normalization: id(&mut input)?,
+            casefold: id(&mut input)?,
+            tokenizer_id: id(&mut input)?,
+            ngram_chars: input.u32()?,
+            max_tokenized_bytes: input.u64()?,
+            deny_patterns: patterns(&mut input)?,
+            schema_version: input.u32()?,
+            implementation_version: input.u32()?,
+        };
+        input.finish()?;
+        Ok(key)
+    }
+
+    fn check(&self) -> Result<(), FormatError> {
+        limit(A_PATH, self.root.len(), MAX_PATH_BYTES)?;
+        for text in [
+            &self.backend_id,
+            &self.unicode_normalization,
+            &self.casefold,
+            &self.tokenizer_id,
+        ] {
+            limit(AN_ID, text.len(), MAX_ID_BYTES)?;
+        }
+        limit(PATTERNS, self.deny_patterns.len(), MAX_DENY_PATTERNS)?;
+        for pattern in &self.deny_patterns {
+            limit(A_PATTERN, pattern.len(), MAX_PATH_BYTES)?;
+        }
+        Ok(())
+    }
+}
+
+fn id(input: &mut Reader<'_>) -> Result<String, FormatError> {
+    Ok(input.text(MAX_ID_BYTES, AN_ID)?.to_owned())
+}
+
+fn patterns(input: &mut Reader<'_>) -> Result<Vec<String>, FormatError> {
+    let count = input.count(MAX_DENY_PATTERNS, MIN_TEXT, PATTERNS)?;
+    let mut pattern = || Ok(input.text(MAX_PATH_BYTES, A_PATTERN)?.to_owned());
+    (0..count).map(|_| pattern()).collect()
+}
+
+impl BloomParts {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::new();
+        out.u64(self.bits);
+        out.u32(self.hashes);
+        out.u32(self.ngram_chars);
+        out.u64(self.seed);
+        out.u64(self.basis_ngrams);
+        out.u64(self.target_fp_rate_bits);
+        out.into_bytes()
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let mut input = Reader::new(bytes, "the parameters of the filters");
+        let parts = Self {
+            bits: input.u64()?,
+            hashes: input.u32()?,
+            ngram_chars: input.u32()?,
+            seed: input.u64()?,
+            basis_ngrams: input.u64()?,
+            target_fp_rate_bits: input.u64()?,
+        };
+        if let Err(problem) = parts.sound() {
+            return Err(input.inconsistent(problem));
+        }
+        input.finish()?;
+        Ok(parts)
+    }
+
+    /// Checks what whoever computes with the parameters would divide by or loop over.
+    fn sound(&self) -> Result<(), &'static str> {
+        let rate = f64::from_bits(self.target_fp_rate_bits);
+        if self.bits == 0 || self.hashes == 0 || self.ngram_chars == 0 || self.basis_ngrams == 0 {
+            return Err("a parameter of the filters is 0");
+        }
+        // Not the other way round: comparing with what is not a number is always false.
+        if rate > 0.0 && rate < 1.0 {
+            Ok(())
+        } else {
+            Err("the target rate of false positives is not between 0 and 1")
+        }
+    }
+}
+
+impl IndexState {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::new();
+        out.u64(self.sequence);
+        out.i64(self.created_ms);
+        out.i64(self.updated_ms);
+        out.u64(self.coverage_epoch);
+        out.u64(self.enumeration_errors);
+        out.into_bytes()
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let mut input = Reader::new(bytes, "the state of the index");
+        let state = Self {
+            sequence: input.u64()?,
+            created_ms: input.i64()?,
+            updated_ms: input.i64()?,
+            coverage_epoch: input.u64()?,
+            enumeration_errors: input.u64()?,
+        };
+        input.finish()?;
+        Ok(state)
+    }
+}
+
+pub(super) fn encode_segments(segments: &[SegmentRef]) -> Vec<u8> {
+    let mut out = Writer::new();
+    out.u64(segments.len() as u64);
+    for segment in segments {
+        encode_file(&segment.file, &mut out);
+        out.u64(segment.files);
+        out.bool(segment.tombstones.is_some());
+        if let Some(tombstones) = &segment.tombstones {
+            encode_file(tombstones, &mut out);
+        }
+    }
+    out.into_bytes()
+}
+
+pub(super) fn decode_segments(bytes: &[u8]) -> Result<Vec<SegmentRef>, FormatError> {
+    let mut input = Reader::new(bytes, "the list of segments");
+    let count = input.count(MAX_SEGMENTS, MIN_SEGMENT, SEGMENTS)?;
+    let mut segments = Vec::with_capacity(count);
+    for _ in 0..count {
+        let file = decode_file(&mut input)?;
+        let files = input.u64()?;
+        let tombstones = match input.bool()? {
+            true => Some(decode_file(&mut input)?),
+            false => None,
+        };
+        segments.push(SegmentRef {
+            file,
+            files,
+            tombstones,
+        });
+    }
+    distinct_names(&segments).map_err(|problem| input.inconsistent(problem))?;
+    input.finish()?;
+    Ok(segments)
+}
+
+fn encode_file(file: &FileRef, out: &mut Writer) {
+    out.block(file.name.as_bytes());
+    out.u64(file.len);
+    out.u64(file.checksum);
+}
+
+fn decode_file(input: &mut Reader<'_>) -> Result<FileRef, FormatError> {
+    Ok(FileRef {
+        name: input.text(MAX_NAME_BYTES, A_NAME)?.to_owned(),
+        len: input.u64()?,
+        checksum: input.u64()?,
+    })
+}
+
+pub(super) fn encode_inputs(inputs: &[EligibilityInput]) -> Vec<u8> {
+    let mut out = Writer::new();
+    out.u64(inputs.len() as u64);
+    for input in inputs {
+        out.block(&input.path);
+        out.u8(input.stat.map_or(NOTHING, |stat| kind_code(stat.kind)));
+        // What is not there has as many bytes, all zero.
+        let stat = input.stat.unwrap_or(ABSENT);
+        out.u64(stat.size);
+        out.i64(stat.mtime_ns);
+        out.i64(stat.ctime_ns);
+        out.u64(stat.dev);
+        out.u64(stat.ino);
+    }
+    out.into_bytes()
+}
+
+/// In the place of a kind: nothing is there.
+const NOTHING: u8 = 0;
+
+const ABSENT: InputStat = InputStat {
+    kind: InputKind::Other,
+    size: 0,
+    mtime_ns: 0,
+    ctime_ns: 0,
+    dev: 0,
+    ino: 0,
+};
+
+fn kind_code(kind: InputKind) -> u8 {
+    match kind {
+        InputKind::File => 1,
+        InputKind::Directory => 2,
+        InputKind::Symlink => 3,
+        InputKind::Other => 4,
+    }
+}
+
+pub(super) fn decode_inputs(bytes: &[u8]) -> Result<Vec<EligibilityInput>, FormatError> {
+    let mut input = Reader::new(bytes, "the list of eligibility inputs");
+    let count = input.count(MAX_INPUTS, MIN_INPUT, INPUTS)?;
+    let mut inputs = Vec::with_capacity(count);
+    for _ in 0..count {
+        let path = input.block(MAX_PATH_BYTES, A_PATH)?.to_vec();
+        let code = input.u8()?;
+        let kind = match code {
+            1 => InputKind::File,
+            2 => InputKind::Directory,
+            3 => InputKind::Symlink,
+            NOTHING | 4 => InputKind::Other,
+            _ => return Err(input.inconsistent("an input has a kind that is not known")),
+        };
+        let read = InputStat {
+            kind,
+            size: input.u64()?,
+            mtime_ns: input.i64()?,
+            ctime_ns: input.i64()?,
+            dev: input.u64()?,
+            ino: input.u64()?,
+        };
+        let stat = (code != NOTHING).then_some(read);
+        if stat.is_none() && read != ABSENT {
+            return Err(input.inconsistent("an input that was not there has a size or a time"));
+        }
+        inputs.push(EligibilityInput { path, stat });
+    }
+    input.finish()?;
+    Ok(inputs)
+}
