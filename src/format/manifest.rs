@@ -79,6 +79,10 @@ pub struct KeyParts {
     pub max_tokenized_bytes: u64,
     /// The denied patterns, in the order in which they are configured (`SEC-LSI-02`).
     pub deny_patterns: Vec<String>,
+    /// Git's global excludes file, in the bytes of the system; empty if there is none.
+    pub global_excludes: Vec<u8>,
+    /// The directory that the patterns of the global excludes are relative to; empty if there are none.
+    pub excludes_base: Vec<u8>,
     /// The version of what an index holds.
     pub schema_version: u32,
     /// The version of how it is made: raised when the same files would give another index.

@@ -12,6 +12,7 @@ pub mod manifest;
 mod mmap;
 pub mod publish;
 pub mod section;
+pub mod segment;
 pub mod sort_key;
 pub mod storage;
 pub mod wire;

@@ -15,7 +15,7 @@ mod portable;
 #[cfg(unix)]
 mod unix;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -159,6 +159,53 @@ impl RootDir {
         check_relative(rel)?;
         self.root.metadata(rel)
     }
+
+    /// Returns the metadata of the directory at `rel` and of the entries `names` in it; links are not followed.
+    /// Opens the directory once, so that an entry costs one system call. Names that are no single component are
+    /// refused one by one.
+    ///
+    /// # Errors
+    ///
+    /// `PermissionDenied` if the path is or passes through a symbolic link, and whatever else opening the
+    /// directory fails with.
+    pub fn stat_entries<'a>(
+        &self,
+        rel: &Path,
+        names: impl Iterator<Item = &'a OsStr>,
+    ) -> io::Result<DirStat> {
+        check_relative(rel)?;
+        self.root.stat_entries(rel, names)
+    }
+}
+
+/// Returns true for a name that can stand in a directory.
+fn is_component(name: &OsStr) -> bool {
+    let bytes = name.as_encoded_bytes();
+    let separator = |byte: &u8| std::path::is_separator(char::from(*byte));
+    !matches!(bytes, b"" | b"." | b"..") && !bytes.contains(&0) && !bytes.iter().any(separator)
+}
+
+fn not_a_component() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "the name is not that of an entry")
+}
+
+/// The state of a directory and of entries in it.
+#[derive(Debug)]
+pub struct DirStat {
+    /// The directory itself.
+    pub dir: EntryMeta,
+    /// The entries, in the order in which they were asked for.
+    pub entries: Vec<io::Result<EntryMeta>>,
+}
+
+/// Returns the metadata of what is at `path`, symbolic links followed. For files outside of any root, of which
+/// nothing but their state is of interest.
+///
+/// # Errors
+///
+/// Whatever looking the path up fails with.
+pub fn metadata_following(path: &Path) -> io::Result<EntryMeta> {
+    sys::metadata_following(path)
 }
 
 /// Refuses a path that is absolute or climbs, before anything is asked of the filesystem.

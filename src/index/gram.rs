@@ -35,6 +35,18 @@ impl Gram {
         Gram(byte(14) << (2 * CHAR_BITS) | byte(7) << CHAR_BITS | byte(0))
     }
 
+    /// Iterates over the n-grams of a text, in order and with repetitions.
+    pub fn all_in(text: &[char]) -> impl Iterator<Item = Gram> {
+        text.windows(NGRAM_CHARS)
+            .filter_map(|window| window.try_into().ok().map(Gram::new))
+    }
+
+    /// Returns the 21-bit form of an n-gram of three ASCII characters, of no other.
+    pub fn to_ascii(self) -> Option<u32> {
+        let [a, b, c] = [2, 1, 0].map(|n| self.0 >> (n * CHAR_BITS) & CHAR_MASK);
+        ((a | b | c) < 128).then_some((a << 14 | b << 7 | c) as u32)
+    }
+
     /// Returns the three characters.
     pub fn chars(self) -> [char; NGRAM_CHARS] {
         [2, 1, 0].map(|n| {
@@ -120,6 +132,7 @@ mod tests {
             let packed = u32::from(a) << 14 | u32::from(b) << 7 | u32::from(c);
             let expected = Gram::new([a, b, c].map(char::from));
             prop_assert_eq!(Gram::from_ascii(packed), expected);
+            prop_assert_eq!(expected.to_ascii(), Some(packed));
             prop_assert_eq!(expected.hashes(), GramHash::of(&[a, b, c]));
         }
     }

@@ -1,13 +1,24 @@
 //! Files and their text: what exists, what counts, what is in it, and which n-grams.
 //!
-//! Owns enumeration, opening, the rules of what counts as text, and n-grams. It knows nothing of requests.
+//! Owns enumeration, opening, the rules of what counts as text, n-grams, and the index made of them. It knows
+//! nothing of requests.
 
 pub mod beneath;
+pub mod block;
 pub mod bloom;
+pub mod builder;
 pub mod casefold;
 pub mod deny;
+pub mod enumerate;
 pub mod gram;
+pub mod inputs;
+pub mod key;
+mod names;
+pub mod plan;
+pub mod ranks;
 pub mod rules;
+pub mod segment;
+pub mod stamp;
 pub mod text;
 pub mod token;
 pub mod walk;

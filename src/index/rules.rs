@@ -43,6 +43,41 @@ impl ControlFiles {
         }
     }
 
+    /// All of them.
+    pub const ALL: ControlFiles = ControlFiles {
+        rgignore: true,
+        ignore: true,
+        gitignore: true,
+        git: true,
+        jj: true,
+    };
+
+    /// Returns the paths whose state decides which rules these files in `dir` stand for. Reads what a `.git` that
+    /// is a file points to.
+    pub fn inputs(self, dir: &Path) -> Vec<PathBuf> {
+        let names = [
+            (self.rgignore, ".rgignore"),
+            (self.ignore, ".ignore"),
+            (self.gitignore, ".gitignore"),
+            (self.git, ".git"),
+            (self.jj, ".jj"),
+        ];
+        let named = names.iter().filter(|(found, _)| *found);
+        let mut paths: Vec<PathBuf> = named.map(|(_, name)| dir.join(name)).collect();
+        if self.git {
+            let dot_git = dir.join(".git");
+            if dot_git.is_file()
+                && let Some(git_dir) = linked_git_dir(dir)
+            {
+                paths.push(git_dir.join("commondir"));
+            }
+            if let Some(git_dir) = common_git_dir(dir) {
+                paths.push(git_dir.join("info/exclude"));
+            }
+        }
+        paths
+    }
+
     fn any(self) -> bool {
         self.rgignore || self.ignore || self.gitignore || self.git || self.jj
     }
@@ -283,18 +318,24 @@ fn common_git_dir(dir: &Path) -> Option<PathBuf> {
     if !dot_git.metadata().ok()?.is_file() {
         return Some(dot_git);
     }
-    let first_line = |path: &Path| -> Option<String> {
-        let text = String::from_utf8(read_regular_file(path)?).ok()?;
-        Some(text.lines().next()?.to_string())
-    };
-    // A relative path starts at the directory, wherever the process happens to be.
-    let git_dir = dir.join(first_line(&dot_git)?.strip_prefix("gitdir: ")?);
+    let git_dir = linked_git_dir(dir)?;
     let common = first_line(&git_dir.join("commondir"))?;
     Some(if common.starts_with('.') {
         git_dir.join(common)
     } else {
         PathBuf::from(common)
     })
+}
+
+/// Returns the directory that a `.git` file in `dir` points to.
+fn linked_git_dir(dir: &Path) -> Option<PathBuf> {
+    // A relative path starts at the directory, wherever the process happens to be.
+    Some(dir.join(first_line(&dir.join(".git"))?.strip_prefix("gitdir: ")?))
+}
+
+fn first_line(path: &Path) -> Option<String> {
+    let text = String::from_utf8(read_regular_file(path)?).ok()?;
+    Some(text.lines().next()?.to_string())
 }
 
 #[cfg(test)]

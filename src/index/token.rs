@@ -30,6 +30,15 @@ pub enum TokenStatus {
 }
 
 impl TokenStatus {
+    /// All of them; each stands at the index that is its number.
+    pub const ALL: [TokenStatus; 5] = [
+        TokenStatus::Full,
+        TokenStatus::SkippedTooLarge,
+        TokenStatus::SkippedBinary,
+        TokenStatus::Unreadable,
+        TokenStatus::Error,
+    ];
+
     /// Returns the name that is stored and shown.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -86,7 +95,7 @@ impl<'a> GramList<'a> {
 }
 
 /// Two to the power of three times seven: the number of n-grams of three ASCII characters.
-const ASCII_GRAMS: usize = 1 << 21;
+pub(crate) const ASCII_GRAMS: usize = 1 << 21;
 
 /// Distinct ASCII n-grams, found by a bitmap and listed in the order of their first occurrence.
 #[derive(Debug)]

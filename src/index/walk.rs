@@ -105,6 +105,13 @@ pub struct DirNode {
     members: Vec<Member>,
 }
 
+impl DirNode {
+    /// Returns the directories of the node: one, but for siblings whose names sort as equal.
+    pub fn places(&self) -> impl Iterator<Item = &Arc<Place>> {
+        self.members.iter().map(|member| &member.place)
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Member {
     place: Arc<Place>,
@@ -195,6 +202,16 @@ impl Walk {
         }
     }
 
+    /// Returns the options of the walk.
+    pub fn options(&self) -> TraversalOptions {
+        self.options
+    }
+
+    /// Returns the absolute path of the top.
+    pub fn top(&self) -> &Path {
+        &self.top
+    }
+
     /// Returns the top of the walk.
     pub fn start(&self) -> DirNode {
         self.node.clone()
@@ -203,9 +220,20 @@ impl Walk {
     /// Lists a directory: its entries in emission order. Costs one listing and a sort of its entries, plus
     /// one match per entry and rule file.
     pub fn list(&self, node: &DirNode, filter: &PathFilter<'_>) -> Vec<Entry> {
+        self.list_noting(node, filter, &mut |_, _| {})
+    }
+
+    /// Lists a directory as [`Walk::list`] does, and hands over which files with rules it found in which
+    /// directory, by the absolute path that the rules go by.
+    pub fn list_noting(
+        &self,
+        node: &DirNode,
+        filter: &PathFilter<'_>,
+        note: &mut dyn FnMut(&Path, ControlFiles),
+    ) -> Vec<Entry> {
         let mut keyed = Vec::new();
         for member in &node.members {
-            self.list_member(member, filter, &mut keyed);
+            self.list_member(member, filter, note, &mut keyed);
         }
         let twins = node.members.len() > 1;
         keyed.sort_unstable_by(|a, b| {
@@ -252,7 +280,13 @@ impl Walk {
         entries
     }
 
-    fn list_member(&self, member: &Member, filter: &PathFilter<'_>, out: &mut Vec<Keyed>) {
+    fn list_member(
+        &self,
+        member: &Member,
+        filter: &PathFilter<'_>,
+        note: &mut dyn FnMut(&Path, ControlFiles),
+        out: &mut Vec<Keyed>,
+    ) {
         let place = &member.place;
         let listing = match place.root.open_dir_entries(&place.real) {
             Ok(listing) => listing,
@@ -278,6 +312,7 @@ impl Walk {
                     found.note(entry.name.as_encoded_bytes());
                 }
             }
+            note(&logical_abs, found);
             Rules::child(&member.rules, &logical_abs, found)
         };
         out.reserve(listing.len());

@@ -97,6 +97,8 @@ impl KeyParts {
         for pattern in &self.deny_patterns {
             out.block(pattern.as_bytes());
         }
+        out.block(&self.global_excludes);
+        out.block(&self.excludes_base);
         out.u32(self.schema_version);
         out.u32(self.implementation_version);
         out.into_bytes()
@@ -116,6 +118,8 @@ impl KeyParts {
             ngram_chars: input.u32()?,
             max_tokenized_bytes: input.u64()?,
             deny_patterns: patterns(&mut input)?,
+            global_excludes: input.block(MAX_PATH_BYTES, A_PATH)?.to_vec(),
+            excludes_base: input.block(MAX_PATH_BYTES, A_PATH)?.to_vec(),
             schema_version: input.u32()?,
             implementation_version: input.u32()?,
         };

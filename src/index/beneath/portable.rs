@@ -4,12 +4,16 @@
 //! its full path, and before anything of it is used the path is checked again. A swap that is
 //! undone between the two is not noticed; that is the stated limit of this way.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{EntryKind, EntryMeta, FileIdentity, RawEntry, not_a_regular_file, symbolic_link};
+use super::{
+    DirStat, EntryKind, EntryMeta, FileIdentity, RawEntry, is_component, not_a_component,
+    not_a_regular_file, symbolic_link,
+};
 
 /// The root's canonical path.
 #[derive(Debug)]
@@ -75,6 +79,21 @@ impl Root {
         Ok(meta_of(&meta))
     }
 
+    pub(super) fn stat_entries<'a>(
+        &self,
+        rel: &Path,
+        names: impl Iterator<Item = &'a OsStr>,
+    ) -> io::Result<DirStat> {
+        let entries = names
+            .map(|name| match is_component(name) {
+                true => self.metadata(&rel.join(name)),
+                false => Err(not_a_component()),
+            })
+            .collect();
+        let dir = self.metadata(rel)?;
+        Ok(DirStat { dir, entries })
+    }
+
     /// Makes sure that no component of `rel` is a symbolic link, its end only where asked, and
     /// that it leads to a place beneath the root.
     fn check(&self, rel: &Path, with_end: bool) -> io::Result<()> {
@@ -103,6 +122,10 @@ impl Root {
 
 /// Returns the identity of what `path` names now; the standard library has none to offer.
 #[cfg_attr(unix, allow(dead_code))]
+pub(super) fn metadata_following(path: &Path) -> io::Result<EntryMeta> {
+    fs::metadata(path).map(|meta| meta_of(&meta))
+}
+
 pub(super) fn identity_at(path: &Path) -> io::Result<Option<FileIdentity>> {
     fs::symlink_metadata(path).map(|_| None)
 }

@@ -13,7 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::{EntryKind, EntryMeta, FileIdentity, RawEntry, not_a_regular_file, symbolic_link};
+use super::{
+    DirStat, EntryKind, EntryMeta, FileIdentity, RawEntry, is_component, not_a_component,
+    not_a_regular_file, symbolic_link,
+};
 
 /// How to open a file that is to be read: never wait for the writer of a FIFO, never become the
 /// controlling terminal's process, never leak into a child.
@@ -123,6 +126,24 @@ impl Root {
         statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
             .map(|stat| meta_of(&stat))
             .map_err(describe)
+    }
+
+    pub(super) fn stat_entries<'a>(
+        &self,
+        rel: &Path,
+        names: impl Iterator<Item = &'a OsStr>,
+    ) -> io::Result<DirStat> {
+        let dir = self.open_at(rel, PASS)?;
+        let entries = names
+            .map(|name| match is_component(name) {
+                true => statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW)
+                    .map(|stat| meta_of(&stat))
+                    .map_err(describe),
+                false => Err(not_a_component()),
+            })
+            .collect();
+        let dir = meta_of(&fstat(&dir).map_err(describe)?);
+        Ok(DirStat { dir, entries })
     }
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -335,6 +356,11 @@ fn meta_of(stat: &Stat) -> EntryMeta {
 pub(super) fn identity_at(path: &Path) -> io::Result<Option<FileIdentity>> {
     let stat = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).map_err(describe)?;
     Ok(meta_of(&stat).identity)
+}
+
+pub(super) fn metadata_following(path: &Path) -> io::Result<EntryMeta> {
+    let stat = statat(CWD, path, AtFlags::empty()).map_err(describe)?;
+    Ok(meta_of(&stat))
 }
 
 /// Words a failure for a user who sees it beside the path.

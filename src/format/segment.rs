@@ -1,0 +1,552 @@
+//! The records of a segment: what its sections hold, byte for byte.
+//!
+//! Owns the section numbers, the sizes of records and how they are written and read. It does not know what an
+//! n-gram is or why a file may be left out; it only moves numbers. `docs/format.md` has the tables.
+
+use super::error::FormatError;
+use super::section::{Container, SectionRange, View};
+use super::wire::{Reader, Writer};
+
+/// The version of the sections of a segment (FR-LSI-ROLL-02).
+pub const SEGMENT_VERSION: u32 = 1;
+
+/// The numbers of the sections.
+pub mod id {
+    /// Rows of the blocks, one block after the other.
+    pub const ROWS: u32 = 1;
+    /// A [`BlockRecord`](super::BlockRecord) for each block.
+    pub const BLOCKS: u32 = 2;
+    /// A [`GroupRecord`](super::GroupRecord) for each group of blocks.
+    pub const GROUPS: u32 = 3;
+    /// The n-grams with rows of their own, for each group in ascending order, four bytes each.
+    pub const DIRECT: u32 = 4;
+    /// For each slot, block by block, the rank of its file, four bytes each.
+    pub const SLOTS: u32 = 5;
+    /// A [`DirRecord`](super::DirRecord) for each directory, those above before those below.
+    pub const DIRS: u32 = 6;
+    /// A [`FileRecord`](super::FileRecord) for each file, by rank.
+    pub const FILES: u32 = 7;
+    /// A [`SideRecord`](super::SideRecord) for each file that is kept out of the catalog.
+    pub const SIDE: u32 = 8;
+    /// Names and ordering keys.
+    pub const NAMES: u32 = 9;
+    /// One bit a rank, set for files that are never left out.
+    pub const ALWAYS: u32 = 10;
+    /// A [`MetaRecord`](super::MetaRecord).
+    pub const META: u32 = 11;
+}
+
+/// A value of fixed length in a section.
+pub trait Record: Sized {
+    /// Its length in bytes.
+    const LEN: usize;
+
+    /// What it is called in messages.
+    const NAME: &'static str;
+
+    /// Writes it.
+    fn encode(&self, out: &mut Writer);
+
+    /// Reads it.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] when a field has a value that no writer gives it.
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, FormatError>;
+}
+
+/// What identifies one state of a file or directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StampRecord {
+    /// Length in bytes; of a directory, zero.
+    pub len: u64,
+    /// When the content changed, in nanoseconds since the Unix epoch.
+    pub modified_ns: i64,
+    /// When content or metadata changed, likewise; zero where the platform does not tell.
+    pub changed_ns: i64,
+    /// The device; zero where the platform does not tell.
+    pub device: u64,
+    /// The number on the device; likewise.
+    pub inode: u64,
+    /// How many names the file has.
+    pub links: u32,
+}
+
+impl StampRecord {
+    fn encode(&self, out: &mut Writer) {
+        out.u64(self.len);
+        out.i64(self.modified_ns);
+        out.i64(self.changed_ns);
+        out.u64(self.device);
+        out.u64(self.inode);
+        out.u32(self.links);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, FormatError> {
+        Ok(StampRecord {
+            len: reader.u64()?,
+            modified_ns: reader.i64()?,
+            changed_ns: reader.i64()?,
+            device: reader.u64()?,
+            inode: reader.u64()?,
+            links: reader.u32()?,
+        })
+    }
+}
+
+/// A name in the section of names. Where the ordering key of a name differs from the name, it stands right
+/// after it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NameRecord {
+    /// Where it starts in the section.
+    pub offset: u32,
+    /// Its length in bytes.
+    pub len: u16,
+    /// The length of the ordering key in bytes; zero if the name is its own.
+    pub key_len: u16,
+}
+
+impl NameRecord {
+    fn encode(&self, out: &mut Writer) {
+        out.u32(self.offset);
+        out.u16(self.len);
+        out.u16(self.key_len);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, FormatError> {
+        Ok(NameRecord {
+            offset: reader.u32()?,
+            len: reader.u16()?,
+            key_len: reader.u16()?,
+        })
+    }
+}
+
+/// A file of the catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileRecord {
+    /// The number of its directory.
+    pub dir: u32,
+    /// Its name.
+    pub name: NameRecord,
+    /// What became of it in the tokenizer, as a number.
+    pub status: u8,
+    /// Whether the absence of an n-gram proves anything about it.
+    pub excludable: bool,
+    /// How many distinct n-grams are stored for it.
+    pub ngrams: u32,
+    /// The state in which it was read.
+    pub stamp: StampRecord,
+}
+
+impl Record for FileRecord {
+    const LEN: usize = 64;
+    const NAME: &'static str = "a file of the catalog";
+
+    fn encode(&self, out: &mut Writer) {
+        out.u32(self.dir);
+        self.name.encode(out);
+        out.u8(self.status);
+        out.bool(self.excludable);
+        out.u16(0);
+        out.u32(self.ngrams);
+        self.stamp.encode(out);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, FormatError> {
+        let dir = reader.u32()?;
+        let name = NameRecord::decode(reader)?;
+        let status = reader.u8()?;
+        let excludable = reader.bool()?;
+        reader.u16()?;
+        Ok(FileRecord {
+            dir,
+            name,
+            status,
+            excludable,
+            ngrams: reader.u32()?,
+            stamp: StampRecord::decode(reader)?,
+        })
+    }
+}
+
+/// A directory that enumeration entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirRecord {
+    /// The number of the directory that holds it; its own for the root.
+    pub parent: u32,
+    /// Its name; empty for the root.
+    pub name: NameRecord,
+    /// The ranks of the files below it: the first, and the one after the last. Directories whose names sort
+    /// as equals share their range.
+    pub first_rank: u32,
+    /// See `first_rank`.
+    pub end_rank: u32,
+    /// The state in which it was listed.
+    pub stamp: StampRecord,
+}
+
+impl Record for DirRecord {
+    const LEN: usize = 64;
+    const NAME: &'static str = "a directory of the catalog";
+
+    fn encode(&self, out: &mut Writer) {
+        out.u32(self.parent);
+        self.name.encode(out);
+        out.u32(self.first_rank);
+        out.u32(self.end_rank);
+        self.stamp.encode(out);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, FormatError> {
+        Ok(DirRecord {
+            parent: reader.u32()?,
+            name: NameRecord::decode(reader)?,
+            first_rank: reader.u32()?,
+            end_rank: reader.u32()?,
+            stamp: StampRecord::decode(reader)?,
+        })
+    }
+}
+
+/// A file whose path has a line break. It is no part of the catalog (FR-LSI-BE-UG-03) and always searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SideRecord {
+    /// The number of its directory.
+    pub dir: u32,
+    /// The rank of the file of the catalog that follows it in emission order.
+    pub before_rank: u32,
+    /// Its name.
+    pub name: NameRecord,
+}
+
+impl Record for SideRecord {
+    const LEN: usize = 16;
+    const NAME: &'static str = "a file of the side list";
+
+    fn encode(&self, out: &mut Writer) {
+        out.u32(self.dir);
+        out.u32(self.before_rank);
+        self.name.encode(out);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, FormatError> {
+        Ok(SideRecord {
+            dir: reader.u32()?,
+            before_rank: reader.u32()?,
+            name: NameRecord::decode(reader)?,
+        })
+    }
+}
+
+/// A block of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockRecord {
+    /// How many files it holds.
+    pub files: u32,
+    /// Words of 64 files in a row: 1, 2, 4 or 8.
+    pub words: u32,
+    /// Rows that n-grams are hashed to. The rows of single n-grams follow them.
+    pub hashed_rows: u32,
+    /// Where its rows start in their section.
+    pub rows_at: u64,
+}
+
+impl Record for BlockRecord {
+    const LEN: usize = 24;
+    const NAME: &'static str = "a block";
+
+    fn encode(&self, out: &mut Writer) {
+        out.u32(self.files);
+        out.u32(self.words);
+        out.u32(self.hashed_rows);
+        out.u32(0);
+        out.u64(self.rows_at);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, FormatError> {
+        let (files, words, hashed_rows) = (reader.u32()?, reader.u32()?, reader.u32()?);
+        reader.u32()?;
+        Ok(BlockRecord {
+            files,
+            words,
+            hashed_rows,
+            rows_at: reader.u64()?,
+        })
+    }
+}
+
+/// A group of blocks: those whose files are so much alike in size that the same n-grams get rows of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupRecord {
+    /// How many blocks it has.
+    pub blocks: u32,
+    /// How many n-grams have rows of their own in each of them.
+    pub direct: u32,
+}
+
+impl Record for GroupRecord {
+    const LEN: usize = 8;
+    const NAME: &'static str = "a group of blocks";
+
+    fn encode(&self, out: &mut Writer) {
+        out.u32(self.blocks);
+        out.u32(self.direct);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, FormatError> {
+        Ok(GroupRecord {
+            blocks: reader.u32()?,
+            direct: reader.u32()?,
+        })
+    }
+}
+
+/// What holds for a segment as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetaRecord {
+    /// Files of the catalog.
+    pub files: u32,
+    /// Directories.
+    pub dirs: u32,
+    /// Files of the side list.
+    pub side: u32,
+    /// Blocks.
+    pub blocks: u32,
+    /// Groups of blocks.
+    pub groups: u32,
+    /// Characters in an n-gram.
+    pub ngram_chars: u32,
+    /// Bits of the logical filter.
+    pub bloom_bits: u64,
+    /// Bits that an n-gram sets in it.
+    pub bloom_hashes: u32,
+    /// How many of these are stored.
+    pub stored_hashes: u32,
+    /// The seed of the second hash.
+    pub bloom_seed: u64,
+    /// Bytes of the files whose n-grams are stored.
+    pub text_bytes: u64,
+    /// N-grams stored, summed over the files.
+    pub ngrams: u64,
+}
+
+impl Record for MetaRecord {
+    const LEN: usize = 64;
+    const NAME: &'static str = "the description of the segment";
+
+    fn encode(&self, out: &mut Writer) {
+        for value in [
+            self.files,
+            self.dirs,
+            self.side,
+            self.blocks,
+            self.groups,
+            self.ngram_chars,
+            self.bloom_hashes,
+            self.stored_hashes,
+        ] {
+            out.u32(value);
+        }
+        for value in [
+            self.bloom_bits,
+            self.bloom_seed,
+            self.text_bytes,
+            self.ngrams,
+        ] {
+            out.u64(value);
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, FormatError> {
+        Ok(MetaRecord {
+            files: reader.u32()?,
+            dirs: reader.u32()?,
+            side: reader.u32()?,
+            blocks: reader.u32()?,
+            groups: reader.u32()?,
+            ngram_chars: reader.u32()?,
+            bloom_hashes: reader.u32()?,
+            stored_hashes: reader.u32()?,
+            bloom_bits: reader.u64()?,
+            bloom_seed: reader.u64()?,
+            text_bytes: reader.u64()?,
+            ngrams: reader.u64()?,
+        })
+    }
+}
+
+/// A section of records that are read one at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct Table {
+    range: SectionRange,
+    count: u32,
+}
+
+impl Table {
+    /// Finds the section `id`, which must hold `count` records of type `R`.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] if there is no such section or its length is another.
+    pub fn find<R: Record>(container: &Container, id: u32, count: u32) -> Result<Table, FormatError> {
+        let range = container.section(id)?.range();
+        if range.len() as u64 != u64::from(count) * R::LEN as u64 {
+            return Err(FormatError::inconsistent(
+                R::NAME,
+                range.start() as u64,
+                "the section does not hold as many as the segment has",
+            ));
+        }
+        Ok(Table { range, count })
+    }
+
+    /// Returns how many records there are.
+    pub fn len(&self) -> u32 {
+        self.count
+    }
+
+    /// Returns true if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Reads record `n`, which must be of the type that the table was found for. Constant time.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] for a damaged page, a number beyond the last, and a value that no writer writes.
+    #[inline]
+    pub fn get<R: Record>(&self, view: View<'_>, n: u32) -> Result<R, FormatError> {
+        let bytes = view.bytes_in(self.range, n as usize * R::LEN, R::LEN)?;
+        R::decode(&mut Reader::new(bytes, R::NAME))
+    }
+}
+
+/// A section of numbers of four bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Numbers {
+    range: SectionRange,
+}
+
+impl Numbers {
+    /// Finds the section `id`.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] if there is no such section or its length is no multiple of four.
+    pub fn find(container: &Container, id: u32) -> Result<Numbers, FormatError> {
+        let range = container.section(id)?.range();
+        if !range.len().is_multiple_of(4) {
+            return Err(FormatError::inconsistent(
+                "a list of numbers",
+                range.start() as u64,
+                "its length is no multiple of four",
+            ));
+        }
+        Ok(Numbers { range })
+    }
+
+    /// Returns how many there are.
+    pub fn len(&self) -> usize {
+        self.range.len() / 4
+    }
+
+    /// Returns true if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    /// Reads number `n`. Constant time.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] for a damaged page and a number beyond the last.
+    #[inline]
+    pub fn get(&self, view: View<'_>, n: usize) -> Result<u32, FormatError> {
+        let bytes = view.bytes_in(self.range, n * 4, 4)?;
+        Ok(bytes.try_into().map_or(0, u32::from_le_bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip<R: Record + PartialEq + std::fmt::Debug>(record: R) {
+        let mut out = Writer::new();
+        record.encode(&mut out);
+        assert_eq!(out.len(), R::LEN, "{}", R::NAME);
+        let mut reader = Reader::new(out.as_bytes(), R::NAME);
+        assert_eq!(R::decode(&mut reader).unwrap(), record);
+        reader.finish().unwrap();
+    }
+
+    #[test]
+    fn records_have_their_length_and_come_back() {
+        let name = NameRecord {
+            offset: 1,
+            len: 2,
+            key_len: 3,
+        };
+        let stamp = StampRecord {
+            len: 4,
+            modified_ns: -5,
+            changed_ns: i64::MAX,
+            device: 6,
+            inode: u64::MAX,
+            links: 7,
+        };
+        round_trip(FileRecord {
+            dir: 8,
+            name,
+            status: 2,
+            excludable: true,
+            ngrams: 9,
+            stamp,
+        });
+        round_trip(DirRecord {
+            parent: 10,
+            name,
+            first_rank: 11,
+            end_rank: 12,
+            stamp,
+        });
+        round_trip(SideRecord {
+            dir: 13,
+            before_rank: 14,
+            name,
+        });
+        round_trip(BlockRecord {
+            files: 15,
+            words: 8,
+            hashed_rows: 16,
+            rows_at: 17,
+        });
+        round_trip(GroupRecord {
+            blocks: 18,
+            direct: 19,
+        });
+        round_trip(MetaRecord {
+            files: 20,
+            dirs: 21,
+            side: 22,
+            blocks: 23,
+            groups: 24,
+            ngram_chars: 3,
+            bloom_bits: 25,
+            bloom_hashes: 7,
+            stored_hashes: 4,
+            bloom_seed: 26,
+            text_bytes: 27,
+            ngrams: 28,
+        });
+    }
+
+    #[test]
+    fn a_flag_is_zero_or_one() {
+        let mut bytes = vec![0u8; FileRecord::LEN];
+        bytes[13] = 2;
+        assert!(FileRecord::decode(&mut Reader::new(&bytes, FileRecord::NAME)).is_err());
+    }
+}

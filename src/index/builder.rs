@@ -1,0 +1,554 @@
+//! Building a segment: from a walk to the bytes of a file.
+//!
+//! Owns the phases ENUMERATE, TOKENIZE and PERSIST of a build (FR-LSI-BG-20), its use of memory and processors, and
+//! the order of everything in the segment, which is the same for any number of threads and any order in which
+//! directories are listed. It publishes nothing and reads no clock.
+//!
+//! Files are read in the order of their lengths. Their n-grams are collected until they fill a fixed amount of
+//! memory; then these files, which are alike in size, become a group of blocks, and the rows go to the output. So
+//! memory does not grow with the tree, but for some hundred bytes a file.
+
+use std::io::{self, Read, Write};
+use std::time::Duration;
+
+use rayon::prelude::*;
+
+use crate::format::error::FormatError;
+use crate::format::section::{FileKind, SectionWriter, Summary};
+use crate::format::segment::{
+    BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, Record, SEGMENT_VERSION,
+    SideRecord, id,
+};
+use crate::format::sort_key::component_key;
+use crate::format::wire::Writer;
+use crate::index::block::{Direct, FileGrams, Shape, Spreads, STORED_HASHES, encode, partition};
+use crate::index::bloom::BloomParams;
+use crate::index::casefold::Casefold;
+use crate::index::enumerate::Enumeration;
+use crate::index::inputs::Inputs;
+use crate::index::names::name_bytes;
+use crate::index::stamp::Stamp;
+use crate::index::token::{TokenStatus, Tokenizer};
+use crate::index::walk::{FoundFile, Walk};
+
+/// Files that are read between two looks at whether to stop, and their bytes.
+const BATCH_FILES: usize = 1024;
+const BATCH_BYTES: u64 = 32 << 20;
+
+/// How often enumeration is repeated because something had only just changed.
+const SETTLE_ROUNDS: u32 = 3;
+
+/// How an index is built.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BuildOptions {
+    /// The parameters of the logical filter.
+    pub params: BloomParams,
+    /// How the insensitive variant folds.
+    pub casefold: Casefold,
+    /// The longest file that is tokenized, in bytes.
+    pub max_tokenized_bytes: u64,
+    /// Memory that the build may take, in bytes; it takes about half for n-grams, and spills them to the output.
+    pub max_memory_bytes: u64,
+}
+
+/// What a build asks of whoever runs it.
+pub trait BuildHost: Sync {
+    /// Returns the time in nanoseconds since the Unix epoch.
+    fn now_ns(&self) -> i64;
+
+    /// Waits.
+    fn pause(&self, time: Duration);
+
+    /// Hears how far the build is.
+    fn progress(&self, progress: Progress);
+
+    /// Returns true when the build is to end.
+    fn stopped(&self) -> bool;
+}
+
+/// How far a build is (FR-LSI-BG-21).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The phase.
+    pub phase: Phase,
+    /// Files done.
+    pub files_done: u64,
+    /// Files there are; zero while that is not known.
+    pub files_total: u64,
+    /// Bytes done.
+    pub bytes_done: u64,
+    /// Bytes there are.
+    pub bytes_total: u64,
+}
+
+/// The phases of a build (FR-LSI-BG-20).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Files are listed.
+    Enumerate,
+    /// Files are read.
+    Tokenize,
+    /// The segment is completed and published.
+    Persist,
+    /// The new index comes into use.
+    Activate,
+}
+
+impl Phase {
+    /// Returns the name that is shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Phase::Enumerate => "ENUMERATE",
+            Phase::Tokenize => "TOKENIZE",
+            Phase::Persist => "PERSIST",
+            Phase::Activate => "ACTIVATE",
+        }
+    }
+}
+
+/// A segment that was built, and what is known of it.
+#[derive(Debug)]
+pub struct Built {
+    /// Length and checksum of the file.
+    pub summary: Summary,
+    /// What the segment says about itself.
+    pub meta: MetaRecord,
+    /// What decided about eligibility inside the tree.
+    pub inputs: Inputs,
+    /// What could not be listed. While there is anything, nothing may be left out of a search.
+    pub errors: Vec<(std::path::PathBuf, String)>,
+    /// Files by what became of them, in the order of [`TokenStatus`].
+    pub by_status: [u64; TokenStatus::ALL.len()],
+    /// Files that had only just changed, or changed while they were read; they are never left out.
+    pub unsettled: u64,
+}
+
+/// Why there is no segment.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The host stopped it.
+    #[error("the build was stopped")]
+    Stopped,
+    /// The output could not be written.
+    #[error("the index could not be written: {0}")]
+    Output(#[from] io::Error),
+    /// The output could not be published.
+    #[error("{0}")]
+    Format(#[from] FormatError),
+    /// The tree has more files or longer names than a segment can hold.
+    #[error("the tree is too large for an index: {0}")]
+    TooLarge(&'static str),
+}
+
+/// What became of one file.
+struct Outcome {
+    status: TokenStatus,
+    excludable: bool,
+    stamp: Option<Stamp>,
+    settled: bool,
+    grams: FileGrams,
+}
+
+/// Builds the segment of a tree on the threads of the current pool.
+///
+/// # Errors
+///
+/// [`BuildError`]. What could not be read inside the tree is no error of the build; it is part of [`Built`].
+pub fn build<W: Write>(
+    walk: &Walk,
+    options: &BuildOptions,
+    host: &dyn BuildHost,
+    out: W,
+) -> Result<Built, BuildError> {
+    let (tree, started_ns) = enumerate(walk, host)?;
+    if tree.files.len() >= u32::MAX as usize || tree.dirs.len() >= u32::MAX as usize {
+        return Err(BuildError::TooLarge("more than 4,294,967,294 files"));
+    }
+    let mut build = Build {
+        options,
+        host,
+        started_ns,
+        out: SectionWriter::new(out, FileKind::Segment, SEGMENT_VERSION)?,
+        spreads: Spreads::new(options.params, tree.files.iter().filter_map(|f| f.stamp).map(Stamp::len).sum()),
+        blocks: Vec::new(),
+        groups: Vec::new(),
+        direct: Vec::new(),
+        slots: Vec::new(),
+        ngrams: 0,
+    };
+    build.out.begin(id::ROWS)?;
+    let outcomes = build.tokenize(&tree)?;
+    build.out.end()?;
+    build.finish(tree, &outcomes)
+}
+
+/// Lists the tree, again if something changed so recently that a later change might not show.
+fn enumerate(walk: &Walk, host: &dyn BuildHost) -> Result<(Enumeration, i64), BuildError> {
+    let mut rounds = SETTLE_ROUNDS;
+    loop {
+        host.progress(Progress {
+            phase: Phase::Enumerate,
+            files_done: 0,
+            files_total: 0,
+            bytes_done: 0,
+            bytes_total: 0,
+        });
+        let started_ns = host.now_ns();
+        let tree = Enumeration::of(walk, &|| host.stopped());
+        if host.stopped() {
+            return Err(BuildError::Stopped);
+        }
+        let wait = tree.settle_in(started_ns);
+        rounds -= 1;
+        if wait.is_zero() || rounds == 0 {
+            return Ok((tree, started_ns));
+        }
+        // A time in the future, of a skewed clock, is not waited for.
+        host.pause(wait.min(Duration::from_millis(2_200)));
+    }
+}
+
+/// A build in progress.
+struct Build<'a, W: Write> {
+    options: &'a BuildOptions,
+    host: &'a dyn BuildHost,
+    started_ns: i64,
+    out: SectionWriter<W>,
+    spreads: Spreads,
+    blocks: Vec<BlockRecord>,
+    groups: Vec<GroupRecord>,
+    direct: Vec<u32>,
+    slots: Vec<u32>,
+    ngrams: u64,
+}
+
+/// What the catalog keeps of a tokenized file.
+#[derive(Clone, Copy)]
+struct Kept {
+    status: TokenStatus,
+    excludable: bool,
+    stamp: Option<Stamp>,
+    settled: bool,
+    ngrams: u32,
+}
+
+impl<W: Write> Build<'_, W> {
+    /// Reads all files and writes their blocks. Returns what the catalog keeps, by rank.
+    fn tokenize(&mut self, tree: &Enumeration) -> Result<Vec<Kept>, BuildError> {
+        let len = |rank: &usize| tree.files[*rank].stamp.map_or(0, Stamp::len);
+        let mut order: Vec<usize> = (0..tree.files.len()).collect();
+        order.sort_by_key(|rank| (len(rank), *rank));
+        let bytes_total: u64 = order.iter().map(len).sum();
+        let mut kept = vec![
+            Kept {
+                status: TokenStatus::Unreadable,
+                excludable: false,
+                stamp: None,
+                settled: false,
+                ngrams: 0,
+            };
+            tree.files.len()
+        ];
+        let budget = (self.options.max_memory_bytes / 4).max(1 << 20) as usize;
+        let mut pending: Vec<(u32, FileGrams)> = Vec::new();
+        let mut pending_bytes = 0;
+        let (mut files_done, mut bytes_done) = (0, 0);
+        let mut rest = &order[..];
+        while !rest.is_empty() {
+            self.host.progress(Progress {
+                phase: Phase::Tokenize,
+                files_done,
+                files_total: order.len() as u64,
+                bytes_done,
+                bytes_total,
+            });
+            if self.host.stopped() {
+                return Err(BuildError::Stopped);
+            }
+            let mut batch_bytes = 0;
+            let batch = rest
+                .iter()
+                .take(BATCH_FILES)
+                .take_while(|rank| {
+                    let fits = batch_bytes < BATCH_BYTES;
+                    batch_bytes += len(rank);
+                    fits
+                })
+                .count();
+            let (now, later) = rest.split_at(batch);
+            rest = later;
+            let outcomes: Vec<Outcome> = now
+                .par_iter()
+                .map_init(
+                    || Reader::new(self.options, self.started_ns),
+                    |reader, &rank| reader.read(&tree.found(rank), tree.files[rank].stamp),
+                )
+                .collect();
+            for (&rank, outcome) in now.iter().zip(outcomes) {
+                files_done += 1;
+                bytes_done += len(&rank);
+                let ngrams = outcome.grams.len() as u32;
+                kept[rank] = Kept {
+                    status: outcome.status,
+                    excludable: outcome.excludable,
+                    stamp: outcome.stamp,
+                    settled: outcome.settled,
+                    ngrams,
+                };
+                if outcome.excludable {
+                    self.ngrams += u64::from(ngrams);
+                    pending_bytes += outcome.grams.footprint();
+                    pending.push((rank as u32, outcome.grams));
+                }
+            }
+            if pending_bytes > budget {
+                self.flush(&mut pending)?;
+                pending_bytes = 0;
+            }
+        }
+        self.flush(&mut pending)?;
+        Ok(kept)
+    }
+
+    /// Writes a group of blocks.
+    fn flush(&mut self, pending: &mut Vec<(u32, FileGrams)>) -> Result<(), BuildError> {
+        if pending.is_empty() {
+            return Ok(());
+        }
+        let (ranks, files): (Vec<u32>, Vec<FileGrams>) = pending.drain(..).unzip();
+        let direct = Direct::choose(&files);
+        let hashed: Vec<usize> = files.par_iter().map(|file| direct.hashed(file)).collect();
+        let mut order: Vec<usize> = (0..files.len()).collect();
+        order.sort_by_key(|&n| (hashed[n], ranks[n]));
+        let counts: Vec<usize> = order.iter().map(|&n| hashed[n]).collect();
+        let mut at = 0;
+        let blocks: Vec<std::ops::Range<usize>> = partition(&counts)
+            .into_iter()
+            .map(|files| {
+                at += files;
+                at - files..at
+            })
+            .collect();
+        // As many at once as there are threads: encoded blocks take memory too.
+        for some in blocks.chunks(rayon::current_num_threads().max(1)) {
+            if self.host.stopped() {
+                return Err(BuildError::Stopped);
+            }
+            let encoded: Vec<(Shape, Vec<u8>)> = some
+                .par_iter()
+                .map(|block| {
+                    let shape = Shape::new(&counts[block.clone()], &direct);
+                    let members: Vec<&FileGrams> =
+                        order[block.clone()].iter().map(|&n| &files[n]).collect();
+                    (shape, encode(shape, &members, &direct, &self.spreads))
+                })
+                .collect();
+            for (shape, rows) in encoded {
+                // Rows of a block start at a cache line, so that none lies across two pages.
+                let padding = self.out.section_len().next_multiple_of(64) - self.out.section_len();
+                self.out.write_all(&[0; 64][..padding as usize])?;
+                self.blocks.push(BlockRecord {
+                    files: shape.files,
+                    words: shape.words,
+                    hashed_rows: shape.hashed_rows,
+                    rows_at: self.out.section_len(),
+                });
+                self.out.write_all(&rows)?;
+            }
+        }
+        self.slots.extend(order.iter().map(|&n| ranks[n]));
+        self.groups.push(GroupRecord {
+            blocks: blocks.len() as u32,
+            direct: direct.grams().len() as u32,
+        });
+        self.direct.extend_from_slice(direct.grams());
+        Ok(())
+    }
+
+    /// Writes the catalog.
+    fn finish(mut self, tree: Enumeration, kept: &[Kept]) -> Result<Built, BuildError> {
+        self.host.progress(Progress {
+            phase: Phase::Persist,
+            files_done: tree.files.len() as u64,
+            files_total: tree.files.len() as u64,
+            bytes_done: 0,
+            bytes_total: 0,
+        });
+        let mut names = Writer::new();
+        let dirs = records(&tree.dirs, |dir| {
+            let name = dir.place.logical.file_name().unwrap_or_default();
+            Ok(DirRecord {
+                parent: dir.parent,
+                name: add_name(&mut names, name)?,
+                first_rank: dir.ranks.start,
+                end_rank: dir.ranks.end,
+                stamp: dir
+                    .stamp
+                    .filter(|stamp| stamp.is_settled(self.started_ns))
+                    .map(Stamp::record)
+                    .unwrap_or_default(),
+            })
+        })?;
+        let mut always = vec![0u8; tree.files.len().div_ceil(8)];
+        let mut rank = 0;
+        let files = records(&tree.files, |file| {
+            let own = &kept[rank];
+            if !own.excludable {
+                always[rank / 8] |= 1 << (rank % 8);
+            }
+            rank += 1;
+            Ok(FileRecord {
+                dir: file.dir,
+                name: add_name(&mut names, &file.name)?,
+                status: own.status as u8,
+                excludable: own.excludable,
+                ngrams: own.ngrams,
+                stamp: own.stamp.map(Stamp::record).unwrap_or_default(),
+            })
+        })?;
+        let side = records(&tree.side, |file| {
+            Ok(SideRecord {
+                dir: file.dir,
+                before_rank: file.before_rank,
+                name: add_name(&mut names, &file.name)?,
+            })
+        })?;
+        let full = kept.iter().filter(|own| own.status == TokenStatus::Full);
+        let text_bytes = full.filter_map(|own| own.stamp).map(Stamp::len).sum();
+        let meta = MetaRecord {
+            files: tree.files.len() as u32,
+            dirs: tree.dirs.len() as u32,
+            side: tree.side.len() as u32,
+            blocks: self.blocks.len() as u32,
+            groups: self.groups.len() as u32,
+            ngram_chars: self.options.params.ngram_chars,
+            bloom_bits: self.options.params.bits,
+            bloom_hashes: self.options.params.hashes,
+            stored_hashes: STORED_HASHES as u32,
+            bloom_seed: self.options.params.seed,
+            text_bytes,
+            ngrams: self.ngrams,
+        };
+        let numbers = |numbers: &[u32]| {
+            let mut out = Writer::new();
+            numbers.iter().for_each(|&number| out.u32(number));
+            out
+        };
+        let out = &mut self.out;
+        out.section(id::BLOCKS, records(&self.blocks, |block| Ok(*block))?.as_bytes())?;
+        out.section(id::GROUPS, records(&self.groups, |group| Ok(*group))?.as_bytes())?;
+        out.section(id::DIRECT, numbers(&self.direct).as_bytes())?;
+        out.section(id::SLOTS, numbers(&self.slots).as_bytes())?;
+        out.section(id::DIRS, dirs.as_bytes())?;
+        out.section(id::FILES, files.as_bytes())?;
+        out.section(id::SIDE, side.as_bytes())?;
+        out.section(id::NAMES, names.as_bytes())?;
+        out.section(id::ALWAYS, &always)?;
+        out.section(id::META, records(&[meta], |meta| Ok(*meta))?.as_bytes())?;
+        let summary = self.out.finish()?;
+        let mut by_status = [0; TokenStatus::ALL.len()];
+        for own in kept {
+            by_status[own.status as usize] += 1;
+        }
+        Ok(Built {
+            summary,
+            meta,
+            inputs: tree.inputs,
+            errors: tree.errors,
+            by_status,
+            unsettled: kept.iter().filter(|own| !own.settled).count() as u64,
+        })
+    }
+}
+
+/// Encodes records one after the other.
+fn records<T, R: Record>(
+    items: &[T],
+    mut record: impl FnMut(&T) -> Result<R, BuildError>,
+) -> Result<Writer, BuildError> {
+    let mut out = Writer::new();
+    for item in items {
+        record(item)?.encode(&mut out);
+    }
+    Ok(out)
+}
+
+/// Adds a name to the names, and its ordering key where that is another.
+fn add_name(names: &mut Writer, name: &std::ffi::OsStr) -> Result<NameRecord, BuildError> {
+    let too_long = |_| BuildError::TooLarge("names of more than 4 GiB, or one of more than 64 KiB");
+    let bytes = name_bytes(name);
+    let key = component_key(name);
+    let key: &[u8] = match key.as_bytes() {
+        key if key == bytes => &[],
+        key => key,
+    };
+    let record = NameRecord {
+        offset: names.len().try_into().map_err(too_long)?,
+        len: bytes.len().try_into().map_err(too_long)?,
+        key_len: key.len().try_into().map_err(too_long)?,
+    };
+    names.bytes(bytes);
+    names.bytes(key);
+    Ok(record)
+}
+
+/// Reads files one after the other, with buffers that are kept between them.
+struct Reader {
+    tokenizer: Tokenizer,
+    bytes: Vec<u8>,
+    started_ns: i64,
+}
+
+impl Reader {
+    fn new(options: &BuildOptions, started_ns: i64) -> Reader {
+        Reader {
+            tokenizer: Tokenizer::new(options.casefold, options.max_tokenized_bytes),
+            bytes: Vec::new(),
+            started_ns,
+        }
+    }
+
+    /// Reads and tokenizes a file. What is not certain to be all of one state of it is never left out.
+    fn read(&mut self, file: &FoundFile, listed: Option<Stamp>) -> Outcome {
+        let fail = |status, stamp| Outcome {
+            status,
+            excludable: false,
+            stamp,
+            settled: true,
+            grams: FileGrams::default(),
+        };
+        let Ok((mut handle, meta)) = file.open() else {
+            return fail(TokenStatus::Unreadable, listed);
+        };
+        let Some(stamp) = Stamp::of(&meta) else {
+            return fail(TokenStatus::Error, None);
+        };
+        if stamp.len() > self.tokenizer.max_bytes() {
+            return fail(TokenStatus::SkippedTooLarge, Some(stamp));
+        }
+        self.bytes.clear();
+        // One byte more shows that the file grew.
+        let most = stamp.len() + 1;
+        if self.bytes.try_reserve(most as usize).is_err() {
+            return fail(TokenStatus::Error, Some(stamp));
+        }
+        if Read::by_ref(&mut handle).take(most).read_to_end(&mut self.bytes).is_err() {
+            return fail(TokenStatus::Unreadable, Some(stamp));
+        }
+        if self.bytes.len() as u64 != stamp.len() {
+            return fail(TokenStatus::Error, Some(stamp));
+        }
+        let settled = stamp.is_settled(self.started_ns);
+        let tokens = self.tokenizer.tokenize(&self.bytes);
+        Outcome {
+            status: tokens.status,
+            excludable: tokens.excludable && settled,
+            stamp: Some(stamp),
+            settled,
+            grams: match tokens.excludable && settled {
+                true => FileGrams::new(&tokens),
+                false => FileGrams::default(),
+            },
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Enumeration of a whole tree for its catalog.
+//!
+//! Owns the list of all eligible files and entered directories in emission order, with their stamps, and of
+//! everything that decided about eligibility. What is eligible is the walk's to say: there is one enumeration
+//! for searches and for indexes (FR-LSI-ELIG-02).
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rayon::prelude::*;
+
+use crate::index::beneath::DirStat;
+use crate::index::inputs::{Inputs, has_line_break};
+use crate::index::names::can_be_kept;
+use crate::index::stamp::Stamp;
+use crate::index::walk::{DirNode, Entry, FoundFile, Place, Walk};
+
+/// A directory that was entered.
+#[derive(Debug)]
+pub struct DirEntry {
+    /// The directory.
+    pub place: Arc<Place>,
+    /// The number of the directory that holds it; its own for the root.
+    pub parent: u32,
+    /// The ranks of the files below it.
+    pub ranks: std::ops::Range<u32>,
+    /// Its state before it was listed, if that was also its state afterwards.
+    pub stamp: Option<Stamp>,
+}
+
+/// An eligible file.
+#[derive(Debug)]
+pub struct FileEntry {
+    /// The number of its directory.
+    pub dir: u32,
+    /// Its name there.
+    pub name: OsString,
+    /// Its state when it was listed; `None` if that could not be found out.
+    pub stamp: Option<Stamp>,
+    /// Whether it was reached through a symbolic link.
+    pub linked: bool,
+}
+
+/// An eligible file with a line break in its path (FR-LSI-BE-UG-03).
+#[derive(Debug)]
+pub struct SideEntry {
+    /// The number of its directory.
+    pub dir: u32,
+    /// The rank of the file that follows it.
+    pub before_rank: u32,
+    /// Its name there.
+    pub name: OsString,
+}
+
+/// A tree as it was found.
+#[derive(Debug, Default)]
+pub struct Enumeration {
+    /// Directories, those above before those below, in emission order.
+    pub dirs: Vec<DirEntry>,
+    /// Files by rank: their position in emission order.
+    pub files: Vec<FileEntry>,
+    /// Files that are kept out of the catalog.
+    pub side: Vec<SideEntry>,
+    /// What could not be read, and why: files may be hidden behind it (FR-LSI-SAFE-COMPLETE-01).
+    pub errors: Vec<(PathBuf, String)>,
+    /// What decided about eligibility inside the tree.
+    pub inputs: Inputs,
+}
+
+impl Enumeration {
+    /// Lists the tree of a walk, level by level, on the threads of the current pool. The result does not depend
+    /// on their number. Ends early, with a part of the tree, once `stopped` returns true.
+    ///
+    /// Costs one listing a directory and one look at each file.
+    pub fn of(walk: &Walk, stopped: &(dyn Fn() -> bool + Sync)) -> Enumeration {
+        let mut arena: Vec<Listing> = Vec::new();
+        let mut level: Vec<DirNode> = vec![walk.start()];
+        while !level.is_empty() && !stopped() {
+            let first = arena.len();
+            let next_first = first + level.len();
+            let listed: Vec<(Listing, Vec<DirNode>)> = level
+                .par_iter()
+                .map(|node| Listing::of(walk, node))
+                .collect();
+            level = Vec::new();
+            for (mut listing, children) in listed {
+                for item in &mut listing.items {
+                    if let Found::Dir(child) = item {
+                        *child += next_first + level.len();
+                    }
+                }
+                level.extend(children);
+                arena.push(listing);
+            }
+        }
+        Enumeration::flatten(arena)
+    }
+
+    /// Returns the file with rank `rank` as a walk would have found it.
+    pub fn found(&self, rank: usize) -> FoundFile {
+        let file = &self.files[rank];
+        FoundFile {
+            dir: self.dirs[file.dir as usize].place.clone(),
+            name: file.name.clone(),
+            target: None,
+        }
+    }
+
+    /// Returns how long after `now_ns` all changes of directories and of their rules are certain to show.
+    pub fn settle_in(&self, now_ns: i64) -> Duration {
+        let dirs = self.dirs.iter().filter_map(|dir| dir.stamp);
+        let files = self.files.iter().filter_map(|file| file.stamp);
+        dirs.chain(files)
+            .map(|stamp| stamp.settles_in(now_ns))
+            .max()
+            .unwrap_or_default()
+            .max(self.inputs.settle_in(now_ns))
+    }
+
+    /// Puts listings into emission order: depth first. The tree may be deep, so the stack is a list.
+    fn flatten(mut arena: Vec<Listing>) -> Enumeration {
+        let mut all = Enumeration::default();
+        // A listing, the numbers of its directories, and how far it has been taken.
+        struct Open {
+            listing: usize,
+            dirs: Vec<u32>,
+            at: usize,
+        }
+        let mut stack: Vec<Open> = Vec::new();
+        let enter = |all: &mut Enumeration, arena: &mut Vec<Listing>, n: usize, above: &[u32]| {
+            let listing = &mut arena[n];
+            let mut dirs = Vec::with_capacity(listing.places.len());
+            for (place, stamp) in listing.places.drain(..) {
+                let number = all.dirs.len() as u32;
+                let parent = above.iter().copied().find(|&dir| {
+                    place.logical.parent() == Some(&*all.dirs[dir as usize].place.logical)
+                });
+                dirs.push(number);
+                let rank = all.files.len() as u32;
+                all.dirs.push(DirEntry {
+                    place,
+                    parent: parent.unwrap_or(number),
+                    ranks: rank..rank,
+                    stamp,
+                });
+            }
+            all.inputs.append(std::mem::take(&mut listing.inputs));
+            all.errors.append(&mut listing.errors);
+            Open {
+                listing: n,
+                dirs,
+                at: 0,
+            }
+        };
+        if !arena.is_empty() {
+            let top = enter(&mut all, &mut arena, 0, &[]);
+            stack.push(top);
+        }
+        while let Some(open) = stack.last_mut() {
+            let item = arena[open.listing].items.get_mut(open.at);
+            open.at += 1;
+            match item.map(|item| std::mem::replace(item, Found::Taken)) {
+                Some(Found::File { member, name, stamp, linked }) => {
+                    let dir = open.dirs[member];
+                    let in_line = |place: &Place| has_line_break(place.logical.as_os_str());
+                    if has_line_break(&name) || in_line(&all.dirs[dir as usize].place) {
+                        let before_rank = all.files.len() as u32;
+                        all.side.push(SideEntry { dir, before_rank, name });
+                    } else {
+                        all.files.push(FileEntry { dir, name, stamp, linked });
+                    }
+                }
+                Some(Found::Dir(child)) if child < arena.len() => {
+                    let above = open.dirs.clone();
+                    let open = enter(&mut all, &mut arena, child, &above);
+                    stack.push(open);
+                }
+                Some(Found::Dir(_) | Found::Taken) => {}
+                None => {
+                    let end = all.files.len() as u32;
+                    for &dir in &open.dirs {
+                        all.dirs[dir as usize].ranks.end = end;
+                    }
+                    stack.pop();
+                }
+            }
+        }
+        all
+    }
+}
+
+/// One node, listed.
+#[derive(Debug)]
+struct Listing {
+    places: Vec<(Arc<Place>, Option<Stamp>)>,
+    items: Vec<Found>,
+    errors: Vec<(PathBuf, String)>,
+    inputs: Inputs,
+}
+
+#[derive(Debug)]
+enum Found {
+    File {
+        /// Which of the node's directories it is in.
+        member: usize,
+        name: OsString,
+        stamp: Option<Stamp>,
+        linked: bool,
+    },
+    /// The number of the child's listing: among the children first, then in the arena.
+    Dir(usize),
+    Taken,
+}
+
+impl Listing {
+    /// Lists a node and looks at its files.
+    fn of(walk: &Walk, node: &DirNode) -> (Listing, Vec<DirNode>) {
+        let places: Vec<Arc<Place>> = node.places().cloned().collect();
+        let state = |place: &Arc<Place>| {
+            let stat = place.root.stat_entries(&place.real, std::iter::empty());
+            stat.ok().and_then(|stat| Stamp::of(&stat.dir))
+        };
+        let before: Vec<Option<Stamp>> = places.iter().map(state).collect();
+        let mut inputs = Inputs::default();
+        let entries = walk.list_noting(node, &|_, _| true, &mut |dir, found| inputs.add(dir, found));
+        let mut items = Vec::with_capacity(entries.len());
+        let mut children = Vec::new();
+        let mut errors = Vec::new();
+        for entry in entries {
+            match entry {
+                Entry::File(file) if !can_be_kept(&file.name) => errors.push((
+                    file.logical(),
+                    "its name can't be kept in an index on this system".to_string(),
+                )),
+                Entry::File(file) => items.push(Found::File {
+                    member: places
+                        .iter()
+                        .position(|place| Arc::ptr_eq(place, &file.dir))
+                        .unwrap_or(0),
+                    linked: file.target.is_some(),
+                    name: file.name,
+                    stamp: None,
+                }),
+                Entry::Dir(child) => {
+                    items.push(Found::Dir(children.len()));
+                    children.push(child);
+                }
+                Entry::Error(path, message) => errors.push((path, message)),
+            }
+        }
+        let mut after = Vec::with_capacity(places.len());
+        for (member, place) in places.iter().enumerate() {
+            after.push(look_at_files(place, member, &mut items));
+        }
+        let places = places
+            .into_iter()
+            .zip(before.into_iter().zip(after))
+            // A directory that changed while it was listed has no state that the list belongs to.
+            .map(|(place, (before, after))| (place, before.filter(|_| before == after)))
+            .collect();
+        let listing = Listing {
+            places,
+            items,
+            errors,
+            inputs,
+        };
+        (listing, children)
+    }
+}
+
+/// Fills in the stamps of one directory's files; returns that of the directory.
+fn look_at_files(place: &Place, member: usize, items: &mut [Found]) -> Option<Stamp> {
+    let names = items.iter().filter_map(|item| match item {
+        Found::File { member: of, name, .. } if *of == member => Some(&**name),
+        _ => None,
+    });
+    let DirStat { dir, entries } = place.root.stat_entries(&place.real, names).ok()?;
+    let own = items.iter_mut().filter_map(|item| match item {
+        Found::File { member: of, stamp, .. } if *of == member => Some(stamp),
+        _ => None,
+    });
+    for (stamp, meta) in own.zip(entries) {
+        *stamp = meta.ok().and_then(|meta| Stamp::of(&meta));
+    }
+    Stamp::of(&dir)
+}

@@ -1,0 +1,177 @@
+//! Index keys: what an index is of, and how it was made.
+//!
+//! Owns the components of a key (FR-LSI-IDX-KEY-01), all of which are stored and compared one by one
+//! (FR-LSI-IDX-KEY-02), and the name of the directory that follows from them.
+
+use std::path::Path;
+
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::format::manifest::{BloomParts, KeyParts};
+use crate::index::bloom::BloomParams;
+use crate::index::casefold::Casefold;
+use crate::index::gram::NGRAM_CHARS;
+use crate::index::names::name_bytes;
+use crate::index::walk::TraversalOptions;
+
+/// The version of what an index holds (FR-LSI-ROLL-02).
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The version of how it is made: to be raised when the same files would give another index.
+pub const IMPLEMENTATION_VERSION: u32 = 1;
+
+/// The algorithm that makes n-grams of a text.
+const TOKENIZER: &str = "utf8-lossy/nfc/lf/3";
+
+/// The key of an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexKey {
+    parts: KeyParts,
+}
+
+/// What a key is made of beyond the constants of this program.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyInputs<'a> {
+    /// The canonical index root.
+    pub root: &'a Path,
+    /// The canonical traversal options (FR-LSI-IDX-SCHED-01, FR-LSI-IDX-SCHED-02). Whether subdirectories are
+    /// entered is a filter of requests and no part of the key.
+    pub options: TraversalOptions,
+    /// Identity and capabilities of the engine.
+    pub backend: &'a str,
+    /// How matching without case folds.
+    pub casefold: Casefold,
+    /// The longest file that is tokenized, in bytes.
+    pub max_tokenized_bytes: u64,
+    /// The denied patterns.
+    pub deny: &'a [String],
+    /// Git's global excludes, and the directory that their patterns are relative to.
+    pub global_excludes: Option<(&'a Path, &'a Path)>,
+}
+
+impl IndexKey {
+    /// Makes a key.
+    pub fn new(inputs: &KeyInputs<'_>) -> IndexKey {
+        let bytes = |path: &Path| name_bytes(path.as_os_str()).to_vec();
+        let (excludes, excludes_base) = match inputs.global_excludes {
+            Some((path, base)) => (bytes(path), bytes(base)),
+            None => Default::default(),
+        };
+        IndexKey {
+            parts: KeyParts {
+                root: bytes(inputs.root),
+                hidden: inputs.options.hidden,
+                follow: inputs.options.follow,
+                no_ignore: inputs.options.no_ignore,
+                backend_id: inputs.backend.to_string(),
+                unicode_normalization: "NFC".to_string(),
+                casefold: inputs.casefold.as_str().to_string(),
+                tokenizer_id: TOKENIZER.to_string(),
+                ngram_chars: NGRAM_CHARS as u32,
+                max_tokenized_bytes: inputs.max_tokenized_bytes,
+                deny_patterns: inputs.deny.to_vec(),
+                global_excludes: excludes,
+                excludes_base,
+                schema_version: SCHEMA_VERSION,
+                implementation_version: IMPLEMENTATION_VERSION,
+            },
+        }
+    }
+
+    /// Returns the components.
+    pub fn parts(&self) -> &KeyParts {
+        &self.parts
+    }
+
+    /// Returns the name of the index's directory: 32 hexadecimal digits. Keys are told apart by their components,
+    /// never by this.
+    pub fn hash(&self) -> String {
+        hash_of(&self.parts)
+    }
+}
+
+/// Returns the name of the directory of an index with these key components.
+pub fn hash_of(parts: &KeyParts) -> String {
+    format!("{:032x}", xxh3_128(&parts.encode_key()))
+}
+
+/// Returns the parameters of the logical filter as they are kept.
+pub fn bloom_parts(params: &BloomParams) -> BloomParts {
+    BloomParts {
+        bits: params.bits,
+        hashes: params.hashes,
+        ngram_chars: params.ngram_chars,
+        seed: params.seed,
+        basis_ngrams: params.basis_ngrams,
+        target_fp_rate_bits: params.target_fp_rate.to_bits(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inputs() -> KeyInputs<'static> {
+        KeyInputs {
+            root: Path::new("/src"),
+            options: TraversalOptions {
+                hidden: false,
+                follow: false,
+                no_ignore: false,
+                recursive: true,
+            },
+            backend: "embedded",
+            casefold: Casefold::Ascii,
+            max_tokenized_bytes: 1 << 20,
+            deny: &[],
+            global_excludes: None,
+        }
+    }
+
+    #[test]
+    fn fr_lsi_idx_key_01_every_component_makes_another_key() {
+        let base = IndexKey::new(&inputs());
+        assert_eq!(base, IndexKey::new(&inputs()));
+        assert_eq!(base.hash().len(), 32);
+        let deny = ["*.pem".to_string()];
+        let options = |change: fn(&mut TraversalOptions)| {
+            let mut all = inputs();
+            change(&mut all.options);
+            all
+        };
+        let others = [
+            KeyInputs { root: Path::new("/src/a"), ..inputs() },
+            KeyInputs { backend: "rg@13.0.0", ..inputs() },
+            KeyInputs { casefold: Casefold::UnicodeSimple, ..inputs() },
+            KeyInputs { max_tokenized_bytes: 1 << 21, ..inputs() },
+            KeyInputs { deny: &deny, ..inputs() },
+            KeyInputs {
+                global_excludes: Some((Path::new("/x"), Path::new("/src"))),
+                ..inputs()
+            },
+            KeyInputs {
+                global_excludes: Some((Path::new("/x"), Path::new("/y"))),
+                ..inputs()
+            },
+            options(|options| options.hidden = true),
+            options(|options| options.follow = true),
+            options(|options| options.no_ignore = true),
+        ];
+        let mut hashes = vec![base.hash()];
+        for other in others {
+            let key = IndexKey::new(&other);
+            assert_ne!(key, base, "{other:?}");
+            hashes.push(key.hash());
+        }
+        hashes.sort();
+        hashes.dedup();
+        assert_eq!(hashes.len(), 11);
+    }
+
+    #[test]
+    fn fr_lsi_idx_root_03_what_requests_filter_by_is_no_part_of_the_key() {
+        let mut flat = inputs();
+        flat.options.recursive = false;
+        assert_eq!(IndexKey::new(&flat), IndexKey::new(&inputs()));
+    }
+}

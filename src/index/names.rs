@@ -1,0 +1,48 @@
+//! Names as bytes: how names of files are kept.
+//!
+//! Owns the conversion, which loses nothing: on Unix names are bytes; elsewhere those that are no Unicode can't
+//! be kept, and who keeps them has to say so.
+
+use std::ffi::{OsStr, OsString};
+
+/// Returns the bytes under which a name is kept.
+pub(super) fn name_bytes(name: &OsStr) -> &[u8] {
+    name.as_encoded_bytes()
+}
+
+/// Returns true if a name comes back from its bytes.
+pub(super) fn can_be_kept(name: &OsStr) -> bool {
+    cfg!(unix) || name.to_str().is_some()
+}
+
+/// Returns the name that is kept as `bytes`; `None` for bytes that no name of this system has.
+pub(super) fn name_from_bytes(bytes: &[u8]) -> Option<OsString> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt;
+        Some(OsStr::from_bytes(bytes).to_os_string())
+    }
+    #[cfg(not(unix))]
+    {
+        std::str::from_utf8(bytes).ok().map(OsString::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back() {
+        for name in ["", "a", "é", "\u{1F600} x"] {
+            let name = OsStr::new(name);
+            assert!(can_be_kept(name));
+            assert_eq!(name_from_bytes(name_bytes(name)).as_deref(), Some(name));
+        }
+        #[cfg(unix)]
+        assert_eq!(
+            name_from_bytes(b"\xFF").map(|name| name_bytes(&name).to_vec()),
+            Some(b"\xFF".to_vec())
+        );
+    }
+}

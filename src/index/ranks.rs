@@ -1,0 +1,161 @@
+//! Sets of files by rank.
+//!
+//! Owns the bitmaps in which eligible files, candidates and results of globs are kept and combined. One bit a
+//! file of the catalog.
+
+use std::ops::Range;
+
+/// A set of ranks below a fixed number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RankSet {
+    words: Vec<u64>,
+    len: u32,
+}
+
+impl RankSet {
+    /// Returns the set without any of `len` ranks.
+    pub fn empty(len: u32) -> RankSet {
+        RankSet {
+            words: vec![0; (len as usize).div_ceil(64)],
+            len,
+        }
+    }
+
+    /// Returns the set of all ranks in a range, among `len`.
+    pub fn of_range(range: Range<u32>, len: u32) -> RankSet {
+        let mut set = RankSet::empty(len);
+        for (n, word) in set.words.iter_mut().enumerate() {
+            *word = ones(n, &(range.start.min(len)..range.end.min(len)));
+        }
+        set
+    }
+
+    /// Reads a set from bytes: rank `r` is bit `r % 8` of byte `r / 8`. Bits beyond the last rank do not count.
+    pub fn from_bytes(bytes: &[u8], len: u32) -> RankSet {
+        let mut set = RankSet::empty(len);
+        for (word, chunk) in set.words.iter_mut().zip(bytes.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..chunk.len()].copy_from_slice(chunk);
+            *word = u64::from_le_bytes(whole);
+        }
+        let all = 0..len;
+        if let Some(last) = set.words.len().checked_sub(1) {
+            set.words[last] &= ones(last, &all);
+        }
+        set
+    }
+
+    /// Adds a rank. Returns false if there is no such rank.
+    #[inline]
+    pub fn insert(&mut self, rank: u32) -> bool {
+        if rank >= self.len {
+            return false;
+        }
+        self.words[(rank / 64) as usize] |= 1 << (rank % 64);
+        true
+    }
+
+    /// Returns true if a rank is in the set.
+    #[inline]
+    pub fn contains(&self, rank: u32) -> bool {
+        let word = self.words.get((rank / 64) as usize);
+        word.is_some_and(|word| word >> (rank % 64) & 1 == 1)
+    }
+
+    /// Returns how many ranks of a range are in the set. Linear in the range, 64 at a time.
+    pub fn count(&self, range: Range<u32>) -> u64 {
+        self.in_words(&range)
+            .map(|(n, word)| u64::from((word & ones(n, &range)).count_ones()))
+            .sum()
+    }
+
+    /// Returns the first rank of a range that is in the set.
+    pub fn first(&self, range: Range<u32>) -> Option<u32> {
+        self.in_words(&range).find_map(|(n, word)| {
+            let word = word & ones(n, &range);
+            (word != 0).then(|| n as u32 * 64 + word.trailing_zeros())
+        })
+    }
+
+    /// Iterates over the ranks of a range that are in the set, in ascending order.
+    pub fn iter(&self, range: Range<u32>) -> impl Iterator<Item = u32> {
+        self.in_words(&range).flat_map(move |(n, word)| {
+            let mut word = word & ones(n, &range);
+            std::iter::from_fn(move || {
+                let bit = (word != 0).then(|| word.trailing_zeros())?;
+                word &= word - 1;
+                Some(n as u32 * 64 + bit)
+            })
+        })
+    }
+
+    /// Keeps the ranks that are in another set too.
+    pub fn intersect(&mut self, other: &RankSet) {
+        for (word, other) in self.words.iter_mut().zip(&other.words) {
+            *word &= other;
+        }
+    }
+
+    /// Returns how many ranks there could be.
+    pub fn capacity(&self) -> u32 {
+        self.len
+    }
+
+    fn in_words<'a>(&'a self, range: &Range<u32>) -> impl Iterator<Item = (usize, u64)> + use<'a> {
+        let end = range.end.min(self.len);
+        let words = (range.start as usize / 64)..(end as usize).div_ceil(64);
+        let start = words.start;
+        let words = self.words.get(words).unwrap_or_default();
+        words.iter().enumerate().map(move |(n, word)| (start + n, *word))
+    }
+}
+
+/// The bits of word `n` that stand for ranks of a range.
+#[inline]
+fn ones(n: usize, range: &Range<u32>) -> u64 {
+    let base = n as u64 * 64;
+    let below = |end: u32| match u64::from(end).saturating_sub(base) {
+        bits @ 0..64 => (1u64 << bits) - 1,
+        _ => u64::MAX,
+    };
+    below(range.end) & !below(range.start)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_set_is_a_set(
+            len in 0u32..300,
+            members in prop::collection::btree_set(0u32..400, 0..60),
+            start in 0u32..320,
+            end in 0u32..420,
+        ) {
+            let mut set = RankSet::empty(len);
+            for &rank in &members {
+                prop_assert_eq!(set.insert(rank), rank < len);
+            }
+            let expected: BTreeSet<u32> = members.iter().copied().filter(|&r| r < len).collect();
+            let within: Vec<u32> =
+                expected.iter().copied().filter(|r| (start..end).contains(r)).collect();
+            prop_assert_eq!(set.iter(start..end).collect::<Vec<_>>(), within.clone());
+            prop_assert_eq!(set.count(start..end), within.len() as u64);
+            prop_assert_eq!(set.first(start..end), within.first().copied());
+            prop_assert!((0..420).all(|rank| set.contains(rank) == expected.contains(&rank)));
+            let mut cut = RankSet::of_range(start..end, len);
+            cut.intersect(&set);
+            prop_assert_eq!(cut.iter(0..len).collect::<Vec<_>>(), within);
+            let mut bytes = vec![0u8; (len as usize).div_ceil(8)];
+            for rank in set.iter(0..len) {
+                bytes[rank as usize / 8] |= 1 << (rank % 8);
+            }
+            prop_assert_eq!(RankSet::from_bytes(&bytes, len), set);
+        }
+    }
+}

@@ -1,0 +1,575 @@
+//! Reading a segment: its catalog, and which of its files may hold what a plan requires.
+//!
+//! Owns the interpretation of a segment's sections. Nothing read from the bytes is believed before it was
+//! checked: what tables say is held against each other when a segment is opened, numbers of files and names when
+//! they are used. A segment in memory and one in a mapping are the same type.
+
+use std::ffi::OsString;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use crate::format::error::FormatError;
+use crate::format::section::{Container, FileKind, SectionRange, View};
+use crate::format::segment::{
+    BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, Numbers, SEGMENT_VERSION,
+    SideRecord, Table, id,
+};
+use crate::format::storage::Storage;
+use crate::index::block::{STORED_HASHES, Shape, Spread, WORD_FILES};
+use crate::index::bloom::BloomParams;
+use crate::index::gram::{Gram, NGRAM_CHARS, SECOND_SEED};
+use crate::index::names::{name_bytes, name_from_bytes};
+use crate::index::plan::{BLOCK_FILES, BlockRows, Mask, Scratch, SupersetSafe};
+use crate::index::ranks::RankSet;
+
+/// Blocks in which the frequency of n-grams is looked up: a few among those of larger files.
+const SAMPLES: usize = 3;
+
+/// An opened segment.
+#[derive(Debug)]
+pub struct Segment {
+    container: Container,
+    meta: MetaRecord,
+    params: BloomParams,
+    files: Table,
+    dirs: Table,
+    side: Table,
+    names: SectionRange,
+    always: SectionRange,
+    slots: Numbers,
+    direct: Numbers,
+    groups: Vec<Group>,
+    paths: OnceLock<DirPaths>,
+}
+
+/// A group of blocks.
+#[derive(Debug)]
+struct Group {
+    /// Where its n-grams with rows of their own are in the list of all.
+    direct: Range<usize>,
+    blocks: Vec<Block>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    shape: Shape,
+    /// Where its rows start in the file.
+    rows_at: usize,
+    first_slot: usize,
+}
+
+/// The paths of all directories, by number and by path.
+#[derive(Debug)]
+struct DirPaths {
+    paths: Vec<PathBuf>,
+    /// Numbers of directories, in the order of the bytes of their paths.
+    sorted: Vec<u32>,
+}
+
+impl Segment {
+    /// Opens a segment. Checks its tables, in time that depends on the number of blocks only; pages are checked
+    /// when they are touched.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`], which [is corrupt](FormatError::is_corrupt) where the segment is of no use to anybody.
+    pub fn open(storage: Storage) -> Result<Segment, FormatError> {
+        Segment::new(Container::open(storage, FileKind::Segment, SEGMENT_VERSION)?)
+    }
+
+    /// Opens a segment that this process has just written to memory, without checking its pages.
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::open`].
+    pub fn open_own(storage: Storage) -> Result<Segment, FormatError> {
+        Segment::new(Container::open_own(storage, FileKind::Segment, SEGMENT_VERSION)?)
+    }
+
+    fn new(container: Container) -> Result<Segment, FormatError> {
+        let meta: MetaRecord =
+            Table::find::<MetaRecord>(&container, id::META, 1)?.get(container.view(), 0)?;
+        let wrong = |problem| FormatError::inconsistent("the segment", 0, problem);
+        if meta.ngram_chars as usize != NGRAM_CHARS
+            || meta.stored_hashes as usize != STORED_HASHES
+            || meta.bloom_seed != SECOND_SEED
+            || meta.bloom_bits == 0
+            || meta.bloom_hashes == 0
+        {
+            return Err(wrong("its n-grams are not stored as this program stores them"));
+        }
+        if meta.dirs == 0 {
+            return Err(wrong("it has no root"));
+        }
+        let always = container.section(id::ALWAYS)?.range();
+        if always.len() != (meta.files as usize).div_ceil(8) {
+            return Err(wrong("its list of files that are never left out has another length"));
+        }
+        let slots = Numbers::find(&container, id::SLOTS)?;
+        let direct = Numbers::find(&container, id::DIRECT)?;
+        let groups = read_groups(&container, &meta, &slots, &direct)?;
+        Ok(Segment {
+            params: BloomParams {
+                ngram_chars: meta.ngram_chars,
+                basis_ngrams: 0,
+                target_fp_rate: 0.0,
+                bits: meta.bloom_bits,
+                hashes: meta.bloom_hashes,
+                seed: meta.bloom_seed,
+            },
+            files: Table::find::<FileRecord>(&container, id::FILES, meta.files)?,
+            dirs: Table::find::<DirRecord>(&container, id::DIRS, meta.dirs)?,
+            side: Table::find::<SideRecord>(&container, id::SIDE, meta.side)?,
+            names: container.section(id::NAMES)?.range(),
+            always,
+            slots,
+            direct,
+            groups,
+            meta,
+            container,
+            paths: OnceLock::new(),
+        })
+    }
+
+    /// Returns what the segment says about itself.
+    pub fn meta(&self) -> &MetaRecord {
+        &self.meta
+    }
+
+    /// Returns the bytes of the segment.
+    pub fn storage(&self) -> &Storage {
+        self.container.storage()
+    }
+
+    /// Returns how many files the catalog has.
+    pub fn file_count(&self) -> u32 {
+        self.meta.files
+    }
+
+    /// Returns how many directories it has.
+    pub fn dir_count(&self) -> u32 {
+        self.meta.dirs
+    }
+
+    /// Returns how many files are on the side list.
+    pub fn side_count(&self) -> u32 {
+        self.meta.side
+    }
+
+    /// Reads the file with a rank. Constant time.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] for damage; the segment is of no use then. So in the other methods.
+    pub fn file(&self, rank: u32) -> Result<FileRecord, FormatError> {
+        let file: FileRecord = self.files.get(self.container.view(), rank)?;
+        self.check_dir(file.dir)?;
+        Ok(file)
+    }
+
+    /// Reads the directory with a number. Constant time.
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::file`].
+    pub fn dir(&self, number: u32) -> Result<DirRecord, FormatError> {
+        let dir: DirRecord = self.dirs.get(self.container.view(), number)?;
+        let is_root = number == 0 && dir.parent == 0;
+        if !is_root && dir.parent >= number {
+            return Err(inconsistent("a directory stands before the one that holds it"));
+        }
+        if dir.first_rank > dir.end_rank || dir.end_rank > self.meta.files {
+            return Err(inconsistent("a directory has files that do not exist"));
+        }
+        Ok(dir)
+    }
+
+    /// Reads a file of the side list. Constant time.
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::file`].
+    pub fn side(&self, n: u32) -> Result<SideRecord, FormatError> {
+        let side: SideRecord = self.side.get(self.container.view(), n)?;
+        self.check_dir(side.dir)?;
+        Ok(side)
+    }
+
+    /// Reads a name.
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::file`].
+    pub fn name(&self, name: NameRecord) -> Result<OsString, FormatError> {
+        let bytes = self.container.view().bytes_in(self.names, name.offset as usize, name.len.into())?;
+        name_from_bytes(bytes).ok_or_else(|| inconsistent("a name is none on this system"))
+    }
+
+    /// Reads the ordering key of a name.
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::file`].
+    pub fn sort_key(&self, name: NameRecord) -> Result<&[u8], FormatError> {
+        let (offset, len) = match name.key_len {
+            0 => (name.offset as usize, name.len),
+            len => (name.offset as usize + usize::from(name.len), len),
+        };
+        self.container.view().bytes_in(self.names, offset, len.into())
+    }
+
+    /// Returns the path of a directory relative to the root. All paths are put together on the first call.
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::file`].
+    pub fn dir_path(&self, number: u32) -> Result<&Path, FormatError> {
+        let paths = &self.paths()?.paths;
+        paths
+            .get(number as usize)
+            .map(PathBuf::as_path)
+            .ok_or_else(|| inconsistent("a directory that does not exist"))
+    }
+
+    /// Finds a directory by its path relative to the root; `None` if enumeration did not enter it. Logarithmic in
+    /// the number of directories.
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::file`].
+    pub fn find_dir(&self, path: &Path) -> Result<Option<u32>, FormatError> {
+        let DirPaths { paths, sorted } = self.paths()?;
+        let bytes = |path: &Path| name_bytes(path.as_os_str()).to_vec();
+        let wanted = bytes(path);
+        let at = sorted.binary_search_by(|&number| {
+            let path = paths.get(number as usize).map(PathBuf::as_path);
+            name_bytes(path.unwrap_or(Path::new("")).as_os_str()).cmp(&wanted)
+        });
+        Ok(at.ok().and_then(|at| sorted.get(at).copied()))
+    }
+
+    fn paths(&self) -> Result<&DirPaths, FormatError> {
+        if let Some(paths) = self.paths.get() {
+            return Ok(paths);
+        }
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for number in 0..self.meta.dirs {
+            let dir = self.dir(number)?;
+            let path = match number {
+                0 => PathBuf::new(),
+                // `dir` has checked that the parent comes first.
+                _ => paths
+                    .get(dir.parent as usize)
+                    .map(|parent| self.name(dir.name).map(|name| parent.join(name)))
+                    .transpose()?
+                    .unwrap_or_default(),
+            };
+            paths.push(path);
+        }
+        let mut sorted: Vec<u32> = (0..self.meta.dirs).collect();
+        sorted.sort_by(|&a, &b| {
+            let bytes = |n: u32| name_bytes(paths[n as usize].as_os_str());
+            bytes(a).cmp(bytes(b))
+        });
+        Ok(self.paths.get_or_init(|| DirPaths { paths, sorted }))
+    }
+
+    /// Returns the files that may match: those of which the plan can't prove that they don't. Some tens of
+    /// microseconds for a literal over 100,000 files: for each block of 512 a few rows of 64 bytes, until no
+    /// file is left.
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::file`].
+    pub fn candidates(&self, plan: &SupersetSafe) -> Result<RankSet, FormatError> {
+        let view = self.container.view();
+        let always = view.bytes_in(self.always, 0, self.always.len())?;
+        let mut set = RankSet::from_bytes(always, self.meta.files);
+        let mut scratch = Scratch::default();
+        let spreads: Vec<Spread> = self.spreads(plan.grams());
+        for group in &self.groups {
+            let lookups = self.lookups(view, group, plan.grams(), &spreads)?;
+            for block in &group.blocks {
+                let mut rows = Rows::new(view, block, &lookups);
+                let live = Mask::first(block.shape.files as usize);
+                let found = plan.evaluate(&mut rows, live, &mut scratch);
+                if let Some(error) = rows.error {
+                    return Err(error);
+                }
+                for (word, &bits) in found.0.iter().enumerate() {
+                    let mut bits = bits;
+                    while bits != 0 {
+                        let slot = word * WORD_FILES + bits.trailing_zeros() as usize;
+                        bits &= bits - 1;
+                        let rank = self.slots.get(view, block.first_slot + slot)?;
+                        if !set.insert(rank) {
+                            return Err(inconsistent("a slot has a file that does not exist"));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(set)
+    }
+
+    /// Orders a plan by how many files hold its n-grams, as sampled in a few blocks.
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::file`].
+    pub fn order(&self, plan: &mut SupersetSafe) -> Result<(), FormatError> {
+        let view = self.container.view();
+        let count: usize = self.groups.iter().map(|group| group.blocks.len()).sum();
+        let wanted: Vec<usize> = (1..=SAMPLES).map(|n| count * n / (SAMPLES + 1)).collect();
+        let grams = plan.grams().to_vec();
+        let spreads = self.spreads(&grams);
+        let mut frequencies = vec![0u32; grams.len()];
+        let mut number = 0;
+        for group in &self.groups {
+            let within: Vec<&Block> = group
+                .blocks
+                .iter()
+                .enumerate()
+                .filter(|(n, _)| wanted.contains(&(number + n)))
+                .map(|(_, block)| block)
+                .collect();
+            number += group.blocks.len();
+            if within.is_empty() {
+                continue;
+            }
+            let lookups = self.lookups(view, group, &grams, &spreads)?;
+            for block in within {
+                let mut rows = Rows::new(view, block, &lookups);
+                let all = Mask::first(block.shape.files as usize);
+                for (n, frequency) in frequencies.iter_mut().enumerate() {
+                    *frequency += rows.mask(n as u32, &all).count();
+                }
+                if let Some(error) = rows.error {
+                    return Err(error);
+                }
+            }
+        }
+        let mut next = frequencies.into_iter();
+        plan.order_by(|_| next.next().unwrap_or(0));
+        Ok(())
+    }
+
+    /// Checks every page and every number (`index verify`). Linear in the size of the segment.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong.
+    pub fn verify(&self) -> Result<(), FormatError> {
+        self.container.verify_all()?;
+        self.paths()?;
+        let mut seen = RankSet::empty(self.meta.files);
+        for slot in 0..self.slots.len() {
+            let rank = self.slots.get(self.container.view(), slot)?;
+            if seen.contains(rank) || !seen.insert(rank) {
+                return Err(inconsistent("a slot has a file that does not exist or has another"));
+            }
+        }
+        for rank in 0..self.meta.files {
+            let file = self.file(rank)?;
+            self.name(file.name)?;
+            if file.excludable != seen.contains(rank) {
+                return Err(inconsistent("a file without a slot may not be left out"));
+            }
+        }
+        let always = self.container.view().bytes_in(self.always, 0, self.always.len())?;
+        let always = RankSet::from_bytes(always, self.meta.files);
+        if (0..self.meta.files).any(|rank| seen.contains(rank) == always.contains(rank)) {
+            return Err(inconsistent("a file is neither in a slot nor always a candidate, or both"));
+        }
+        for n in 0..self.meta.side {
+            self.name(self.side(n)?.name)?;
+        }
+        Ok(())
+    }
+
+    fn check_dir(&self, number: u32) -> Result<(), FormatError> {
+        match number < self.meta.dirs {
+            true => Ok(()),
+            false => Err(inconsistent("a file is in a directory that does not exist")),
+        }
+    }
+
+    fn spreads(&self, grams: &[Gram]) -> Vec<Spread> {
+        let spread = |gram: &Gram| Spread::new(gram.hashes(), &self.params);
+        grams.iter().map(spread).collect()
+    }
+
+    /// Finds out where the rows of n-grams are in the blocks of a group. Logarithmic in the group's list, for
+    /// each n-gram.
+    fn lookups(
+        &self,
+        view: View<'_>,
+        group: &Group,
+        grams: &[Gram],
+        spreads: &[Spread],
+    ) -> Result<Vec<Lookup>, FormatError> {
+        let mut lookups = Vec::with_capacity(grams.len());
+        for (gram, spread) in grams.iter().zip(spreads) {
+            // Not stored, hence present everywhere.
+            if gram.chars().contains(&'\n') {
+                lookups.push(Lookup::Everywhere);
+                continue;
+            }
+            let mut found = Lookup::Hashed(*spread);
+            if let Some(packed) = gram.to_ascii() {
+                let (mut low, mut high) = (group.direct.start, group.direct.end);
+                while low < high {
+                    let middle = low + (high - low) / 2;
+                    let value = self.direct.get(view, middle)?;
+                    if value == packed {
+                        found = Lookup::Direct((middle - group.direct.start) as u32);
+                        break;
+                    }
+                    if value < packed {
+                        low = middle + 1;
+                    } else {
+                        high = middle;
+                    }
+                }
+            }
+            lookups.push(found);
+        }
+        Ok(lookups)
+    }
+}
+
+fn inconsistent(problem: &'static str) -> FormatError {
+    FormatError::inconsistent("the catalog", 0, problem)
+}
+
+/// Reads groups and blocks and holds them against each other.
+fn read_groups(
+    container: &Container,
+    meta: &MetaRecord,
+    slots: &Numbers,
+    direct: &Numbers,
+) -> Result<Vec<Group>, FormatError> {
+    let wrong = |problem| FormatError::inconsistent("the table of blocks", 0, problem);
+    let rows = container.section(id::ROWS)?.range();
+    let group_table = Table::find::<GroupRecord>(container, id::GROUPS, meta.groups)?;
+    let block_table = Table::find::<BlockRecord>(container, id::BLOCKS, meta.blocks)?;
+    let view = container.view();
+    let (mut first_slot, mut first_direct, mut next_block) = (0usize, 0usize, 0u32);
+    let mut groups = Vec::new();
+    for n in 0..meta.groups {
+        let record: GroupRecord = group_table.get(view, n)?;
+        let direct_end = first_direct + record.direct as usize;
+        if direct_end > direct.len() || record.blocks > meta.blocks - next_block {
+            return Err(wrong("a group has more than there is"));
+        }
+        let mut group = Group {
+            direct: first_direct..direct_end,
+            blocks: Vec::new(),
+        };
+        first_direct = direct_end;
+        for _ in 0..record.blocks {
+            let block: BlockRecord = block_table.get(view, next_block)?;
+            next_block += 1;
+            let shape = Shape {
+                files: block.files,
+                words: block.words,
+                hashed_rows: block.hashed_rows,
+                direct_rows: record.direct,
+            };
+            if block.files == 0
+                || block.files as usize > BLOCK_FILES
+                || !matches!(block.words, 1 | 2 | 4 | 8)
+                || (block.words as usize) * WORD_FILES < block.files as usize
+                || block.hashed_rows == 0
+                || !block.rows_at.is_multiple_of(64)
+            {
+                return Err(wrong("a block has a shape that none can have"));
+            }
+            let at = usize::try_from(block.rows_at).unwrap_or(usize::MAX);
+            let len = usize::try_from(shape.bytes()).unwrap_or(usize::MAX);
+            group.blocks.push(Block {
+                shape,
+                rows_at: rows.part(at, len)?.start(),
+                first_slot,
+            });
+            first_slot += block.files as usize;
+        }
+        groups.push(group);
+    }
+    if next_block != meta.blocks || first_direct != direct.len() || first_slot != slots.len() {
+        return Err(wrong("groups, blocks and slots do not add up"));
+    }
+    if first_slot > meta.files as usize {
+        return Err(wrong("there are more slots than files"));
+    }
+    Ok(groups)
+}
+
+/// Where an n-gram is in the blocks of a group.
+#[derive(Clone, Copy, Debug)]
+enum Lookup {
+    Everywhere,
+    Direct(u32),
+    Hashed(Spread),
+}
+
+/// The rows of one block.
+struct Rows<'a> {
+    view: View<'a>,
+    rows_at: usize,
+    row_bytes: usize,
+    hashed_rows: u32,
+    lookups: &'a [Lookup],
+    error: Option<FormatError>,
+}
+
+impl<'a> Rows<'a> {
+    #[inline]
+    fn new(view: View<'a>, block: &Block, lookups: &'a [Lookup]) -> Rows<'a> {
+        Rows {
+            view,
+            rows_at: block.rows_at,
+            row_bytes: block.shape.words as usize * 8,
+            hashed_rows: block.shape.hashed_rows,
+            lookups,
+            error: None,
+        }
+    }
+
+    /// Takes out of `mask` the files whose bit in a row is not set.
+    #[inline]
+    fn narrow(&mut self, mask: &mut Mask, row: u32) {
+        let at = self.rows_at + row as usize * self.row_bytes;
+        match self.view.bytes(at, self.row_bytes) {
+            Ok(bytes) => {
+                let (words, _) = bytes.as_chunks::<8>();
+                for (word, bytes) in mask.0.iter_mut().zip(words) {
+                    *word &= u64::from_le_bytes(*bytes);
+                }
+            }
+            // Whoever asked looks at the error before the answer.
+            Err(error) => self.error = Some(error),
+        }
+    }
+}
+
+impl BlockRows for Rows<'_> {
+    #[inline]
+    fn mask(&mut self, gram: u32, within: &Mask) -> Mask {
+        let mut mask = *within;
+        match self.lookups.get(gram as usize) {
+            Some(&Lookup::Direct(number)) => self.narrow(&mut mask, self.hashed_rows + number),
+            Some(&Lookup::Hashed(spread)) => {
+                for i in 0..STORED_HASHES {
+                    self.narrow(&mut mask, spread.row(i, self.hashed_rows));
+                    if mask.is_zero() {
+                        break;
+                    }
+                }
+            }
+            Some(Lookup::Everywhere) | None => {}
+        }
+        mask
+    }
+}

@@ -1,0 +1,157 @@
+//! Stamps: what tells one state of a file or directory from another without reading it.
+//!
+//! Owns the comparison of states (FR-LSI-TRK-01, FR-LSI-TRK-02) and the question whether a stamp can be relied on
+//! (FR-LSI-TRK-03). It reads no clock.
+
+use std::time::Duration;
+
+use crate::format::segment::StampRecord;
+use crate::index::beneath::{EntryKind, EntryMeta};
+
+/// How much older than a look at a file its last change must be, where timestamps are fine: several ticks of
+/// any kernel's clock.
+const FINE_NS: i64 = 50_000_000;
+
+/// The same where timestamps are whole seconds, or pairs of them.
+const COARSE_NS: i64 = 2_100_000_000;
+
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// The state of a file or directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp(StampRecord);
+
+impl Stamp {
+    /// Takes the state from metadata. `None` for times that don't fit 64 bits of nanoseconds, some three centuries
+    /// around 1970: such a file can't be told from a changed one.
+    pub fn of(meta: &EntryMeta) -> Option<Stamp> {
+        let is_dir = meta.kind == EntryKind::Dir;
+        Some(Stamp(StampRecord {
+            len: if is_dir { 0 } else { meta.len },
+            modified_ns: i64::try_from(meta.modified_ns).ok()?,
+            changed_ns: i64::try_from(meta.changed_ns.unwrap_or(0)).ok()?,
+            device: meta.identity.map_or(0, |identity| identity.device),
+            inode: meta.identity.map_or(0, |identity| identity.inode),
+            links: match is_dir {
+                true => 0,
+                false => u32::try_from(meta.links).unwrap_or(u32::MAX),
+            },
+        }))
+    }
+
+    /// Takes the state from a record.
+    pub fn from_record(record: StampRecord) -> Stamp {
+        Stamp(record)
+    }
+
+    /// Returns the record of the state.
+    pub fn record(self) -> StampRecord {
+        self.0
+    }
+
+    /// Returns the length of the file in bytes.
+    pub fn len(self) -> u64 {
+        self.0.len
+    }
+
+    /// Returns true for a file without content.
+    pub fn is_empty(self) -> bool {
+        self.0.len == 0
+    }
+
+    /// Returns true if a change after the moment `now_ns` (nanoseconds since the Unix epoch) is certain to change
+    /// the stamp. A change within the same tick of the filesystem's clock leaves no trace, so the last one
+    /// has to be clearly older.
+    pub fn is_settled(self, now_ns: i64) -> bool {
+        self.settles_after_ns() < now_ns
+    }
+
+    /// Returns how long after `now_ns` the stamp settles; zero if it has.
+    pub fn settles_in(self, now_ns: i64) -> Duration {
+        let ns = self.settles_after_ns().saturating_sub(now_ns).saturating_add(1);
+        Duration::from_nanos(u64::try_from(ns).unwrap_or(0))
+    }
+
+    fn settles_after_ns(self) -> i64 {
+        // The time of the last change can't be set by programs, unlike that of the last modification.
+        let last = match self.0.changed_ns {
+            0 => self.0.modified_ns,
+            changed => changed,
+        };
+        let margin = match last % SECOND_NS {
+            0 => COARSE_NS,
+            _ => FINE_NS,
+        };
+        last.saturating_add(margin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::beneath::FileIdentity;
+
+    fn meta(changed_ns: i128) -> EntryMeta {
+        EntryMeta {
+            kind: EntryKind::File,
+            len: 3,
+            modified_ns: 5,
+            changed_ns: Some(changed_ns),
+            identity: Some(FileIdentity {
+                device: 1,
+                inode: 2,
+            }),
+            links: 1,
+        }
+    }
+
+    #[test]
+    fn fr_lsi_trk_02_any_change_of_the_state_shows() {
+        let base = Stamp::of(&meta(7)).unwrap();
+        assert_eq!(Stamp::of(&meta(7)), Some(base));
+        let changes: [fn(&mut EntryMeta); 6] = [
+            |meta| meta.len = 4,
+            |meta| meta.modified_ns = 6,
+            |meta| meta.changed_ns = Some(8),
+            |meta| meta.identity = None,
+            |meta| meta.links = 2,
+            |meta| {
+                meta.identity = Some(FileIdentity {
+                    device: 2,
+                    inode: 2,
+                })
+            },
+        ];
+        for change in changes {
+            let mut other = meta(7);
+            change(&mut other);
+            assert_ne!(Stamp::of(&other), Some(base), "{other:?}");
+        }
+        assert_eq!(Stamp::of(&meta(i128::MAX)), None);
+    }
+
+    #[test]
+    fn fr_lsi_trk_03_a_stamp_settles_when_its_tick_is_over() {
+        let fine = Stamp::of(&meta(5_000_000_001)).unwrap();
+        assert!(!fine.is_settled(5_000_000_001));
+        assert!(!fine.is_settled(5_050_000_001));
+        assert!(fine.is_settled(5_050_000_002));
+        assert_eq!(fine.settles_in(5_050_000_001), Duration::from_nanos(1));
+        assert_eq!(fine.settles_in(9_000_000_000), Duration::ZERO);
+        let coarse = Stamp::of(&meta(5_000_000_000)).unwrap();
+        assert!(!coarse.is_settled(7_100_000_000));
+        assert!(coarse.is_settled(7_100_000_001));
+    }
+
+    #[test]
+    fn a_directory_is_its_times_and_identity() {
+        let mut dir = meta(7);
+        dir.kind = EntryKind::Dir;
+        let base = Stamp::of(&dir);
+        dir.len = 4096;
+        dir.links = 9;
+        assert_eq!(Stamp::of(&dir), base);
+        dir.modified_ns = 6;
+        assert_ne!(Stamp::of(&dir), base);
+    }
+}
