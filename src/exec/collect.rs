@@ -33,6 +33,8 @@ pub(crate) struct Collector {
     late_errors: Vec<FileError>,
     pub(crate) count: usize,
     pub(crate) files_scanned: u64,
+    /// Of `files_scanned`, those that were passed over.
+    pub(crate) files_excluded: u64,
     pub(crate) truncation: Option<Truncation>,
     closed: bool,
 }
@@ -46,6 +48,7 @@ impl Collector {
             late_errors: Vec::new(),
             count: 0,
             files_scanned: 0,
+            files_excluded: 0,
             truncation: None,
             closed: false,
         }
@@ -66,17 +69,41 @@ impl Collector {
         self.limits.max_files - self.files_scanned
     }
 
-    /// Takes the outcome of the next eligible file. A file whose outcome is incomplete closes the
-    /// collection: what follows it lies beyond a gap.
-    pub(crate) fn file(&mut self, file: &EligibleFile, outcome: FileOutcome) {
+    /// Takes the next `count` eligible files, all of them passed over: files without an event or an error.
+    pub(crate) fn passed(&mut self, count: u64) {
         if self.closed {
             return;
         }
-        if self.files_scanned == self.limits.max_files {
-            self.truncation = Some(Truncation::MaxFiles);
-            self.closed = true;
+        let counted = count.min(self.files_left());
+        self.files_scanned += counted;
+        self.files_excluded += counted;
+        if counted < count {
+            self.close_at_file_limit();
+        }
+    }
+
+    /// Hears of the next file that is to be searched, before it is: the collection may close without it.
+    pub(crate) fn coming(&mut self, file: &EligibleFile) {
+        if !self.closed && file.passed_before >= self.files_left() {
+            self.passed(file.passed_before);
+            self.close_at_file_limit();
+        }
+    }
+
+    /// Closes because an eligible file lies beyond the limit of files.
+    fn close_at_file_limit(&mut self) {
+        self.truncation = Some(Truncation::MaxFiles);
+        self.closed = true;
+    }
+
+    /// Takes the outcome of the next file that was searched, and the files passed over before it. A file whose
+    /// outcome is incomplete closes the collection: what follows it lies beyond a gap.
+    pub(crate) fn file(&mut self, file: &EligibleFile, outcome: FileOutcome) {
+        self.coming(file);
+        if self.closed {
             return;
         }
+        self.passed(file.passed_before);
         self.files_scanned += 1;
         let room = self.room();
         let found = outcome.events.len();

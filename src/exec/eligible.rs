@@ -3,21 +3,69 @@
 //! The source decides which files a request is about, in emission order, and execution does not care who
 //! made it. Eligibility is never an engine's (FR-LSI-ELIG-01).
 
-use std::path::Path;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use globset::GlobBuilder;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use crate::exec::event::FileError;
 use crate::exec::stop::Stop;
-pub use crate::index::walk::FoundFile as EligibleFile;
-use crate::index::walk::{DirNode, Entry, Walk};
+use crate::index::beneath::EntryMeta;
+use crate::index::walk::{DirNode, Entry, FoundFile, Walk};
+
+/// An eligible file that is to be searched.
+///
+/// A source may know that some eligible files have no event and no error under the query. It then *passes
+/// them over*: they are counted as if they had been searched, and no one looks at them (FR-LSI-STABLE-01).
+#[derive(Clone, Debug)]
+pub struct EligibleFile {
+    /// The file.
+    pub found: FoundFile,
+    /// How many eligible files directly before this one, in emission order, were passed over. The count rides
+    /// on the file so that files with passed ones between them still make up one piece of work.
+    pub passed_before: u64,
+}
+
+impl From<FoundFile> for EligibleFile {
+    fn from(found: FoundFile) -> EligibleFile {
+        EligibleFile {
+            found,
+            passed_before: 0,
+        }
+    }
+}
+
+impl EligibleFile {
+    /// Returns the path through which the file was reached, relative to the search root.
+    pub fn logical(&self) -> PathBuf {
+        self.found.logical()
+    }
+
+    /// Returns the real absolute path.
+    pub fn absolute(&self) -> PathBuf {
+        self.found.absolute()
+    }
+
+    /// Opens the file beneath its root; nothing on the way may have become a symbolic link.
+    ///
+    /// # Errors
+    ///
+    /// Any error of opening, in words fit for the `errors` of a response.
+    pub fn open(&self) -> io::Result<(File, EntryMeta)> {
+        self.found.open()
+    }
+}
 
 /// What a source yields when a unit is expanded, in emission order.
 #[derive(Debug)]
 pub enum Item<U> {
     /// A file to be searched.
     File(EligibleFile),
+    /// So many eligible files that are passed over. Where a file to be searched follows in the same expansion,
+    /// the count may as well ride on it; the two ways mean the same.
+    Passed(u64),
     /// More, to be expanded when its turn comes.
     Unit(U),
     /// Something that could not be enumerated.
@@ -25,6 +73,8 @@ pub enum Item<U> {
 }
 
 /// An ordered, lazily expanded source of eligible files.
+///
+/// A source passes over only files of which it can prove that they have neither an event nor an error.
 pub trait FileSource: Send + Sync + 'static {
     /// A part of the source that is not expanded yet.
     type Unit: Send;
@@ -176,7 +226,7 @@ impl FileSource for WalkSource {
         entries
             .into_iter()
             .map(|entry| match entry {
-                Entry::File(file) => Item::File(file),
+                Entry::File(file) => Item::File(file.into()),
                 Entry::Dir(node) => Item::Unit(node),
                 Entry::Error(path, message) => Item::Error(FileError { path, message }),
             })
@@ -203,6 +253,9 @@ impl FileSource for ListSource {
         match unit {}
     }
 }
+
+#[cfg(test)]
+pub(crate) mod filtered;
 
 #[cfg(test)]
 mod tests {

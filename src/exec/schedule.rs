@@ -5,13 +5,19 @@
 //! what they finish ahead of the emission point waits in a bounded window. The result is therefore the same
 //! for any number of threads, and a search whose limit is reached early has touched little more than what it
 //! shows. Cost: one ordered-map operation and one lock per piece of work.
+//!
+//! Nothing is searched on the calling thread, which has to return on time. A search starts with one worker;
+//! further ones start when there is work for them, so that an answer from a few small files pays for one
+//! thread, and one that needs no file for none.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use self::state::{Piece, State, Taken, Task, footprint};
 use crate::exec::collect::{Collector, Limits, Truncation};
 use crate::exec::eligible::{EligibleFile, FileSource, Item};
 use crate::exec::engine::{Batching, EngineError, Prepared};
@@ -65,7 +71,9 @@ pub struct RunOptions {
 }
 
 /// The result of a run.
-#[derive(Clone, Debug)]
+///
+/// But for `files_excluded` it does not depend on which files the source passed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Files with events, in emission order.
     pub files: Vec<FileEvents>,
@@ -73,6 +81,8 @@ pub struct Run {
     pub count: usize,
     /// Eligible files up to and including the one in which the search ended.
     pub files_scanned: u64,
+    /// Of these, the ones that the source passed over.
+    pub files_excluded: u64,
     /// Which limit cut the result.
     pub truncation: Option<Truncation>,
     /// Errors up to where the search ended, in emission order.
@@ -90,6 +100,7 @@ impl Run {
             files: Vec::new(),
             count: 0,
             files_scanned: 0,
+            files_excluded: 0,
             truncation: None,
             errors: Vec::new(),
             timed_out: true,
@@ -107,42 +118,6 @@ pub enum RunError {
     /// Workers could not be started.
     #[error("{0}")]
     NoWorkers(String),
-}
-
-/// A position in emission order: the indices on the way through the source.
-type Position = Box<[u32]>;
-
-enum Task<U> {
-    Expand(U),
-    Search(Vec<EligibleFile>),
-}
-
-enum Finished {
-    Files(Arc<Vec<EligibleFile>>, Vec<FileOutcome>),
-    Error(FileError),
-}
-
-/// Outcomes of a piece of work in progress, readable by the waiting call at any time.
-type Slot = Arc<Mutex<Vec<FileOutcome>>>;
-
-/// Work that a thread has taken.
-enum Running {
-    Expanding,
-    Searching(Arc<Vec<EligibleFile>>, Slot),
-}
-
-struct State<U> {
-    queued: BTreeMap<Position, Task<U>>,
-    running: BTreeMap<Position, Running>,
-    finished: BTreeMap<Position, Finished>,
-    finished_bytes: usize,
-    finished_events: usize,
-    finished_files: u64,
-    /// Files enqueued so far; pieces grow with it, so that short searches do little ahead.
-    enqueued: usize,
-    collector: Collector,
-    failure: Option<EngineError>,
-    active: usize,
 }
 
 struct Shared<S: FileSource> {
@@ -225,31 +200,15 @@ pub fn run<S: FileSource>(
     prepared: Arc<dyn Prepared>,
     options: &RunOptions,
 ) -> Result<Run, RunError> {
-    wait_for_abandoned(options)?;
     let batching = prepared.batching();
-    let mut state = State {
-        queued: BTreeMap::new(),
-        running: BTreeMap::new(),
-        finished: BTreeMap::new(),
-        finished_bytes: 0,
-        finished_events: 0,
-        finished_files: 0,
-        enqueued: 0,
-        collector: Collector::new(options.limits),
-        failure: None,
-        active: 0,
-    };
+    let mut state = State::new(options.limits, options.threads);
     state.enqueue(&[], source.start(), batching);
-    let pieces = state.queued.len();
-    let units = state
-        .queued
-        .values()
-        .any(|task| matches!(task, Task::Expand(_)));
     state.emit();
-    let threads = if units {
-        options.threads.max(1)
+    let first = if state.is_decided() {
+        None
     } else {
-        options.threads.max(1).min(pieces)
+        wait_for_abandoned(options)?;
+        state.hire_for_any()
     };
     let shared = Arc::new(Shared {
         source,
@@ -262,7 +221,11 @@ pub fn run<S: FileSource>(
         abandoned: options.abandoned.clone(),
         is_abandoned: AtomicBool::new(false),
     });
-    start_workers(&shared, threads)?;
+    if let Some(number) = first {
+        worker::start(&shared, number).map_err(|error| {
+            RunError::NoWorkers(format!("no worker thread could be started: {error}"))
+        })?;
+    }
     wait(&shared, options);
     finish(&shared)
 }
@@ -286,33 +249,11 @@ fn wait_for_abandoned(options: &RunOptions) -> Result<(), RunError> {
     Ok(())
 }
 
-fn start_workers<S: FileSource>(shared: &Arc<Shared<S>>, threads: usize) -> Result<(), RunError> {
-    for n in 0..threads {
-        lock(&shared.state).active += 1;
-        let own = shared.clone();
-        let started = thread::Builder::new()
-            .name(format!("forge-search-{n}"))
-            .spawn(move || worker::work(&own));
-        if let Err(error) = started {
-            let mut state = lock(&shared.state);
-            state.active -= 1;
-            if state.active == 0 {
-                return Err(RunError::NoWorkers(format!(
-                    "no worker thread could be started: {error}"
-                )));
-            }
-            // The ones that run will do all of the work.
-            break;
-        }
-    }
-    Ok(())
-}
-
 /// Waits until the result is known or the call must end, then a little longer for the workers.
-fn wait<S: FileSource>(shared: &Shared<S>, options: &RunOptions) {
+fn wait<S: FileSource>(shared: &Arc<Shared<S>>, options: &RunOptions) {
     let mut state = lock(&shared.state);
     let mut grace = GRACE_TICKS;
-    while state.active > 0 && !state.collector.is_closed() {
+    while state.active > 0 && !state.is_decided() {
         if shared.stop.is_raised() {
             if grace == 0 {
                 break;
@@ -331,11 +272,21 @@ fn wait<S: FileSource>(shared: &Shared<S>, options: &RunOptions) {
             // The deadline itself is not slept through, and not waited for in a busy loop either.
             TICK.min(options.deadline.remaining().max(Duration::from_micros(500)))
         };
-        let (guard, _) = shared
+        let (guard, waited) = shared
             .news
             .wait_timeout(state, tick)
             .unwrap_or_else(PoisonError::into_inner);
         state = guard;
+        if waited.timed_out() && !shared.stop.is_raised() {
+            // What has taken this long is worth every thread there may be.
+            let numbers: Vec<usize> = iter::from_fn(|| state.hire_for_any()).collect();
+            drop(state);
+            for number in numbers {
+                // The workers that run will do all of the work.
+                let _ = worker::start(shared, number);
+            }
+            state = lock(&shared.state);
+        }
     }
     shared.stop.raise(StopReason::Satisfied);
     shared.work.notify_all();
@@ -346,7 +297,7 @@ fn finish<S: FileSource>(shared: &Shared<S>) -> Result<Run, RunError> {
     let mut state = lock(&shared.state);
     let reason = shared.stop.reason();
     let satisfied = state.collector.is_closed() || reason == Some(StopReason::Satisfied);
-    if state.active > 0 {
+    if state.active > 0 && !state.is_done() {
         // These threads hold nothing that anyone waits for; they end when they next look at the flag.
         shared.is_abandoned.store(true, Ordering::Release);
         shared.abandoned.0.fetch_add(state.active, Ordering::AcqRel);
@@ -382,6 +333,7 @@ fn finish<S: FileSource>(shared: &Shared<S>) -> Result<Run, RunError> {
         files: collector.files,
         count: collector.count,
         files_scanned: collector.files_scanned,
+        files_excluded: collector.files_excluded,
         truncation,
         errors: collector.errors,
         timed_out,
@@ -389,231 +341,7 @@ fn finish<S: FileSource>(shared: &Shared<S>) -> Result<Run, RunError> {
     })
 }
 
-impl<U> State<U> {
-    /// Puts the items of an expanded unit at `parent` in their places.
-    fn enqueue(&mut self, parent: &[u32], items: Vec<Item<U>>, batching: Batching) {
-        let mut next = 0u32;
-        let mut run: Vec<EligibleFile> = Vec::new();
-        let mut place = || {
-            let mut position = Vec::with_capacity(parent.len() + 1);
-            position.extend_from_slice(parent);
-            position.push(next);
-            next += 1;
-            position.into_boxed_slice()
-        };
-        for item in items {
-            let most = batching.max_files.max(1);
-            let piece = (self.enqueued / 16).clamp(most.min(4), most);
-            if !run.is_empty() && (run.len() >= piece || !matches!(item, Item::File(_))) {
-                self.enqueued += run.len();
-                self.queued
-                    .insert(place(), Task::Search(std::mem::take(&mut run)));
-            }
-            match item {
-                Item::File(file) => run.push(file),
-                Item::Unit(unit) => {
-                    self.queued.insert(place(), Task::Expand(unit));
-                }
-                Item::Error(error) => {
-                    self.finished.insert(place(), Finished::Error(error));
-                }
-            }
-        }
-        if !run.is_empty() {
-            self.enqueued += run.len();
-            self.queued.insert(place(), Task::Search(run));
-        }
-    }
-
-    /// Hands everything to the collector that no earlier work is missing for.
-    fn emit(&mut self) {
-        while let Some(entry) = self.finished.first_entry() {
-            let gap = [
-                self.queued.first_key_value().map(|(p, _)| p),
-                self.running.first_key_value().map(|(p, _)| p),
-            ];
-            if gap
-                .into_iter()
-                .flatten()
-                .any(|position| position < entry.key())
-            {
-                break;
-            }
-            match entry.remove() {
-                Finished::Error(error) => self.collector.error(error),
-                Finished::Files(files, outcomes) => {
-                    self.finished_bytes -= footprint(&outcomes);
-                    self.finished_events -= events(&outcomes);
-                    self.finished_files -= outcomes.len() as u64;
-                    for (file, outcome) in files.iter().zip(outcomes) {
-                        self.collector.file(file, outcome);
-                    }
-                }
-            }
-            if self.collector.is_closed() {
-                break;
-            }
-        }
-    }
-
-    /// Emits what can be, then what the thread at the gap has found so far.
-    fn emit_up_to_gap(&mut self) {
-        self.emit();
-        if self.collector.is_closed() {
-            return;
-        }
-        let first_queued = self.queued.first_key_value().map(|(position, _)| position);
-        if let Some((position, Running::Searching(files, slot))) = self.running.first_key_value()
-            && first_queued.is_none_or(|queued| position < queued)
-        {
-            let outcomes = std::mem::take(&mut *lock(slot));
-            for (file, outcome) in files.iter().zip(outcomes) {
-                self.collector.file(file, outcome);
-            }
-        }
-    }
-
-    /// Puts the outcomes of a searched piece into the window.
-    fn finish(
-        &mut self,
-        position: Position,
-        files: Arc<Vec<EligibleFile>>,
-        outcomes: Vec<FileOutcome>,
-    ) {
-        self.finished_bytes += footprint(&outcomes);
-        self.finished_events += events(&outcomes);
-        self.finished_files += outcomes.len() as u64;
-        self.finished
-            .insert(position, Finished::Files(files, outcomes));
-    }
-
-    /// Whether what is finished reaches beyond a limit of the call already: then nothing behind it can be
-    /// part of the result.
-    fn beyond_limit(&self, position: &Position) -> bool {
-        let enough = self.finished_events > self.collector.room()
-            || self.finished_files > self.collector.files_left();
-        enough
-            && self
-                .finished
-                .last_key_value()
-                .is_some_and(|(last, _)| position > last)
-    }
-
-    /// Whether what is finished but can't be emitted fills the window.
-    fn window_full(&self) -> bool {
-        self.finished.len() >= WINDOW_PIECES || self.finished_bytes >= WINDOW_BYTES
-    }
-
-    /// Takes the earliest piece of work that should be done now.
-    fn take(&mut self, batching: Batching) -> Option<Taken<U>> {
-        let (first, _) = self.queued.first_key_value()?;
-        if self.beyond_limit(first)
-            || self.window_full()
-                && self
-                    .running
-                    .first_key_value()
-                    .is_some_and(|(running, _)| running < first)
-        {
-            return None;
-        }
-        // Engines with a high cost per task want more files: list further before searching few.
-        let mut files = 0;
-        let mut expand = None;
-        for (position, task) in &self.queued {
-            match task {
-                Task::Search(run) => files += run.len(),
-                Task::Expand(_) => {
-                    if files < batching.min_files {
-                        expand = Some(position.clone());
-                    }
-                    break;
-                }
-            }
-            if files >= batching.min_files {
-                break;
-            }
-        }
-        if expand.is_none() && files < batching.min_files && self.expanding() {
-            // More files are about to be known.
-            return None;
-        }
-        let position = match expand {
-            Some(position) => position,
-            None => self.queued.first_key_value()?.0.clone(),
-        };
-        match self.queued.remove(&position)? {
-            Task::Expand(unit) => {
-                self.running.insert(position.clone(), Running::Expanding);
-                Some(Taken::Expand(position, unit))
-            }
-            Task::Search(files) => {
-                let mut pieces = VecDeque::new();
-                let mut total = files.len();
-                self.take_piece(position, files, &mut pieces);
-                while total < batching.min_files
-                    && let Some(entry) = self.queued.first_entry()
-                    && let Task::Search(next) = entry.get()
-                    && total + next.len() <= batching.max_files
-                {
-                    let (position, task) = entry.remove_entry();
-                    if let Task::Search(files) = task {
-                        total += files.len();
-                        self.take_piece(position, files, &mut pieces);
-                    }
-                }
-                Some(Taken::Search(pieces))
-            }
-        }
-    }
-
-    fn take_piece(
-        &mut self,
-        position: Position,
-        files: Vec<EligibleFile>,
-        pieces: &mut VecDeque<Piece>,
-    ) {
-        let files = Arc::new(files);
-        let slot = Slot::default();
-        let running = Running::Searching(files.clone(), slot.clone());
-        self.running.insert(position.clone(), running);
-        pieces.push_back(Piece {
-            position,
-            files,
-            slot,
-        });
-    }
-
-    fn expanding(&self) -> bool {
-        self.running
-            .values()
-            .any(|running| matches!(running, Running::Expanding))
-    }
-}
-
-/// A run of files at one position.
-struct Piece {
-    position: Position,
-    files: Arc<Vec<EligibleFile>>,
-    slot: Slot,
-}
-
-enum Taken<U> {
-    Expand(Position, U),
-    Search(VecDeque<Piece>),
-}
-
-fn events(outcomes: &[FileOutcome]) -> usize {
-    outcomes.iter().map(|outcome| outcome.events.len()).sum()
-}
-
-fn footprint(outcomes: &[FileOutcome]) -> usize {
-    outcomes
-        .iter()
-        .flat_map(|outcome| &outcome.events)
-        .map(|event| event.footprint())
-        .sum()
-}
-
+mod state;
 mod worker;
 
 #[cfg(test)]

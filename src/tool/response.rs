@@ -2,6 +2,8 @@
 //!
 //! Owns the shapes of FR-LS-04 and FR-LS-05. It does not search and decides nothing about order.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -117,12 +119,63 @@ pub struct Stats {
     pub fuzzy_levels_tried: Vec<u8>,
     /// Wall-clock time of the call in milliseconds; best effort (FR-LSI-STAT-04).
     pub elapsed_ms: u64,
-    /// Eligible files up to where the search ended.
+    /// Eligible files up to where the search ended: the `files_scanned` of the response.
     pub candidates_total: u64,
     /// Of these, left out because of the index.
     pub candidates_excluded: u64,
     /// Of these, searched.
     pub candidates_scanned: u64,
+}
+
+/// What an index had to do with an answer, as the source of the eligible files knows it: the facts behind the
+/// fields of [`Stats`] that speak of the index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexUse {
+    /// The state of the index (`index_safety_state`).
+    pub safety_state: String,
+    /// Why it is uncertain or disabled.
+    pub uncertain_reason: Option<String>,
+    /// Whether it was used to leave files out, even if in the end there were none.
+    pub exclusion_used: bool,
+    /// Where it is kept.
+    pub storage_mode: String,
+    /// Why it is kept elsewhere than configured.
+    pub storage_fallback_reason: Option<String>,
+}
+
+impl IndexUse {
+    /// The facts of a search without an index.
+    pub fn not_used() -> IndexUse {
+        IndexUse {
+            safety_state: "DISABLED".to_string(),
+            uncertain_reason: None,
+            exclusion_used: false,
+            storage_mode: "none".to_string(),
+            storage_fallback_reason: None,
+        }
+    }
+}
+
+impl Stats {
+    /// Makes the diagnostics of an answer for which `total` eligible files counted, `excluded` of them left out
+    /// because of the index, and that took `elapsed`.
+    pub fn new(index: IndexUse, total: u64, excluded: u64, elapsed: Duration) -> Stats {
+        Stats {
+            stats_version: 1,
+            index_safety_state: index.safety_state,
+            index_uncertain_reason: index.uncertain_reason,
+            index_exclusion_used: index.exclusion_used,
+            storage_mode: index.storage_mode,
+            storage_fallback_reason: index.storage_fallback_reason,
+            fallback_used: false,
+            fallback_reason: None,
+            fuzzy_levels_tried: Vec::new(),
+            elapsed_ms: elapsed.as_millis().try_into().unwrap_or(u64::MAX),
+            candidates_total: total,
+            candidates_excluded: excluded,
+            candidates_scanned: total.saturating_sub(excluded),
+        }
+    }
 }
 
 impl Record {
@@ -168,4 +221,28 @@ impl SearchResponse {
 /// The length of a string inside JSON, without its quotes.
 pub(crate) fn json_len(text: &str) -> usize {
     serde_json::to_string(text).map_or(text.len() * 6, |json| json.len() - 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn candidates_add_up() {
+        let index = IndexUse {
+            exclusion_used: true,
+            ..IndexUse::not_used()
+        };
+        let stats = Stats::new(index, 100, 88, Duration::from_micros(1_999));
+        assert_eq!(
+            (
+                stats.candidates_total,
+                stats.candidates_excluded,
+                stats.candidates_scanned
+            ),
+            (100, 88, 12)
+        );
+        assert!(stats.index_exclusion_used);
+        assert_eq!(stats.elapsed_ms, 1);
+    }
 }

@@ -17,14 +17,14 @@ use crate::exec::query::{Query, QueryOptions};
 use crate::exec::schedule::{self, Abandoned, Run, RunError, RunOptions};
 use crate::exec::stop::{CancelHandle, Clock, Deadline, SystemClock};
 use crate::index::beneath::EntryKind;
-use crate::index::walk::{Place, TraversalOptions, Walk};
+use crate::index::walk::{FoundFile, Place, TraversalOptions, Walk};
 use crate::tool::budget::fit;
 use crate::tool::config::SearchConfig;
 use crate::tool::engines::Engines;
 use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::render::Cut;
 use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, SearchRequest, search_schema};
-use crate::tool::response::{ErrorEntry, Record, SearchResponse, Stats};
+use crate::tool::response::{ErrorEntry, IndexUse, Record, SearchResponse, Stats};
 use crate::tool::sandbox::{Resolved, Sandbox};
 
 /// How much harm a call can do; a search can do none worth asking about.
@@ -88,15 +88,24 @@ pub struct SearchExtras {
 pub struct SearchTool {
     config: SearchConfig,
     engines: Engines,
+    /// Worker threads of a call. Asking the system how many it has takes longer than searching a few files.
+    threads: usize,
     abandoned: Abandoned,
 }
 
 impl SearchTool {
     /// Creates the tool with engines that were set up for the same configuration.
     pub fn new(config: SearchConfig, engines: Engines) -> SearchTool {
+        let threads = match config.threads {
+            0 => std::thread::available_parallelism()
+                .map_or(2, usize::from)
+                .min(32),
+            n => n,
+        };
         SearchTool {
             config,
             engines,
+            threads,
             abandoned: Abandoned::default(),
         }
     }
@@ -223,16 +232,16 @@ impl SearchTool {
             .map_err(|error| ToolError::bad_args(error.to_string()))?;
         let options = RunOptions {
             limits: plan.limits,
-            threads: self.threads(),
+            threads: self.threads,
             deadline,
             cancel: context.cancel.clone(),
             abandoned: self.abandoned.clone(),
         };
         let prepared = self.prepare(&plan.query, &options)?;
         let target = context.sandbox.resolve(request.path.as_deref())?;
-        let (run, shown) = self.run(request, &target, globs, prepared, &options, context)?;
+        let found = self.run(request, &target, globs, prepared, &options, context)?;
         let elapsed = context.clock.now().saturating_duration_since(started);
-        self.respond(request, &target, &shown, run, &plan, elapsed, context)
+        self.respond(request, &target, found, &plan, elapsed, context)
     }
 
     /// Compiles the query; nothing if the deadline came first. What may take long is compiled on a thread that
@@ -249,15 +258,6 @@ impl SearchTool {
         match schedule::within(options, move || engines.prepare(query)) {
             Ok(prepared) => prepared.transpose(),
             Err(error) => Err(no_run(error)),
-        }
-    }
-
-    fn threads(&self) -> usize {
-        match self.config.threads {
-            0 => std::thread::available_parallelism()
-                .map_or(2, usize::from)
-                .min(32),
-            n => n,
         }
     }
 
@@ -320,7 +320,7 @@ impl SearchTool {
         })
     }
 
-    /// Searches the target; returns what was found and how its paths are shown.
+    /// Searches the target.
     fn run(
         &self,
         request: &SearchRequest,
@@ -329,7 +329,7 @@ impl SearchTool {
         prepared: Option<Arc<dyn Prepared>>,
         options: &RunOptions,
         context: &ToolContext,
-    ) -> Result<(Run, Shown), ToolError> {
+    ) -> Result<Found, ToolError> {
         let unreadable = |why: &str| {
             failed(format!(
                 "path `{}` can't be searched: {why}",
@@ -349,7 +349,7 @@ impl SearchTool {
                     .open_file(&target.relative)
                     .map_err(|error| unreadable(&missing(&error)))?;
                 let file = single_file(target);
-                let kept = globs.keep(Path::new(&file.name), false);
+                let kept = globs.keep(Path::new(&file.found.name), false);
                 let files = if kept { vec![file] } else { Vec::new() };
                 let shown = Shown::new(target.canonical.parent(), working_dir);
                 (run_source(ListSource(files), prepared, options), shown)
@@ -393,23 +393,26 @@ impl SearchTool {
                 {
                     return Err(unreadable(message));
                 }
-                Ok((run, shown))
+                Ok(Found {
+                    run,
+                    shown,
+                    index: IndexUse::not_used(),
+                })
             }
             (Err(error), _) => Err(no_run(error)),
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn respond(
         &self,
         request: &SearchRequest,
         target: &Resolved,
-        shown: &Shown,
-        run: Run,
+        found: Found,
         plan: &Plan,
         elapsed: Duration,
         context: &ToolContext,
     ) -> Result<SearchResponse, ToolError> {
+        let Found { run, shown, index } = found;
         let (failure, stderr) = match run.failure {
             Some(EngineError::Failed { message, stderr }) => (Some(message), stderr),
             Some(other) => (Some(other.to_string()), None),
@@ -468,31 +471,13 @@ impl SearchTool {
             stats: self
                 .config
                 .emit_stats
-                .then(|| self.stats(run.files_scanned, elapsed)),
+                .then(|| Stats::new(index, run.files_scanned, run.files_excluded, elapsed)),
         };
         let budget = match (context.max_output_bytes, context.available_capacity_bytes) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
         fit(response, cuts, budget)
-    }
-
-    fn stats(&self, files: u64, elapsed: Duration) -> Stats {
-        Stats {
-            stats_version: 1,
-            index_safety_state: "DISABLED".to_string(),
-            index_uncertain_reason: None,
-            index_exclusion_used: false,
-            storage_mode: "none".to_string(),
-            storage_fallback_reason: None,
-            fallback_used: false,
-            fallback_reason: None,
-            fuzzy_levels_tried: Vec::new(),
-            elapsed_ms: elapsed.as_millis().try_into().unwrap_or(u64::MAX),
-            candidates_total: files,
-            candidates_excluded: 0,
-            candidates_scanned: files,
-        }
     }
 }
 
@@ -522,6 +507,15 @@ struct Plan {
     query: Arc<Query>,
     limits: Limits,
     timeout: Duration,
+}
+
+/// What a search found.
+struct Found {
+    run: Run,
+    /// How its paths are shown.
+    shown: Shown,
+    /// What an index had to do with it.
+    index: IndexUse,
 }
 
 /// How paths below the search root are shown: relative to the working directory where they are inside it,
@@ -570,7 +564,7 @@ fn single_file(target: &Resolved) -> EligibleFile {
         real: dir,
         logical: PathBuf::new(),
     };
-    EligibleFile {
+    let found = FoundFile {
         dir: Arc::new(place),
         name: target
             .relative
@@ -578,7 +572,8 @@ fn single_file(target: &Resolved) -> EligibleFile {
             .unwrap_or_default()
             .to_os_string(),
         target: None,
-    }
+    };
+    found.into()
 }
 
 fn missing(error: &std::io::Error) -> String {

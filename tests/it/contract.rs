@@ -219,7 +219,7 @@ fn fr_ls_err_04_a_panic_of_a_worker_is_a_failure_of_the_engine() {
     let mut setup = tree.setup().threads(1);
     setup.engines = Hooked::new(|files| {
         assert!(
-            files.iter().all(|file| file.name != "c"),
+            files.iter().all(|file| file.found.name != "c"),
             "a defect in an engine"
         );
         Ok(())
@@ -237,10 +237,12 @@ fn fr_ls_err_04_a_failure_beyond_the_cut_changes_nothing() {
     let request = json!({"pattern": "m", "max_results": 1});
     let expected = stable_json(&tree.search(request.clone()));
     let mut setup = tree.setup().threads(1);
-    setup.engines = Hooked::new(|files| match files.iter().any(|file| file.name == "c") {
-        true => Err(broken()),
-        false => Ok(()),
-    })
+    setup.engines = Hooked::new(
+        |files| match files.iter().any(|file| file.found.name == "c") {
+            true => Err(broken()),
+            false => Ok(()),
+        },
+    )
     .engines();
     assert_eq!(stable_json(&setup.search(request)), expected);
 }

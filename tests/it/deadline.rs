@@ -154,7 +154,7 @@ fn fr_ls_07_a_worker_that_never_returns_is_left_behind() {
     let tree = Tree::of([("a", "m\n"), ("b/c", "m\n")]);
     let mut setup = tree.setup().generous().threads(1);
     setup.engines = Hooked::new(|files| {
-        if files.iter().any(|file| file.name == "c") {
+        if files.iter().any(|file| file.found.name == "c") {
             std::thread::sleep(Duration::from_secs(2));
         }
         Ok(())
@@ -251,7 +251,7 @@ fn with_jump(tree: &Tree, at: &'static str, jump: Duration, request: Value) -> S
     let hands = clock.clone();
     let mut setup = tree.setup().threads(1);
     setup.engines = Hooked::new(move |files| {
-        if files.iter().any(|file| file.name == at) {
+        if files.iter().any(|file| file.found.name == at) {
             hands.jump(jump);
             // Long enough for the waiting call to look at the clock.
             std::thread::sleep(Duration::from_millis(100));

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use forge_search::exec::detect::{Detected, Tool};
+use forge_search::exec::eligible::EligibleFile;
 use forge_search::exec::embedded::Embedded;
 use forge_search::exec::engine::{Engine, EngineError};
 use forge_search::exec::event::FileOutcome;
@@ -57,7 +58,7 @@ fn fake(tool: Tool, dir: &Path, script: &str) -> Arc<dyn Engine> {
 struct Tree {
     dir: tempfile::TempDir,
     place: Arc<Place>,
-    files: Vec<FoundFile>,
+    files: Vec<EligibleFile>,
 }
 
 impl Tree {
@@ -89,11 +90,12 @@ impl Tree {
     /// Adds a name to the list, whether the file exists or not.
     fn list(&mut self, name: &[u8]) {
         use std::os::unix::ffi::OsStrExt;
-        self.files.push(FoundFile {
+        let found = FoundFile {
             dir: self.place.clone(),
             name: std::ffi::OsStr::from_bytes(name).to_os_string(),
             target: None,
-        });
+        };
+        self.files.push(found.into());
     }
 }
 
@@ -116,7 +118,7 @@ fn search(
     engine: &dyn Engine,
     pattern: &str,
     options: &QueryOptions,
-    files: &[FoundFile],
+    files: &[EligibleFile],
 ) -> Result<Vec<FileOutcome>, EngineError> {
     let query = Arc::new(Query::new(pattern, options).unwrap());
     let mut outcomes = Vec::new();
@@ -130,7 +132,7 @@ fn search(
     Ok(outcomes)
 }
 
-fn embedded(pattern: &str, options: &QueryOptions, files: &[FoundFile]) -> Vec<FileOutcome> {
+fn embedded(pattern: &str, options: &QueryOptions, files: &[EligibleFile]) -> Vec<FileOutcome> {
     search(&Embedded::default(), pattern, options, files).unwrap()
 }
 
@@ -145,13 +147,13 @@ fn agree(
     let expected = embedded(pattern, options, &tree.files);
     assert_eq!(found.len(), expected.len());
     for ((file, found), expected) in tree.files.iter().zip(&found).zip(&expected) {
-        let bytes = std::fs::read(tree.dir.path().join(&file.name)).unwrap_or_default();
+        let bytes = std::fs::read(tree.dir.path().join(&file.found.name)).unwrap_or_default();
         assert_eq!(
             found,
             expected,
             "{} for {pattern:?} in {:?}, {options:?}, content {:?}",
             engine.id(),
-            file.name,
+            file.found.name,
             String::from_utf8_lossy(&bytes[..bytes.len().min(2000)])
         );
     }

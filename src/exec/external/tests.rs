@@ -6,7 +6,7 @@ use super::*;
 use crate::exec::detect::Detected;
 use crate::exec::query::{CaseMode, QueryOptions};
 use crate::index::beneath::RootDir;
-use crate::index::walk::Place;
+use crate::index::walk::{FoundFile, Place};
 
 fn query(pattern: &str) -> Arc<Query> {
     let options = QueryOptions {
@@ -39,11 +39,12 @@ fn set_up(files: usize, script: &str) -> (tempfile::TempDir, Vec<EligibleFile>, 
         .map(|n| {
             let name = format!("{}{n:05}", "x".repeat(240));
             fs::write(top.join(&name), "foo\n").unwrap();
-            EligibleFile {
+            let found = FoundFile {
                 dir: place.clone(),
                 name: name.into(),
                 target: None,
-            }
+            };
+            found.into()
         })
         .collect();
     let query = query("foo");

@@ -2,6 +2,8 @@
 //!
 //! Owns the loop and how a piece ends; which piece comes next is the state's to say.
 
+use std::io;
+
 use super::*;
 use crate::exec::engine::Worker;
 
@@ -20,18 +22,38 @@ impl<S: FileSource> Drop for Leaving<'_, S> {
             self.0.stop.raise(StopReason::Failed);
         }
         state.active -= 1;
-        if self.0.is_abandoned.load(Ordering::Acquire) {
-            self.0.abandoned.0.fetch_sub(1, Ordering::AcqRel);
-        }
-        self.0.work.notify_all();
-        self.0.news.notify_all();
+        left(self.0);
     }
 }
 
+/// Tells everyone that a worker was counted out.
+fn left<S: FileSource>(shared: &Shared<S>) {
+    if shared.is_abandoned.load(Ordering::Acquire) {
+        shared.abandoned.0.fetch_sub(1, Ordering::AcqRel);
+    }
+    shared.work.notify_all();
+    shared.news.notify_all();
+}
+
+/// Starts the worker of that number, which was counted in already; counts it out again if there is no thread
+/// for it. Takes about as long as searching a few small files.
+pub(super) fn start<S: FileSource>(shared: &Arc<Shared<S>>, number: usize) -> io::Result<()> {
+    let own = shared.clone();
+    let started = thread::Builder::new()
+        .name(format!("forge-search-{number}"))
+        .spawn(move || work(&own));
+    started.map(drop).inspect_err(|_| {
+        let mut state = lock(&shared.state);
+        state.no_more_workers();
+        left(shared);
+    })
+}
+
 /// The loop of one worker.
-pub(super) fn work<S: FileSource>(shared: &Shared<S>) {
+fn work<S: FileSource>(shared: &Arc<Shared<S>>) {
     let _leaving = Leaving(shared);
     let mut worker = shared.prepared.worker(shared.stop.clone());
+    lock(&shared.state).started();
     loop {
         let mut state = lock(&shared.state);
         let taken = loop {
@@ -41,15 +63,22 @@ pub(super) fn work<S: FileSource>(shared: &Shared<S>) {
             if let Some(taken) = state.take(shared.batching) {
                 break taken;
             }
-            if state.queued.is_empty() && state.running.is_empty() {
+            if state.is_done() {
                 return;
             }
+            state.idle += 1;
             state = shared
                 .work
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
         };
+        let hired = state.hire_for_many();
         drop(state);
+        if let Some(number) = hired {
+            // Without it, this one goes on alone.
+            let _ = start(shared, number);
+        }
         match taken {
             Taken::Expand(position, unit) => {
                 let items = shared.source.expand(unit, &shared.stop);
@@ -216,6 +245,8 @@ fn advance<S: FileSource>(shared: &Shared<S>, mut state: MutexGuard<'_, State<S:
         state.emit();
         if state.collector.is_closed() {
             shared.stop.raise(StopReason::Satisfied);
+        }
+        if state.is_decided() {
             shared.news.notify_all();
         }
     }
