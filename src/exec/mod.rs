@@ -4,6 +4,7 @@
 //! came from, reads no configuration, no environment and no clock that it was not handed.
 
 mod asked;
+pub mod catalog;
 pub mod collect;
 mod confirm;
 pub mod detect;

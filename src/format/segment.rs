@@ -389,7 +389,11 @@ impl Table {
     /// # Errors
     ///
     /// [`FormatError`] if there is no such section or its length is another.
-    pub fn find<R: Record>(container: &Container, id: u32, count: u32) -> Result<Table, FormatError> {
+    pub fn find<R: Record>(
+        container: &Container,
+        id: u32,
+        count: u32,
+    ) -> Result<Table, FormatError> {
         let range = container.section(id)?.range();
         if range.len() as u64 != u64::from(count) * R::LEN as u64 {
             return Err(FormatError::inconsistent(

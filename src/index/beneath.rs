@@ -186,7 +186,10 @@ fn is_component(name: &OsStr) -> bool {
 }
 
 fn not_a_component() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, "the name is not that of an entry")
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "the name is not that of an entry",
+    )
 }
 
 /// The state of a directory and of entries in it.

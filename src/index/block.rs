@@ -35,8 +35,8 @@ use crate::index::token::{ASCII_GRAMS, Tokens};
 pub const STORED_HASHES: usize = 4;
 
 /// Hashed rows for each n-gram of the files that decide the size of a block. With four hashes, an n-gram that a
-/// file lacks is taken for present in 0.65 % of cases.
-const ROWS_PER_GRAM: u64 = 12;
+/// file lacks is taken for present in 1.2 % of cases.
+const ROWS_PER_GRAM: u64 = 10;
 
 /// An n-gram that one in so many files of a group holds gets a row of its own: less than [`ROWS_PER_GRAM`] would
 /// make such a row larger than what it replaces.
@@ -220,7 +220,10 @@ impl Direct {
     /// Returns how many of a file's n-grams are hashed.
     pub fn hashed(&self, file: &FileGrams) -> usize {
         let ascii = file.ascii.iter();
-        ascii.filter(|&&packed| self.number(packed).is_none()).count() + file.wide.len()
+        ascii
+            .filter(|&&packed| self.number(packed).is_none())
+            .count()
+            + file.wide.len()
     }
 }
 
@@ -294,7 +297,13 @@ pub fn encode(shape: Shape, files: &[&FileGrams], direct: &Direct, spreads: &Spr
 }
 
 /// Sets the bits of one file.
-fn fill(filter: &mut [u64], hashed_rows: u32, file: &FileGrams, direct: &Direct, spreads: &Spreads) {
+fn fill(
+    filter: &mut [u64],
+    hashed_rows: u32,
+    file: &FileGrams,
+    direct: &Direct,
+    spreads: &Spreads,
+) {
     let mut set = |row: u32| filter[(row / 64) as usize] |= 1 << (row % 64);
     for &packed in &file.ascii {
         match direct.number(packed) {

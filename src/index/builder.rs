@@ -16,12 +16,12 @@ use rayon::prelude::*;
 use crate::format::error::FormatError;
 use crate::format::section::{FileKind, SectionWriter, Summary};
 use crate::format::segment::{
-    BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, Record, SEGMENT_VERSION,
-    SideRecord, id,
+    BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, Record,
+    SEGMENT_VERSION, SideRecord, id,
 };
 use crate::format::sort_key::component_key;
 use crate::format::wire::Writer;
-use crate::index::block::{Direct, FileGrams, Shape, Spreads, STORED_HASHES, encode, partition};
+use crate::index::block::{Direct, FileGrams, STORED_HASHES, Shape, Spreads, encode, partition};
 use crate::index::bloom::BloomParams;
 use crate::index::casefold::Casefold;
 use crate::index::enumerate::Enumeration;
@@ -34,6 +34,10 @@ use crate::index::walk::{FoundFile, Walk};
 /// Files that are read between two looks at whether to stop, and their bytes.
 const BATCH_FILES: usize = 1024;
 const BATCH_BYTES: u64 = 32 << 20;
+
+/// Larger files are tokenized in parts of this many bytes, each with a slot of its own: a large file has
+/// nearly all of the common n-grams, and no literal would exclude it as a whole.
+const PART_BYTES: usize = 32 << 10;
 
 /// How often enumeration is repeated because something had only just changed.
 const SETTLE_ROUNDS: u32 = 3;
@@ -135,6 +139,9 @@ pub enum BuildError {
     /// The output could not be published.
     #[error("{0}")]
     Format(#[from] FormatError),
+    /// The directory is none that is indexed.
+    #[error("{} is no index root; name it in index_roots of [tools.search], or as the root", .0.display())]
+    NotARoot(std::path::PathBuf),
     /// The tree has more files or longer names than a segment can hold.
     #[error("the tree is too large for an index: {0}")]
     TooLarge(&'static str),
@@ -146,7 +153,8 @@ struct Outcome {
     excludable: bool,
     stamp: Option<Stamp>,
     settled: bool,
-    grams: FileGrams,
+    /// The n-grams of its parts, if it may be left out.
+    parts: Vec<FileGrams>,
 }
 
 /// Builds the segment of a tree on the threads of the current pool.
@@ -169,7 +177,14 @@ pub fn build<W: Write>(
         host,
         started_ns,
         out: SectionWriter::new(out, FileKind::Segment, SEGMENT_VERSION)?,
-        spreads: Spreads::new(options.params, tree.files.iter().filter_map(|f| f.stamp).map(Stamp::len).sum()),
+        spreads: Spreads::new(
+            options.params,
+            tree.files
+                .iter()
+                .filter_map(|f| f.stamp)
+                .map(Stamp::len)
+                .sum(),
+        ),
         blocks: Vec::new(),
         groups: Vec::new(),
         direct: Vec::new(),
@@ -287,18 +302,18 @@ impl<W: Write> Build<'_, W> {
             for (&rank, outcome) in now.iter().zip(outcomes) {
                 files_done += 1;
                 bytes_done += len(&rank);
-                let ngrams = outcome.grams.len() as u32;
+                let ngrams: usize = outcome.parts.iter().map(FileGrams::len).sum();
                 kept[rank] = Kept {
                     status: outcome.status,
                     excludable: outcome.excludable,
                     stamp: outcome.stamp,
                     settled: outcome.settled,
-                    ngrams,
+                    ngrams: u32::try_from(ngrams).unwrap_or(u32::MAX),
                 };
-                if outcome.excludable {
-                    self.ngrams += u64::from(ngrams);
-                    pending_bytes += outcome.grams.footprint();
-                    pending.push((rank as u32, outcome.grams));
+                self.ngrams += ngrams as u64;
+                for grams in outcome.parts {
+                    pending_bytes += grams.footprint();
+                    pending.push((rank as u32, grams));
                 }
             }
             if pending_bytes > budget {
@@ -435,8 +450,14 @@ impl<W: Write> Build<'_, W> {
             out
         };
         let out = &mut self.out;
-        out.section(id::BLOCKS, records(&self.blocks, |block| Ok(*block))?.as_bytes())?;
-        out.section(id::GROUPS, records(&self.groups, |group| Ok(*group))?.as_bytes())?;
+        out.section(
+            id::BLOCKS,
+            records(&self.blocks, |block| Ok(*block))?.as_bytes(),
+        )?;
+        out.section(
+            id::GROUPS,
+            records(&self.groups, |group| Ok(*group))?.as_bytes(),
+        )?;
         out.section(id::DIRECT, numbers(&self.direct).as_bytes())?;
         out.section(id::SLOTS, numbers(&self.slots).as_bytes())?;
         out.section(id::DIRS, dirs.as_bytes())?;
@@ -515,7 +536,7 @@ impl Reader {
             excludable: false,
             stamp,
             settled: true,
-            grams: FileGrams::default(),
+            parts: Vec::new(),
         };
         let Ok((mut handle, meta)) = file.open() else {
             return fail(TokenStatus::Unreadable, listed);
@@ -532,23 +553,33 @@ impl Reader {
         if self.bytes.try_reserve(most as usize).is_err() {
             return fail(TokenStatus::Error, Some(stamp));
         }
-        if Read::by_ref(&mut handle).take(most).read_to_end(&mut self.bytes).is_err() {
+        if Read::by_ref(&mut handle)
+            .take(most)
+            .read_to_end(&mut self.bytes)
+            .is_err()
+        {
             return fail(TokenStatus::Unreadable, Some(stamp));
         }
         if self.bytes.len() as u64 != stamp.len() {
             return fail(TokenStatus::Error, Some(stamp));
         }
         let settled = stamp.is_settled(self.started_ns);
-        let tokens = self.tokenizer.tokenize(&self.bytes);
+        let mut parts = Vec::new();
+        let (status, excludable) =
+            self.tokenizer
+                .tokenize_parts(&self.bytes, PART_BYTES, &mut |tokens| {
+                    parts.push(FileGrams::new(tokens));
+                });
+        let excludable = excludable && settled;
+        if !excludable {
+            parts.clear();
+        }
         Outcome {
-            status: tokens.status,
-            excludable: tokens.excludable && settled,
+            status,
+            excludable,
             stamp: Some(stamp),
             settled,
-            grams: match tokens.excludable && settled {
-                true => FileGrams::new(&tokens),
-                false => FileGrams::default(),
-            },
+            parts,
         }
     }
 }

@@ -162,14 +162,28 @@ impl Enumeration {
             let item = arena[open.listing].items.get_mut(open.at);
             open.at += 1;
             match item.map(|item| std::mem::replace(item, Found::Taken)) {
-                Some(Found::File { member, name, stamp, linked }) => {
+                Some(Found::File {
+                    member,
+                    name,
+                    stamp,
+                    linked,
+                }) => {
                     let dir = open.dirs[member];
                     let in_line = |place: &Place| has_line_break(place.logical.as_os_str());
                     if has_line_break(&name) || in_line(&all.dirs[dir as usize].place) {
                         let before_rank = all.files.len() as u32;
-                        all.side.push(SideEntry { dir, before_rank, name });
+                        all.side.push(SideEntry {
+                            dir,
+                            before_rank,
+                            name,
+                        });
                     } else {
-                        all.files.push(FileEntry { dir, name, stamp, linked });
+                        all.files.push(FileEntry {
+                            dir,
+                            name,
+                            stamp,
+                            linked,
+                        });
                     }
                 }
                 Some(Found::Dir(child)) if child < arena.len() => {
@@ -224,7 +238,8 @@ impl Listing {
         };
         let before: Vec<Option<Stamp>> = places.iter().map(state).collect();
         let mut inputs = Inputs::default();
-        let entries = walk.list_noting(node, &|_, _| true, &mut |dir, found| inputs.add(dir, found));
+        let entries =
+            walk.list_noting(node, &|_, _| true, &mut |dir, found| inputs.add(dir, found));
         let mut items = Vec::with_capacity(entries.len());
         let mut children = Vec::new();
         let mut errors = Vec::new();
@@ -273,12 +288,16 @@ impl Listing {
 /// Fills in the stamps of one directory's files; returns that of the directory.
 fn look_at_files(place: &Place, member: usize, items: &mut [Found]) -> Option<Stamp> {
     let names = items.iter().filter_map(|item| match item {
-        Found::File { member: of, name, .. } if *of == member => Some(&**name),
+        Found::File {
+            member: of, name, ..
+        } if *of == member => Some(&**name),
         _ => None,
     });
     let DirStat { dir, entries } = place.root.stat_entries(&place.real, names).ok()?;
     let own = items.iter_mut().filter_map(|item| match item {
-        Found::File { member: of, stamp, .. } if *of == member => Some(stamp),
+        Found::File {
+            member: of, stamp, ..
+        } if *of == member => Some(stamp),
         _ => None,
     });
     for (stamp, meta) in own.zip(entries) {

@@ -140,11 +140,26 @@ mod tests {
             all
         };
         let others = [
-            KeyInputs { root: Path::new("/src/a"), ..inputs() },
-            KeyInputs { backend: "rg@13.0.0", ..inputs() },
-            KeyInputs { casefold: Casefold::UnicodeSimple, ..inputs() },
-            KeyInputs { max_tokenized_bytes: 1 << 21, ..inputs() },
-            KeyInputs { deny: &deny, ..inputs() },
+            KeyInputs {
+                root: Path::new("/src/a"),
+                ..inputs()
+            },
+            KeyInputs {
+                backend: "rg@13.0.0",
+                ..inputs()
+            },
+            KeyInputs {
+                casefold: Casefold::UnicodeSimple,
+                ..inputs()
+            },
+            KeyInputs {
+                max_tokenized_bytes: 1 << 21,
+                ..inputs()
+            },
+            KeyInputs {
+                deny: &deny,
+                ..inputs()
+            },
             KeyInputs {
                 global_excludes: Some((Path::new("/x"), Path::new("/src"))),
                 ..inputs()

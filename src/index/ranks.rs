@@ -106,7 +106,10 @@ impl RankSet {
         let words = (range.start as usize / 64)..(end as usize).div_ceil(64);
         let start = words.start;
         let words = self.words.get(words).unwrap_or_default();
-        words.iter().enumerate().map(move |(n, word)| (start + n, *word))
+        words
+            .iter()
+            .enumerate()
+            .map(move |(n, word)| (start + n, *word))
     }
 }
 

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::format::error::FormatError;
-use crate::format::section::{Container, FileKind, SectionRange, View};
+use crate::format::section::{Container, FileKind, SectionRange, Summary, View};
 use crate::format::segment::{
-    BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, Numbers, SEGMENT_VERSION,
-    SideRecord, Table, id,
+    BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, Numbers,
+    SEGMENT_VERSION, SideRecord, Table, id,
 };
 use crate::format::storage::Storage;
 use crate::index::block::{STORED_HASHES, Shape, Spread, WORD_FILES};
@@ -75,7 +75,11 @@ impl Segment {
     ///
     /// [`FormatError`], which [is corrupt](FormatError::is_corrupt) where the segment is of no use to anybody.
     pub fn open(storage: Storage) -> Result<Segment, FormatError> {
-        Segment::new(Container::open(storage, FileKind::Segment, SEGMENT_VERSION)?)
+        Segment::new(Container::open(
+            storage,
+            FileKind::Segment,
+            SEGMENT_VERSION,
+        )?)
     }
 
     /// Opens a segment that this process has just written to memory, without checking its pages.
@@ -84,7 +88,11 @@ impl Segment {
     ///
     /// As [`Segment::open`].
     pub fn open_own(storage: Storage) -> Result<Segment, FormatError> {
-        Segment::new(Container::open_own(storage, FileKind::Segment, SEGMENT_VERSION)?)
+        Segment::new(Container::open_own(
+            storage,
+            FileKind::Segment,
+            SEGMENT_VERSION,
+        )?)
     }
 
     fn new(container: Container) -> Result<Segment, FormatError> {
@@ -97,14 +105,18 @@ impl Segment {
             || meta.bloom_bits == 0
             || meta.bloom_hashes == 0
         {
-            return Err(wrong("its n-grams are not stored as this program stores them"));
+            return Err(wrong(
+                "its n-grams are not stored as this program stores them",
+            ));
         }
         if meta.dirs == 0 {
             return Err(wrong("it has no root"));
         }
         let always = container.section(id::ALWAYS)?.range();
         if always.len() != (meta.files as usize).div_ceil(8) {
-            return Err(wrong("its list of files that are never left out has another length"));
+            return Err(wrong(
+                "its list of files that are never left out has another length",
+            ));
         }
         let slots = Numbers::find(&container, id::SLOTS)?;
         let direct = Numbers::find(&container, id::DIRECT)?;
@@ -135,6 +147,11 @@ impl Segment {
     /// Returns what the segment says about itself.
     pub fn meta(&self) -> &MetaRecord {
         &self.meta
+    }
+
+    /// Returns the length and the checksum of the file.
+    pub fn summary(&self) -> Summary {
+        self.container.summary()
     }
 
     /// Returns the bytes of the segment.
@@ -177,7 +194,9 @@ impl Segment {
         let dir: DirRecord = self.dirs.get(self.container.view(), number)?;
         let is_root = number == 0 && dir.parent == 0;
         if !is_root && dir.parent >= number {
-            return Err(inconsistent("a directory stands before the one that holds it"));
+            return Err(inconsistent(
+                "a directory stands before the one that holds it",
+            ));
         }
         if dir.first_rank > dir.end_rank || dir.end_rank > self.meta.files {
             return Err(inconsistent("a directory has files that do not exist"));
@@ -202,7 +221,10 @@ impl Segment {
     ///
     /// As [`Segment::file`].
     pub fn name(&self, name: NameRecord) -> Result<OsString, FormatError> {
-        let bytes = self.container.view().bytes_in(self.names, name.offset as usize, name.len.into())?;
+        let bytes =
+            self.container
+                .view()
+                .bytes_in(self.names, name.offset as usize, name.len.into())?;
         name_from_bytes(bytes).ok_or_else(|| inconsistent("a name is none on this system"))
     }
 
@@ -216,7 +238,9 @@ impl Segment {
             0 => (name.offset as usize, name.len),
             len => (name.offset as usize + usize::from(name.len), len),
         };
-        self.container.view().bytes_in(self.names, offset, len.into())
+        self.container
+            .view()
+            .bytes_in(self.names, offset, len.into())
     }
 
     /// Returns the path of a directory relative to the root. All paths are put together on the first call.
@@ -366,8 +390,8 @@ impl Segment {
         let mut seen = RankSet::empty(self.meta.files);
         for slot in 0..self.slots.len() {
             let rank = self.slots.get(self.container.view(), slot)?;
-            if seen.contains(rank) || !seen.insert(rank) {
-                return Err(inconsistent("a slot has a file that does not exist or has another"));
+            if !seen.insert(rank) {
+                return Err(inconsistent("a slot has a file that does not exist"));
             }
         }
         for rank in 0..self.meta.files {
@@ -377,10 +401,15 @@ impl Segment {
                 return Err(inconsistent("a file without a slot may not be left out"));
             }
         }
-        let always = self.container.view().bytes_in(self.always, 0, self.always.len())?;
+        let always = self
+            .container
+            .view()
+            .bytes_in(self.always, 0, self.always.len())?;
         let always = RankSet::from_bytes(always, self.meta.files);
         if (0..self.meta.files).any(|rank| seen.contains(rank) == always.contains(rank)) {
-            return Err(inconsistent("a file is neither in a slot nor always a candidate, or both"));
+            return Err(inconsistent(
+                "a file is neither in a slot nor always a candidate, or both",
+            ));
         }
         for n in 0..self.meta.side {
             self.name(self.side(n)?.name)?;
@@ -499,9 +528,6 @@ fn read_groups(
     }
     if next_block != meta.blocks || first_direct != direct.len() || first_slot != slots.len() {
         return Err(wrong("groups, blocks and slots do not add up"));
-    }
-    if first_slot > meta.files as usize {
-        return Err(wrong("there are more slots than files"));
     }
     Ok(groups)
 }

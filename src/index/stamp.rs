@@ -68,7 +68,10 @@ impl Stamp {
 
     /// Returns how long after `now_ns` the stamp settles; zero if it has.
     pub fn settles_in(self, now_ns: i64) -> Duration {
-        let ns = self.settles_after_ns().saturating_sub(now_ns).saturating_add(1);
+        let ns = self
+            .settles_after_ns()
+            .saturating_sub(now_ns)
+            .saturating_add(1);
         Duration::from_nanos(u64::try_from(ns).unwrap_or(0))
     }
 

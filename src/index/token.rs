@@ -190,29 +190,72 @@ impl Tokenizer {
     /// Tokenizes the bytes of a whole file. Linear in the text; texts beyond ASCII also pay for sorting
     /// their other n-grams.
     pub fn tokenize(&mut self, bytes: &[u8]) -> Tokens<'_> {
+        if let Some(status) = self.skips(bytes) {
+            return self.skipped(status);
+        }
+        let stable = self.add(bytes) && !has_wide_mark(bytes);
+        self.fold();
+        let mut tokens = self.tokens();
+        tokens.excludable = stable && !tokens.sensitive.is_empty();
+        tokens
+    }
+
+    /// Tokenizes a whole file in parts of whole lines, each at most about `part_bytes` long unless one line is
+    /// longer, and hands over the n-grams of each. Returns what [`Tokenizer::tokenize`] says about the file.
+    ///
+    /// A line, and so what matches in it, lies in one part. The n-grams of all parts are those of the file but for
+    /// the ones that cross from part to part, each of which has a line feed. That normalization changes nothing
+    /// holds for the whole if it holds for the parts: a line feed composes with nothing.
+    pub fn tokenize_parts(
+        &mut self,
+        bytes: &[u8],
+        part_bytes: usize,
+        each: &mut dyn FnMut(&Tokens<'_>),
+    ) -> (TokenStatus, bool) {
+        if let Some(status) = self.skips(bytes) {
+            return (status, false);
+        }
+        let mut stable = !has_wide_mark(bytes);
+        let mut any = false;
+        for part in parts(bytes, part_bytes) {
+            stable &= self.add(part);
+            self.fold();
+            let tokens = self.tokens();
+            any |= !tokens.sensitive.is_empty();
+            each(&tokens);
+        }
+        (TokenStatus::Full, stable && any)
+    }
+
+    /// Returns why a file is not tokenized, if it is not.
+    fn skips(&self, bytes: &[u8]) -> Option<TokenStatus> {
+        if bytes.len() as u64 > self.max_bytes {
+            return Some(TokenStatus::SkippedTooLarge);
+        }
+        let binary = !bytes.is_ascii() && mostly_replaced(&String::from_utf8_lossy(bytes));
+        binary.then_some(TokenStatus::SkippedBinary)
+    }
+
+    /// Replaces what the buffers hold by the n-grams of a text. Returns true if normalization changes nothing.
+    fn add(&mut self, bytes: &[u8]) -> bool {
         self.ascii_sensitive.clear();
         self.ascii_insensitive.clear();
         self.wide_sensitive.clear();
         self.wide_insensitive.clear();
-        if bytes.len() as u64 > self.max_bytes {
-            return self.skipped(TokenStatus::SkippedTooLarge);
-        }
-        let mut stable = true;
         if bytes.is_ascii() {
             self.add_ascii(bytes);
-        } else {
-            let text = String::from_utf8_lossy(bytes);
-            if mostly_replaced(&text) {
-                return self.skipped(TokenStatus::SkippedBinary);
-            }
-            let text = normalize(&text);
-            stable = matches!(text, Cow::Borrowed(_)) && !has_wide_mark(bytes);
-            self.add_text(&text);
+            return true;
         }
-        self.fold();
+        let text = String::from_utf8_lossy(bytes);
+        let text = normalize(&text);
+        self.add_text(&text);
+        matches!(text, Cow::Borrowed(_))
+    }
+
+    fn tokens(&self) -> Tokens<'_> {
         Tokens {
             status: TokenStatus::Full,
-            excludable: stable && self.ascii_sensitive.len + self.wide_sensitive.len() > 0,
+            excludable: false,
             sensitive: GramList {
                 ascii: self.ascii_sensitive.as_slice(),
                 wide: &self.wide_sensitive,
@@ -304,6 +347,24 @@ impl Tokenizer {
         self.wide_insensitive.sort_unstable();
         self.wide_insensitive.dedup();
     }
+}
+
+/// Cuts a text after line feeds into parts of about equal length, at most about `part_bytes` each.
+fn parts(bytes: &[u8], part_bytes: usize) -> impl Iterator<Item = &[u8]> {
+    let count = bytes.len().div_ceil(part_bytes.max(1)).max(1);
+    let length = bytes.len().div_ceil(count);
+    let mut rest = Some(bytes);
+    std::iter::from_fn(move || {
+        let text = rest.take()?;
+        let cut = text
+            .get(length..)
+            .and_then(|beyond| memchr::memchr(b'\n', beyond))
+            .map(|at| length + at + 1)
+            .filter(|&cut| cut < text.len());
+        let (part, beyond) = text.split_at(cut.unwrap_or(text.len()));
+        rest = cut.is_some().then_some(beyond);
+        Some(part)
+    })
 }
 
 /// Returns true if more than half of the characters are replacement characters (FR-LSI-TOK-01).

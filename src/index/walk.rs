@@ -49,7 +49,7 @@ impl Place {
 }
 
 /// Joins without the trailing separator that an empty right side would leave.
-fn join(left: &Path, right: &Path) -> PathBuf {
+pub fn join(left: &Path, right: &Path) -> PathBuf {
     if right.as_os_str().is_empty() {
         left.to_path_buf()
     } else {

@@ -9,6 +9,7 @@ pub mod cli;
 pub mod config;
 pub mod engines;
 pub mod error;
+pub mod indexing;
 pub mod render;
 pub mod request;
 pub mod response;

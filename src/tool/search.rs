@@ -22,6 +22,7 @@ use crate::tool::budget::fit;
 use crate::tool::config::SearchConfig;
 use crate::tool::engines::Engines;
 use crate::tool::error::{DenialReason, ToolError};
+use crate::tool::indexing::{Choice, Explanation, Indexes};
 use crate::tool::render::Cut;
 use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, SearchRequest, search_schema};
 use crate::tool::response::{ErrorEntry, IndexUse, Record, SearchResponse, Stats};
@@ -91,6 +92,7 @@ pub struct SearchTool {
     /// Worker threads of a call. Asking the system how many it has takes longer than searching a few files.
     threads: usize,
     abandoned: Abandoned,
+    indexes: Option<Arc<Indexes>>,
 }
 
 impl SearchTool {
@@ -107,7 +109,20 @@ impl SearchTool {
             engines,
             threads,
             abandoned: Abandoned::default(),
+            indexes: None,
         }
+    }
+
+    /// Lets the tool use indexes that were set up for the same configuration and engines.
+    #[must_use]
+    pub fn with_indexes(mut self, indexes: Option<Arc<Indexes>>) -> SearchTool {
+        self.indexes = indexes;
+        self
+    }
+
+    /// Returns the indexes.
+    pub fn indexes(&self) -> Option<&Arc<Indexes>> {
+        self.indexes.as_ref()
     }
 
     /// Returns the name of the tool: `Search`.
@@ -239,7 +254,15 @@ impl SearchTool {
         };
         let prepared = self.prepare(&plan.query, &options)?;
         let target = context.sandbox.resolve(request.path.as_deref())?;
-        let found = self.run(request, &target, globs, prepared, &options, context)?;
+        let found = self.run(
+            request,
+            &plan.query,
+            &target,
+            globs,
+            prepared,
+            &options,
+            context,
+        )?;
         let elapsed = context.clock.now().saturating_duration_since(started);
         self.respond(request, &target, found, &plan, elapsed, context)
     }
@@ -324,6 +347,7 @@ impl SearchTool {
     fn run(
         &self,
         request: &SearchRequest,
+        query: &Arc<Query>,
         target: &Resolved,
         globs: Globs,
         prepared: Option<Arc<dyn Prepared>>,
@@ -341,6 +365,7 @@ impl SearchTool {
             .metadata(&target.relative)
             .map_err(|error| unreadable(&missing(&error)))?;
         let working_dir = context.sandbox.working_dir();
+        let mut index = IndexUse::not_used();
         let run = match meta.kind {
             EntryKind::File => {
                 // Opened once up front: a named file that can't be read fails the call.
@@ -355,26 +380,11 @@ impl SearchTool {
                 (run_source(ListSource(files), prepared, options), shown)
             }
             EntryKind::Dir => {
-                let sandbox = context.sandbox.clone();
-                let walk = Walk::new(
-                    target.root.clone(),
-                    target.relative.clone(),
-                    TraversalOptions {
-                        hidden: request.hidden,
-                        follow: request.follow,
-                        no_ignore: request.no_ignore,
-                        recursive: request.recursive,
-                    },
-                    context.sandbox.deny().clone(),
-                    Arc::new(move |path: &Path| sandbox.locate(path)),
-                    context.global_excludes.as_deref(),
-                    working_dir,
-                );
                 let shown = Shown::new(Some(&target.canonical), working_dir);
-                (
-                    run_source(WalkSource::new(walk, globs), prepared, options),
-                    shown,
-                )
+                let (run, facts) =
+                    self.run_dir(request, query, target, globs, prepared, options, context);
+                index = facts;
+                (run, shown)
             }
             EntryKind::Symlink => {
                 return Err(unreadable(
@@ -393,14 +403,112 @@ impl SearchTool {
                 {
                     return Err(unreadable(message));
                 }
-                Ok(Found {
-                    run,
-                    shown,
-                    index: IndexUse::not_used(),
-                })
+                Ok(Found { run, shown, index })
             }
             (Err(error), _) => Err(no_run(error)),
         }
+    }
+
+    /// Searches a directory: with what an index leaves of it, or by a walk.
+    #[allow(clippy::too_many_arguments)]
+    fn run_dir(
+        &self,
+        request: &SearchRequest,
+        query: &Arc<Query>,
+        target: &Resolved,
+        globs: Globs,
+        prepared: Option<Arc<dyn Prepared>>,
+        options: &RunOptions,
+        context: &ToolContext,
+    ) -> (Result<Run, RunError>, IndexUse) {
+        let mut facts = IndexUse::not_used();
+        if let Some(indexes) = &self.indexes {
+            let choice = self.choose(indexes, request, query, target, &globs, options, context);
+            let choice = match choice {
+                Ok(Some(choice)) => choice,
+                Ok(None) => return (Ok(Run::without_time()), facts),
+                Err(error) => return (Err(error), facts),
+            };
+            facts = choice.index;
+            if let Some(source) = choice.source {
+                let failure = source.failure();
+                let run = run_source(source, prepared.clone(), options);
+                match failure.get() {
+                    None => return (run, facts),
+                    // What was found does not count: the catalog was not whole.
+                    Some(error) => facts = indexes.report_damage(&target.canonical, error),
+                }
+            }
+        }
+        let walk = walk(request, target, context);
+        (
+            run_source(WalkSource::new(walk, globs), prepared, options),
+            facts,
+        )
+    }
+
+    /// Asks the index about a request; nothing if the deadline came first.
+    #[allow(clippy::too_many_arguments)]
+    fn choose(
+        &self,
+        indexes: &Arc<Indexes>,
+        request: &SearchRequest,
+        query: &Arc<Query>,
+        target: &Resolved,
+        globs: &Globs,
+        options: &RunOptions,
+        context: &ToolContext,
+    ) -> Result<Option<Choice>, RunError> {
+        let (indexes, query, target) = (indexes.clone(), query.clone(), target.clone());
+        let (globs, sandbox) = (globs.clone(), context.sandbox.clone());
+        let global_excludes = context.global_excludes.clone();
+        let asked = traversal(request);
+        let frozen = self.config.index_frozen;
+        let choose = move || {
+            let excludes = global_excludes.as_deref();
+            indexes.choose(&query, asked, &target, &globs, &sandbox, excludes)
+        };
+        // Looking at many directories can't be interrupted.
+        match frozen {
+            true => Ok(Some(choose())),
+            false => schedule::within(options, choose),
+        }
+    }
+
+    /// Says what a request would search and leave out, and why, without searching.
+    ///
+    /// # Errors
+    ///
+    /// As [`SearchTool::search`].
+    pub fn explain(
+        &self,
+        request: &SearchRequest,
+        context: &ToolContext,
+    ) -> Result<(Explanation, IndexUse), ToolError> {
+        if !self.config.enabled {
+            return Err(DenialReason::Disabled.into());
+        }
+        request.validate()?;
+        let plan = self.plan(request, SearchExtras::default(), context)?;
+        let globs = Globs::new(request.includes(), request.excludes())
+            .map_err(|error| ToolError::bad_args(error.to_string()))?;
+        let target = context.sandbox.resolve(request.path.as_deref())?;
+        let Some(indexes) = &self.indexes else {
+            let explanation = Explanation {
+                reason: Some("indexing is off (index_mode)".to_string()),
+                ..Explanation::default()
+            };
+            return Ok((explanation, IndexUse::not_used()));
+        };
+        let choice = indexes.choose(
+            &plan.query,
+            traversal(request),
+            &target,
+            &globs,
+            &context.sandbox,
+            context.global_excludes.as_deref(),
+        );
+        Ok((choice.explanation, choice.index))
     }
 
     fn respond(
@@ -493,6 +601,30 @@ fn run_source<S: FileSource>(
         Some(prepared) => schedule::run(source, prepared, options),
         None => Ok(Run::without_time()),
     }
+}
+
+/// Returns what a request asks of a walk.
+fn traversal(request: &SearchRequest) -> TraversalOptions {
+    TraversalOptions {
+        hidden: request.hidden,
+        follow: request.follow,
+        no_ignore: request.no_ignore,
+        recursive: request.recursive,
+    }
+}
+
+/// Prepares the walk of a request over a directory.
+fn walk(request: &SearchRequest, target: &Resolved, context: &ToolContext) -> Walk {
+    let sandbox = context.sandbox.clone();
+    Walk::new(
+        target.root.clone(),
+        target.relative.clone(),
+        traversal(request),
+        context.sandbox.deny().clone(),
+        Arc::new(move |path: &Path| sandbox.locate(path)),
+        context.global_excludes.as_deref(),
+        context.sandbox.working_dir(),
+    )
 }
 
 fn no_run(error: RunError) -> ToolError {

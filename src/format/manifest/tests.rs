@@ -24,6 +24,8 @@ fn sample() -> Manifest {
             ngram_chars: 3,
             max_tokenized_bytes: 1 << 20,
             deny_patterns: vec!["**/*.pem".to_owned(), "**/.ssh/**".to_owned()],
+            global_excludes: b"/home/u/.config/git/ignore".to_vec(),
+            excludes_base: b"/home/u/src".to_vec(),
             schema_version: 1,
             implementation_version: 7,
         },
@@ -331,6 +333,8 @@ fn every_component_changes_the_key_s_encoding() {
         |key| key.ngram_chars += 1,
         |key| key.max_tokenized_bytes += 1,
         |key| key.deny_patterns.reverse(),
+        |key| key.global_excludes.push(b'x'),
+        |key| key.excludes_base.push(b'x'),
         |key| {
             // The same text, cut at another place.
             let last = key.deny_patterns.pop().unwrap();
@@ -423,6 +427,7 @@ proptest! {
         segments in any_segments(),
         inputs in any_inputs(),
     ) {
+        let root_too = root.clone();
         let manifest = Manifest {
             key: KeyParts {
                 root,
@@ -436,6 +441,8 @@ proptest! {
                 ngram_chars: numbers[0] as u32,
                 max_tokenized_bytes: numbers[1],
                 deny_patterns: texts[4..].to_vec(),
+                global_excludes: root_too.clone(),
+                excludes_base: texts[0].clone().into_bytes(),
                 schema_version: numbers[2] as u32,
                 implementation_version: numbers[3] as u32,
             },

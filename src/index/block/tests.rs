@@ -22,7 +22,9 @@ fn bit(rows: &[u8], shape: Shape, row: u32, file: usize) -> bool {
 fn transposing_turns_lines_into_columns() {
     let mut square = [0u64; 64];
     for (i, line) in square.iter_mut().enumerate() {
-        *line = (i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(i as u32);
+        *line = (i as u64)
+            .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+            .rotate_left(i as u32);
     }
     let before = square;
     transpose(&mut square);
@@ -36,12 +38,17 @@ fn transposing_turns_lines_into_columns() {
 #[test]
 fn what_is_stored_is_the_text_and_its_folds_without_line_feeds() {
     let grams = grams_of("aBc\nx");
-    let packed = |text: &[u8; 3]| u32::from(text[0]) << 14 | u32::from(text[1]) << 7 | u32::from(text[2]);
+    let packed =
+        |text: &[u8; 3]| u32::from(text[0]) << 14 | u32::from(text[1]) << 7 | u32::from(text[2]);
     let mut ascii = grams.ascii.to_vec();
     ascii.sort_unstable();
     assert_eq!(ascii, [packed(b"aBc"), packed(b"abc")]);
     let grams = grams_of("éAé\nx");
-    let texts: Vec<String> = grams.wide.iter().map(|gram| gram.chars().iter().collect()).collect();
+    let texts: Vec<String> = grams
+        .wide
+        .iter()
+        .map(|gram| gram.chars().iter().collect())
+        .collect();
     assert_eq!(texts, ["éAé", "éaé"]);
 }
 
@@ -57,7 +64,12 @@ fn a_table_and_hashing_give_the_same_positions() {
 
 #[test]
 fn positions_are_the_logical_bits_scaled() {
-    for (bytes, rate) in [(2, 0.01), (1 << 20, 0.01), (1 << 30, 0.0001), (1 << 20, 0.6)] {
+    for (bytes, rate) in [
+        (2, 0.01),
+        (1 << 20, 0.01),
+        (1 << 30, 0.0001),
+        (1 << 20, 0.6),
+    ] {
         let params = BloomParams::from_config(bytes, rate);
         let hash = GramHash::of(b"abc");
         let spread = Spread::new(hash, &params);
@@ -79,7 +91,11 @@ fn blocks_hold_all_files_and_grow_apart_only_where_counts_do() {
     let steep: Vec<usize> = (0..1024).map(|n| 1usize << (n / 64).min(30)).collect();
     let blocks = partition(&steep);
     assert_eq!(blocks.iter().sum::<usize>(), 1024);
-    assert!(blocks.iter().all(|&files| (1..=BLOCK_FILES).contains(&files)));
+    assert!(
+        blocks
+            .iter()
+            .all(|&files| (1..=BLOCK_FILES).contains(&files))
+    );
     assert!(blocks.len() > 2, "{blocks:?}");
     assert!(partition(&[]).is_empty());
 }

@@ -25,7 +25,12 @@ fn shown(expression: &str, fold: bool, strategy: Strategy) -> String {
 
 fn check(strategy: Strategy, fold: bool, expected: &[(&str, &str)]) {
     for (expression, plan) in expected {
-        if shown(expression, fold, strategy) != *plan { println!("({expression:?}, r#\"{}\"#), // {plan}", shown(expression, fold, strategy)); }
+        if shown(expression, fold, strategy) != *plan {
+            println!(
+                "({expression:?}, r#\"{}\"#), // {plan}",
+                shown(expression, fold, strategy)
+            );
+        }
     }
 }
 
@@ -72,7 +77,10 @@ fn boolean_plans_use_literals_alternatives_and_classes() {
             ("[ab]cd", "/[ab]cd/"),
             ("[ab]cdef[gh]", r#""cdef" and /ef[gh]/ and /[ab]cd/"#),
             ("ab(c|de)f", r#""abcf" or "abdef""#),
-            ("(?:ab|cd)(?:ef|gh)", r#""abef" or "abgh" or "cdef" or "cdgh""#),
+            (
+                "(?:ab|cd)(?:ef|gh)",
+                r#""abef" or "abgh" or "cdef" or "cdgh""#,
+            ),
             ("foobar|foobaz", r#""foobar" or "foobaz""#),
             ("(?-u:[0-3])ab", "/[0-3]ab/"),
             ("日本語", r#""日本語""#),

@@ -11,6 +11,7 @@ use crate::tool::cli::args::SetupArgs;
 use crate::tool::config::{Config, Loader, Profile};
 use crate::tool::engines::Engines;
 use crate::tool::error::ToolError;
+use crate::tool::indexing::{CachePlaces, Indexes};
 use crate::tool::sandbox::Sandbox;
 use crate::tool::search::{SearchTool, ToolContext};
 
@@ -25,6 +26,8 @@ pub(super) struct Environment {
     pub(super) config_file: Option<PathBuf>,
     /// Git's `core.excludesFile`.
     pub(super) global_excludes: Option<PathBuf>,
+    /// Where indexes may be kept.
+    pub(super) cache: CachePlaces,
     /// `NO_COLOR` is set, or `TERM` is `dumb`.
     pub(super) plain: bool,
 }
@@ -54,6 +57,7 @@ impl Environment {
             config_file,
             global_excludes: ignore::gitignore::gitconfig_excludes_path()
                 .filter(|file| file.exists()),
+            cache: cache_places(&set),
             plain: set("NO_COLOR").is_some() || set("TERM").is_some_and(|term| term == "dumb"),
         }
     }
@@ -76,6 +80,34 @@ impl Environment {
             return Ok(path.to_path_buf());
         }
         Ok(self.working_dir.clone()?.join(path))
+    }
+}
+
+/// Finds the directories in which indexes may be kept (FR-LSI-CACHE-ROOT-01).
+fn cache_places(set: &dyn Fn(&str) -> Option<std::ffi::OsString>) -> CachePlaces {
+    let path = |name: &str| {
+        set(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let home = path("HOME");
+    let user_cache = if cfg!(windows) {
+        path("LOCALAPPDATA")
+    } else if cfg!(target_os = "macos") {
+        home.map(|home| home.join("Library").join("Caches"))
+    } else {
+        path("XDG_CACHE_HOME").or_else(|| home.map(|home| home.join(".cache")))
+    };
+    #[cfg(unix)]
+    let user = rustix::process::geteuid().as_raw().to_string();
+    #[cfg(not(unix))]
+    let user = set("USERNAME").map_or("user".to_string(), |name| {
+        name.to_string_lossy().into_owned()
+    });
+    let temporary = path("TMPDIR").unwrap_or_else(std::env::temp_dir);
+    CachePlaces {
+        user_cache,
+        temporary: Some(temporary.join(format!("forge-search-{user}"))),
     }
 }
 
@@ -145,8 +177,15 @@ pub(super) fn prepare(
     context.global_excludes = environment.global_excludes.clone();
     let signals = Signals::take_over()?;
     context.cancel = signals.cancel_handle();
+    let indexes = Indexes::new(
+        &config.search,
+        &engines,
+        &context.sandbox,
+        context.global_excludes.as_deref(),
+        &environment.cache,
+    );
     Ok(Setup {
-        tool: SearchTool::new(config.search.clone(), engines),
+        tool: SearchTool::new(config.search.clone(), engines).with_indexes(indexes.map(Arc::new)),
         context,
         signals,
         config,

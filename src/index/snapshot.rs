@@ -1,0 +1,218 @@
+//! A snapshot: one published state of an index, pinned by whoever searches with it.
+//!
+//! Owns what belongs together: a segment, what decided about eligibility, and answers that only depend on them.
+//! A snapshot never changes; a later state is another snapshot. Whether it still is the state of the tree is asked
+//! here too, without any memory of the answer: until changes are tracked, every call has to ask.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rayon::prelude::*;
+
+use crate::format::error::FormatError;
+use crate::format::manifest::KeyParts;
+use crate::index::beneath::RootDir;
+use crate::index::inputs::Inputs;
+use crate::index::ranks::RankSet;
+use crate::index::segment::Segment;
+use crate::index::stamp::Stamp;
+use crate::index::walk::join;
+
+/// How many sets are kept that requests are likely to ask for again.
+const KEPT_SETS: usize = 16;
+
+/// Where an index is kept (`index_storage`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StorageMode {
+    /// In memory of the process.
+    Memory,
+    /// In files that are mapped.
+    Mmap,
+    /// In an SQLite database.
+    Sqlite,
+}
+
+impl StorageMode {
+    /// Returns the name that is configured and shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StorageMode::Memory => "memory",
+            StorageMode::Mmap => "mmap",
+            StorageMode::Sqlite => "sqlite",
+        }
+    }
+}
+
+/// One state of an index.
+#[derive(Debug)]
+pub struct Snapshot {
+    key: KeyParts,
+    storage: StorageMode,
+    segment: Segment,
+    inputs: Inputs,
+    /// What the enumeration could not read: files may be hidden behind it.
+    enumeration_errors: u64,
+    sets: Mutex<VecDeque<(String, Arc<RankSet>)>>,
+}
+
+/// Why a snapshot is not the state of the tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stale {
+    /// Enumeration met errors, so files may be missing (FR-LSI-SAFE-COMPLETE-01).
+    EnumerationErrors(u64),
+    /// An ignore file or the like is not as it was (FR-LSI-TRK-07).
+    Input(PathBuf),
+    /// A directory is not as it was, or could not be looked at.
+    Dir(PathBuf),
+}
+
+impl Snapshot {
+    /// Puts a snapshot together.
+    pub fn new(
+        key: KeyParts,
+        storage: StorageMode,
+        segment: Segment,
+        inputs: Inputs,
+        enumeration_errors: u64,
+    ) -> Snapshot {
+        Snapshot {
+            key,
+            storage,
+            segment,
+            inputs,
+            enumeration_errors,
+            sets: Mutex::default(),
+        }
+    }
+
+    /// Returns the components of the key under which it was built.
+    pub fn key(&self) -> &KeyParts {
+        &self.key
+    }
+
+    /// Returns where it is kept.
+    pub fn storage(&self) -> StorageMode {
+        self.storage
+    }
+
+    /// Returns the segment.
+    pub fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    /// Returns how many errors the enumeration met.
+    pub fn enumeration_errors(&self) -> u64 {
+        self.enumeration_errors
+    }
+
+    /// Returns why nothing may be left out of any search, whatever the tree is like.
+    pub fn incomplete(&self) -> Option<Stale> {
+        (self.enumeration_errors > 0).then_some(Stale::EnumerationErrors(self.enumeration_errors))
+    }
+
+    /// Compares everything that decides about eligibility with how it was: one look at each input, at each directory
+    /// below `scope` (relative to the index root), and at those above it. `base` is the index root beneath `root`.
+    /// Directories are looked at on the threads of the current pool.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] for damage; the snapshot is of no use then.
+    pub fn stale(
+        &self,
+        root: &RootDir,
+        base: &Path,
+        scope: &Path,
+    ) -> Result<Option<Stale>, FormatError> {
+        if let Some(path) = self.inputs.changed() {
+            return Ok(Some(Stale::Input(path)));
+        }
+        let changed = (0..self.segment.dir_count())
+            .into_par_iter()
+            .find_map_first(
+                |number| match self.dir_is_stale(number, root, base, scope) {
+                    Ok(None) => None,
+                    Ok(Some(path)) => Some(Ok(path)),
+                    Err(error) => Some(Err(error)),
+                },
+            );
+        changed.transpose().map(|path| path.map(Stale::Dir))
+    }
+
+    fn dir_is_stale(
+        &self,
+        number: u32,
+        root: &RootDir,
+        base: &Path,
+        scope: &Path,
+    ) -> Result<Option<PathBuf>, FormatError> {
+        let path = self.segment.dir_path(number)?;
+        if !path.starts_with(scope) && !scope.starts_with(path) {
+            return Ok(None);
+        }
+        let kept = Stamp::from_record(self.segment.dir(number)?.stamp);
+        let real = join(base, path);
+        let now = root.metadata(&real).ok().and_then(|meta| Stamp::of(&meta));
+        Ok((now != Some(kept)).then(|| path.to_path_buf()))
+    }
+
+    /// Tells for each of some files of one directory whether it is as it was. Files that can't be looked at are not.
+    /// One system call a file, after the directory was opened.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] for damage; the snapshot is of no use then.
+    pub fn unchanged(
+        &self,
+        root: &RootDir,
+        base: &Path,
+        dir: u32,
+        ranks: &[u32],
+    ) -> Result<Vec<bool>, FormatError> {
+        let mut names = Vec::with_capacity(ranks.len());
+        let mut kept = Vec::with_capacity(ranks.len());
+        for &rank in ranks {
+            let file = self.segment.file(rank)?;
+            names.push(self.segment.name(file.name)?);
+            kept.push(Stamp::from_record(file.stamp));
+        }
+        let real = join(base, self.segment.dir_path(dir)?);
+        let Ok(stat) = root.stat_entries(&real, names.iter().map(|name| &**name)) else {
+            return Ok(vec![false; ranks.len()]);
+        };
+        let now = |meta: io::Result<_>| meta.ok().and_then(|meta| Stamp::of(&meta));
+        let pairs = stat.entries.into_iter().zip(kept);
+        Ok(pairs.map(|(meta, kept)| now(meta) == Some(kept)).collect())
+    }
+
+    /// Returns the set that is kept under `name`, made by `make` if there is none yet. A few sets are kept; the
+    /// one that was not asked for the longest goes first.
+    ///
+    /// # Errors
+    ///
+    /// Those of `make`.
+    pub fn set(
+        &self,
+        name: &str,
+        make: impl FnOnce() -> Result<RankSet, FormatError>,
+    ) -> Result<Arc<RankSet>, FormatError> {
+        let lock = || self.sets.lock().unwrap_or_else(PoisonError::into_inner);
+        {
+            let mut sets = lock();
+            if let Some(at) = sets.iter().position(|(kept, _)| kept == name)
+                && let Some(found) = sets.remove(at)
+            {
+                let set = found.1.clone();
+                sets.push_front(found);
+                return Ok(set);
+            }
+        }
+        // Not under the lock: other searches need not wait for this.
+        let set = Arc::new(make()?);
+        let mut sets = lock();
+        sets.push_front((name.to_string(), set.clone()));
+        sets.truncate(KEPT_SETS);
+        Ok(set)
+    }
+}
