@@ -36,6 +36,11 @@ fuzz TARGET SECONDS="60":
     mkdir -p fuzz/corpus/{{TARGET}}
     cargo +nightly fuzz run {{TARGET}} fuzz/corpus/{{TARGET}} fuzz/seeds/{{TARGET}} -- -max_total_time={{SECONDS}} -timeout=25 -detect_leaks=0
 
+# Interprets the tests of what reads files of an index, about two minutes; needs nightly with the components
+# miri and rust-src. Tests of files, mappings and locks need a real system and are left out there.
+miri:
+    cargo +nightly miri test --locked --lib -- format::error format::manifest format::section format::storage format::wire
+
 # Licences, bans and sources of the dependencies (`just tools` brings cargo-deny).
 deny:
     #!/usr/bin/env bash

@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn memory_is_aligned_and_keeps_its_bytes() {
-        for len in [0, 1, 63, 64, 65, 1000, 5000] {
+        for len in [0, 1, 63, 64, 65, 1000] {
             for spare in [0, 7, 200] {
                 let mut bytes = Vec::with_capacity(len + spare);
                 bytes.extend((0..len).map(|i| (i % 251) as u8));

@@ -6,6 +6,10 @@ use std::path::Path;
 
 use crate::source::root;
 
+#[path = "../../fuzz/harness/container.rs"]
+mod container;
+#[path = "../../fuzz/harness/manifest.rs"]
+mod manifest;
 #[path = "../../fuzz/harness/request.rs"]
 mod request;
 #[path = "../../fuzz/harness/sort_key.rs"]
@@ -15,7 +19,12 @@ mod sort_key;
 type Body = fn(&[u8]);
 
 /// Every fuzz target by name, with its body.
-const TARGETS: &[(&str, Body)] = &[("request", request::run), ("sort_key", sort_key::run)];
+const TARGETS: &[(&str, Body)] = &[
+    ("container", container::run),
+    ("manifest", manifest::run),
+    ("request", request::run),
+    ("sort_key", sort_key::run),
+];
 
 #[test]
 fn seeds_pass() {

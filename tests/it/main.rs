@@ -13,6 +13,7 @@ mod deadline;
 mod differential;
 #[cfg(unix)]
 mod engines;
+mod format;
 mod fuzz_replay;
 mod hooked;
 mod layering;

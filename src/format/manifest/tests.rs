@@ -2,7 +2,6 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::format::error::FormatErrorKind;
-use crate::format::section::PAGE_SIZE;
 
 /// A manifest with something in every field.
 fn sample() -> Manifest {
@@ -101,7 +100,7 @@ fn minimal() -> Manifest {
 }
 
 /// Every how manyth place of a file is damaged in turn: all of them, unless interpreted.
-const STEP: usize = if cfg!(miri) { 97 } else { 1 };
+const STEP: usize = if cfg!(miri) { 397 } else { 1 };
 
 #[test]
 fn every_truncation_is_noticed() {
@@ -274,6 +273,8 @@ fn two_files_of_one_name_are_refused() {
     assert!(error.is_corrupt() && error.to_string().contains("one name"));
 }
 
+// Would take the interpreter minutes, for comparisons of lengths.
+#[cfg(not(miri))]
 #[test]
 fn what_could_not_be_read_is_not_written() {
     let check = |change: fn(&mut Manifest), over: bool| {
@@ -314,7 +315,7 @@ fn what_could_not_be_read_is_not_written() {
     manifest.key.root = vec![b'x'; MAX_PATH_BYTES];
     manifest.key.tokenizer_id = "x".repeat(MAX_ID_BYTES);
     let bytes = manifest.encode().unwrap();
-    assert!(bytes.len() > 2 * PAGE_SIZE);
+    assert!(bytes.len() > 2 * crate::format::section::PAGE_SIZE);
     assert_eq!(decode(bytes).unwrap(), manifest);
 }
 
@@ -357,7 +358,7 @@ fn every_component_changes_the_key_s_encoding() {
 
 fn config() -> ProptestConfig {
     ProptestConfig {
-        cases: if cfg!(miri) { 3 } else { 256 },
+        cases: if cfg!(miri) { 1 } else { 256 },
         failure_persistence: None,
         ..ProptestConfig::default()
     }
