@@ -31,6 +31,10 @@ const WINDOW_BYTES: usize = 32 << 20;
 /// Bytes of events after which a worker hands over what it has of a piece.
 const PIECE_BYTES: usize = 4 << 20;
 
+/// Pieces of work besides one for each worker that are not worth one more. Measured on two cores: a dozen files
+/// of a few KiB are searched by one worker before a second one has started.
+const NOT_WORTH_A_WORKER: usize = 1;
+
 /// How often a waiting call looks at its deadline and its cancel handle.
 const TICK: Duration = Duration::from_millis(4);
 
@@ -278,7 +282,7 @@ fn wait<S: FileSource>(shared: &Arc<Shared<S>>, options: &RunOptions) {
             .unwrap_or_else(PoisonError::into_inner);
         state = guard;
         if waited.timed_out() && !shared.stop.is_raised() {
-            // What has taken this long is worth every thread there may be.
+            // What has taken this long is worth more workers.
             let numbers: Vec<usize> = iter::from_fn(|| state.hire_for_any()).collect();
             drop(state);
             for number in numbers {

@@ -84,12 +84,10 @@ impl<U> State<U> {
         self.queued.is_empty() && self.running.is_empty()
     }
 
-    /// Counts one more worker in and returns its number, if more work waits than there are workers.
-    ///
-    /// That is what workers ask for when they come by: a worker takes as long to start as some small files take
-    /// to search, so it has to be worth it.
-    pub(super) fn hire_for_many(&mut self) -> Option<usize> {
-        self.hire(self.active)
+    /// Counts one more worker in and returns its number, if much more work waits than there are workers. That is
+    /// what workers ask for when they come by.
+    pub(super) fn hire_for_much(&mut self) -> Option<usize> {
+        self.hire(self.active + NOT_WORTH_A_WORKER)
     }
 
     /// Counts one more worker in and returns its number, if any work waits that no worker is about to start with.

@@ -590,8 +590,8 @@ fn begun(files: usize, threads: usize) -> State<(Vec<Node>, String)> {
 
 #[test]
 fn few_files_start_one_worker() {
-    assert_eq!(begun(4, 8).hire_for_many(), None);
-    assert_eq!(begun(8, 8).hire_for_many(), None);
+    assert_eq!(begun(4, 8).hire_for_much(), None);
+    assert_eq!(begun(12, 8).hire_for_much(), None);
     // Once that has taken long, what waits is worth another one, but not two.
     assert_eq!(begun(4, 8).hire_for_any(), None);
     let mut state = begun(8, 8);
@@ -608,21 +608,21 @@ fn few_files_start_one_worker() {
 
 #[test]
 fn many_files_start_workers_until_there_are_enough() {
-    let mut state = begun(12, 8);
-    assert_eq!(state.hire_for_many(), Some(2));
-    assert_eq!(state.hire_for_many(), None);
+    let mut state = begun(16, 8);
+    assert_eq!(state.hire_for_much(), Some(2));
+    assert_eq!(state.hire_for_much(), None);
     let mut state = begun(100, 3);
-    assert_eq!(state.hire_for_many(), Some(2));
-    assert_eq!(state.hire_for_many(), Some(3));
-    assert_eq!(state.hire_for_many(), None);
+    assert_eq!(state.hire_for_much(), Some(2));
+    assert_eq!(state.hire_for_much(), Some(3));
+    assert_eq!(state.hire_for_much(), None);
     // Without a thread for the third one, there are two, and nobody tries again.
     state.no_more_workers();
-    assert_eq!(state.hire_for_many(), None);
+    assert_eq!(state.hire_for_much(), None);
     assert_eq!(state.hire_for_any(), None);
     // A worker that found nothing to do takes what comes next.
     let mut state = begun(100, 8);
     state.idle = 1;
-    assert_eq!((state.hire_for_many(), state.hire_for_any()), (None, None));
+    assert_eq!((state.hire_for_much(), state.hire_for_any()), (None, None));
 }
 
 #[test]

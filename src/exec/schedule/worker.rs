@@ -22,15 +22,16 @@ impl<S: FileSource> Drop for Leaving<'_, S> {
             self.0.stop.raise(StopReason::Failed);
         }
         state.active -= 1;
-        left(self.0);
+        left(self.0, state);
     }
 }
 
 /// Tells everyone that a worker was counted out.
-fn left<S: FileSource>(shared: &Shared<S>) {
+fn left<S: FileSource>(shared: &Shared<S>, state: MutexGuard<'_, State<S::Unit>>) {
     if shared.is_abandoned.load(Ordering::Acquire) {
         shared.abandoned.0.fetch_sub(1, Ordering::AcqRel);
     }
+    drop(state);
     shared.work.notify_all();
     shared.news.notify_all();
 }
@@ -45,7 +46,7 @@ pub(super) fn start<S: FileSource>(shared: &Arc<Shared<S>>, number: usize) -> io
     started.map(drop).inspect_err(|_| {
         let mut state = lock(&shared.state);
         state.no_more_workers();
-        left(shared);
+        left(shared, state);
     })
 }
 
@@ -73,7 +74,7 @@ fn work<S: FileSource>(shared: &Arc<Shared<S>>) {
                 .unwrap_or_else(PoisonError::into_inner);
             state.idle -= 1;
         };
-        let hired = state.hire_for_many();
+        let hired = state.hire_for_much();
         drop(state);
         if let Some(number) = hired {
             // Without it, this one goes on alone.
@@ -241,15 +242,21 @@ fn complete<S: FileSource>(shared: &Shared<S>, piece: Piece) -> bool {
 
 /// Emits what became emittable and tells everyone who waits for it.
 fn advance<S: FileSource>(shared: &Shared<S>, mut state: MutexGuard<'_, State<S::Unit>>) {
+    let mut decided = false;
     if shared.stop.reason().is_none() {
         state.emit();
         if state.collector.is_closed() {
             shared.stop.raise(StopReason::Satisfied);
         }
-        if state.is_decided() {
-            shared.news.notify_all();
-        }
+        decided = state.is_decided();
     }
+    let waiting = state.idle > 0;
+    // Whoever wakes up wants the lock.
     drop(state);
-    shared.work.notify_all();
+    if decided {
+        shared.news.notify_all();
+    }
+    if waiting {
+        shared.work.notify_all();
+    }
 }
