@@ -51,6 +51,8 @@ fn full_manifest() -> Manifest {
             ngram_chars: 3,
             max_tokenized_bytes: 1 << 20,
             deny_patterns: vec!["**/*.pem".to_owned(), "**/.ssh/**".to_owned()],
+            global_excludes: b"/home/u/ignore".to_vec(),
+            excludes_base: b"/home/u".to_vec(),
             schema_version: 1,
             implementation_version: 2,
         },

@@ -322,7 +322,7 @@ fn what_could_not_be_read_is_not_written() {
 #[test]
 fn every_component_changes_the_key_s_encoding() {
     let base = sample().key;
-    let changes: [fn(&mut KeyParts); 14] = [
+    let changes: [fn(&mut KeyParts); 16] = [
         |key| key.root.push(b'x'),
         |key| key.hidden = !key.hidden,
         |key| key.follow = !key.follow,

@@ -91,7 +91,11 @@ impl Root {
             })
             .collect();
         let dir = self.metadata(rel)?;
-        Ok(DirStat { dir, entries })
+        match dir.kind {
+            EntryKind::Dir => Ok(DirStat { dir, entries }),
+            EntryKind::Symlink => Err(symbolic_link()),
+            _ => Err(io::Error::from(io::ErrorKind::NotADirectory)),
+        }
     }
 
     /// Makes sure that no component of `rel` is a symbolic link, its end only where asked, and
@@ -120,12 +124,13 @@ impl Root {
     }
 }
 
-/// Returns the identity of what `path` names now; the standard library has none to offer.
 #[cfg_attr(unix, allow(dead_code))]
 pub(super) fn metadata_following(path: &Path) -> io::Result<EntryMeta> {
     fs::metadata(path).map(|meta| meta_of(&meta))
 }
 
+/// Returns the identity of what `path` names now; the standard library has none to offer.
+#[cfg_attr(unix, allow(dead_code))]
 pub(super) fn identity_at(path: &Path) -> io::Result<Option<FileIdentity>> {
     fs::symlink_metadata(path).map(|_| None)
 }

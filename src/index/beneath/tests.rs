@@ -8,12 +8,15 @@ use super::*;
 
 type Ask<T> = Box<dyn Fn(&Path) -> io::Result<T>>;
 
+type AskMany = Box<dyn Fn(&Path, &[&str]) -> io::Result<DirStat>>;
+
 /// One way of opening, so that each check runs on all of them.
 struct Way {
     name: &'static str,
     open: Ask<(File, EntryMeta)>,
     list: Ask<Vec<RawEntry>>,
     meta: Ask<EntryMeta>,
+    stats: AskMany,
 }
 
 #[cfg(unix)]
@@ -36,22 +39,30 @@ fn ways(path: &Path) -> Vec<Way> {
     let mut ways: Vec<Way> = roots
         .into_iter()
         .map(|(name, root)| {
-            let (open, list, meta) = (Arc::clone(&root), Arc::clone(&root), root);
+            let (open, list) = (Arc::clone(&root), Arc::clone(&root));
+            let (meta, stats) = (Arc::clone(&root), root);
             Way {
                 name,
                 open: Box::new(move |rel| open.open_file_with_meta(rel)),
                 list: Box::new(move |rel| list.open_dir_entries(rel)),
                 meta: Box::new(move |rel| meta.metadata(rel)),
+                stats: Box::new(move |rel, names| {
+                    stats.stat_entries(rel, names.iter().map(OsStr::new))
+                }),
             }
         })
         .collect();
     let root = Arc::new(portable::Root::open(path).unwrap());
-    let (open, list, meta) = (Arc::clone(&root), Arc::clone(&root), root);
+    let (open, list) = (Arc::clone(&root), Arc::clone(&root));
+    let (meta, stats) = (Arc::clone(&root), root);
     ways.push(Way {
         name: "portable",
         open: Box::new(move |rel| check_relative(rel).and_then(|()| open.open_file(rel))),
         list: Box::new(move |rel| check_relative(rel).and_then(|()| list.entries(rel))),
         meta: Box::new(move |rel| check_relative(rel).and_then(|()| meta.metadata(rel))),
+        stats: Box::new(move |rel, names| {
+            check_relative(rel).and_then(|()| stats.stat_entries(rel, names.iter().map(OsStr::new)))
+        }),
     });
     ways
 }
@@ -475,4 +486,63 @@ mod unix_only {
             assert!(!system.root.resolves_by_component());
         }
     }
+}
+
+#[test]
+fn entries_are_looked_at_as_one_by_one() {
+    let tree = tree();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(&tree.outside, tree.root.join("a/link")).unwrap();
+    for way in ways(&tree.root) {
+        let stat = (way.stats)(Path::new("a"), &["b", "missing", "../top", "b/f", "."]).unwrap();
+        assert_eq!(
+            stat.dir,
+            (way.meta)(Path::new("a")).unwrap(),
+            "{}",
+            way.name
+        );
+        let b = stat.entries[0].as_ref().unwrap();
+        assert_eq!(*b, (way.meta)(Path::new("a/b")).unwrap(), "{}", way.name);
+        let kinds: Vec<io::ErrorKind> = stat.entries[1..]
+            .iter()
+            .map(|entry| entry.as_ref().unwrap_err().kind())
+            .collect();
+        let refused = io::ErrorKind::InvalidInput;
+        assert_eq!(
+            kinds,
+            [io::ErrorKind::NotFound, refused, refused, refused],
+            "{}",
+            way.name
+        );
+        assert!(
+            (way.stats)(Path::new("a/none"), &["x"]).is_err(),
+            "{}",
+            way.name
+        );
+        #[cfg(unix)]
+        {
+            let link = (way.stats)(Path::new("a"), &["link"]).unwrap();
+            let link = link.entries.into_iter().next().unwrap().unwrap();
+            assert_eq!(link.kind, EntryKind::Symlink, "{}", way.name);
+            assert!(
+                (way.stats)(Path::new("a/link"), &["f"]).is_err(),
+                "{}",
+                way.name
+            );
+        }
+    }
+}
+
+#[test]
+fn a_link_is_followed_where_only_the_state_counts() {
+    let tree = tree();
+    let meta = metadata_following(&tree.root.join("top")).unwrap();
+    assert_eq!((meta.kind, meta.len), (EntryKind::File, 3));
+    #[cfg(unix)]
+    {
+        let link = tree.root.join("link");
+        std::os::unix::fs::symlink(tree.outside.join("secret"), &link).unwrap();
+        assert_eq!(metadata_following(&link).unwrap().len, 6);
+    }
+    assert!(metadata_following(&tree.root.join("none")).is_err());
 }
