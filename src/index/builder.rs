@@ -42,6 +42,9 @@ const PART_BYTES: usize = 32 << 10;
 /// How often enumeration is repeated because something had only just changed.
 const SETTLE_ROUNDS: u32 = 3;
 
+/// The longest wait for something to settle: as long as the coarsest timestamps need.
+pub const MAX_SETTLE: Duration = Duration::from_millis(2_200);
+
 /// How an index is built.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BuildOptions {
@@ -219,7 +222,7 @@ fn enumerate(walk: &Walk, host: &dyn BuildHost) -> Result<(Enumeration, i64), Bu
             return Ok((tree, started_ns));
         }
         // A time in the future, of a skewed clock, is not waited for.
-        host.pause(wait.min(Duration::from_millis(2_200)));
+        host.pause(wait.min(MAX_SETTLE));
     }
 }
 
@@ -471,10 +474,12 @@ impl<W: Write> Build<'_, W> {
         for own in kept {
             by_status[own.status as usize] += 1;
         }
+        let mut inputs = tree.inputs;
+        inputs.distrust_unsettled(self.started_ns);
         Ok(Built {
             summary,
             meta,
-            inputs: tree.inputs,
+            inputs,
             errors: tree.errors,
             by_status,
             unsettled: kept.iter().filter(|own| !own.settled).count() as u64,

@@ -12,8 +12,8 @@ use std::time::Duration;
 use rayon::prelude::*;
 
 use crate::index::beneath::DirStat;
-use crate::index::inputs::{Inputs, has_line_break};
-use crate::index::names::can_be_kept;
+use crate::index::inputs::Inputs;
+use crate::index::names::{can_be_kept, has_line_break};
 use crate::index::stamp::Stamp;
 use crate::index::walk::{DirNode, Entry, FoundFile, Place, Walk};
 

@@ -3,7 +3,6 @@
 //! Owns the record of ignore files and repository markers, existence included, and the check whether any of them
 //! changed. What the rules say is another module's.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -61,7 +60,12 @@ impl Inputs {
     /// Returns the first input that is not as it was. One lookup an input.
     pub fn changed(&self) -> Option<PathBuf> {
         self.list.iter().find_map(|input| {
-            let path = path_of(input)?;
+            // What can't be kept as a path can't be checked, and counts as changed.
+            let Some(path) = path_of(input) else {
+                return Some(PathBuf::from(
+                    String::from_utf8_lossy(&input.path).into_owned(),
+                ));
+            };
             (look(&path) != input.stat).then_some(path)
         })
     }
@@ -76,9 +80,17 @@ impl Inputs {
             .unwrap_or_default()
     }
 
+    /// Makes sure that what changed too recently before `now_ns` counts as changed from now on: a later change might
+    /// not show.
+    pub fn distrust_unsettled(&mut self, now_ns: i64) {
+        for stat in self.list.iter_mut().filter_map(|input| input.stat.as_mut()) {
+            if stat.kind == InputKind::File && !stamp_of(stat).is_settled(now_ns) {
+                stat.kind = NEVER_SEEN;
+            }
+        }
+    }
+
     fn push(&mut self, path: &Path) {
-        // A path that can't be kept can't be checked either, and nothing is to depend on it: its state is taken for
-        // one that it can't have.
         let stat = look(path);
         self.list.push(EligibilityInput {
             path: name_bytes(path.as_os_str()).to_vec(),
@@ -86,6 +98,9 @@ impl Inputs {
         });
     }
 }
+
+/// A kind that nothing has that is looked at: links are followed.
+const NEVER_SEEN: InputKind = InputKind::Symlink;
 
 fn path_of(input: &EligibilityInput) -> Option<PathBuf> {
     name_from_bytes(&input.path).map(PathBuf::from)
@@ -124,7 +139,89 @@ fn stamp_of(stat: &InputStat) -> Stamp {
     })
 }
 
-/// Returns true for a name that no kept path can have: the catalog and lists of paths hold lines.
-pub fn has_line_break(name: &OsStr) -> bool {
-    name.as_encoded_bytes().contains(&b'\n')
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn every_input_above_counts_existence_included() {
+        let tmp = tempfile::tempdir().unwrap();
+        let base = tmp.path().canonicalize().unwrap();
+        let top = base.join("a/b");
+        fs::create_dir_all(&top).unwrap();
+        let excludes = base.join("excludes");
+        fs::write(&excludes, "*.x").unwrap();
+        let look = || Inputs::from_list(Inputs::above(&top, Some(&excludes)).into_list());
+        assert_eq!(look().changed(), None);
+        let touched = [
+            ".gitignore",
+            ".ignore",
+            ".rgignore",
+            "a/.gitignore",
+            "a/.jj",
+            "excludes",
+        ];
+        for path in touched {
+            let before = look();
+            fs::write(base.join(path), "new content").unwrap();
+            assert_eq!(before.changed(), Some(base.join(path)));
+        }
+        let before = look();
+        fs::create_dir_all(base.join(".git/info")).unwrap();
+        assert_eq!(before.changed(), Some(base.join(".git")));
+        let before = look();
+        fs::write(base.join(".git/info/exclude"), "x").unwrap();
+        assert_eq!(before.changed(), Some(base.join(".git/info/exclude")));
+        let before = look();
+        fs::write(base.join(".git/index.lock"), "x").unwrap();
+        assert_eq!(
+            before.changed(),
+            None,
+            "a repository at work changes no rules"
+        );
+        fs::remove_file(base.join("a/.gitignore")).unwrap();
+        assert_eq!(before.changed(), Some(base.join("a/.gitignore")));
+    }
+
+    #[test]
+    fn a_worktree_depends_on_what_its_git_file_points_to() {
+        let tmp = tempfile::tempdir().unwrap();
+        let base = tmp.path().canonicalize().unwrap();
+        let git = base.join("main/.git/worktrees/w");
+        fs::create_dir_all(&git).unwrap();
+        fs::write(git.join("commondir"), "../..\n").unwrap();
+        fs::create_dir_all(base.join("w/top")).unwrap();
+        fs::write(base.join("w/.git"), format!("gitdir: {}\n", git.display())).unwrap();
+        let before = Inputs::above(&base.join("w/top"), None);
+        assert_eq!(before.changed(), None);
+        fs::create_dir_all(base.join("main/.git/info")).unwrap();
+        fs::write(base.join("main/.git/info/exclude"), "*.x").unwrap();
+        let changed = before.changed().unwrap();
+        assert!(changed.ends_with("info/exclude"), "{changed:?}");
+        fs::write(git.join("commondir"), "../../..\n").unwrap();
+        assert!(before.changed().is_some());
+    }
+
+    #[test]
+    fn what_has_just_changed_is_not_trusted() {
+        let tmp = tempfile::tempdir().unwrap();
+        let dir = tmp.path().canonicalize().unwrap();
+        fs::write(dir.join(".ignore"), "x").unwrap();
+        let mut inputs = Inputs::default();
+        inputs.add(&dir, ControlFiles::ALL);
+        let changed_ns = inputs
+            .list
+            .iter()
+            .find_map(|input| input.stat)
+            .unwrap()
+            .ctime_ns;
+        assert!(!inputs.settle_in(changed_ns).is_zero());
+        let mut settled = inputs.clone();
+        settled.distrust_unsettled(changed_ns + 3_000_000_000);
+        assert_eq!(settled.changed(), None);
+        inputs.distrust_unsettled(changed_ns);
+        assert_eq!(inputs.changed(), Some(dir.join(".ignore")));
+    }
 }

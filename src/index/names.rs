@@ -28,6 +28,11 @@ pub(super) fn name_from_bytes(bytes: &[u8]) -> Option<OsString> {
     }
 }
 
+/// Returns true for a name that no kept path can have: the catalog and lists of paths hold lines.
+pub(super) fn has_line_break(name: &OsStr) -> bool {
+    name.as_encoded_bytes().contains(&b'\n')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,7 +14,7 @@ use crate::exec::query::{Fold, Query};
 use crate::format::error::FormatError;
 use crate::format::storage::{Privacy, Storage};
 use crate::index::bloom::BloomParams;
-use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built, build};
+use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built, MAX_SETTLE, build};
 use crate::index::casefold::Casefold;
 use crate::index::inputs::Inputs;
 use crate::index::key::{IndexKey, KeyInputs};
@@ -481,7 +481,7 @@ impl Indexes {
         let excludes = root.global_excludes.as_deref();
         let above = match root.traversal.no_ignore {
             true => Inputs::default(),
-            false => Inputs::above(&root.path, excludes),
+            false => look_above(&root.path, excludes, host),
         };
         let locate = sandbox.clone();
         let walk = Walk::new(
@@ -525,6 +525,18 @@ impl Indexes {
         *lock(&root.state) = State::Open(snapshot.clone());
         Ok((built, snapshot))
     }
+}
+
+/// Looks at what decides above the tree, after waiting for what changed just now.
+fn look_above(top: &Path, excludes: Option<&Path>, host: &dyn BuildHost) -> Inputs {
+    let wait = Inputs::above(top, excludes).settle_in(host.now_ns());
+    if !wait.is_zero() {
+        host.pause(wait.min(MAX_SETTLE));
+    }
+    let now_ns = host.now_ns();
+    let mut above = Inputs::above(top, excludes);
+    above.distrust_unsettled(now_ns);
+    above
 }
 
 /// Why a snapshot can't be used for a request.
