@@ -8,9 +8,11 @@
 // Benches measure time and ask the environment where to put their tree.
 #![allow(clippy::disallowed_methods)]
 
-use std::fs;
+#[path = "support/tree.rs"]
+mod tree;
+
 use std::hint::black_box;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,88 +23,7 @@ use forge_search::tool::request::SearchRequest;
 use forge_search::tool::response::SearchResponse;
 use forge_search::tool::sandbox::Sandbox;
 use forge_search::tool::search::{SearchTool, ToolContext};
-
-const FILES: usize = 20_000;
-
-/// Another number when what [`plant`] makes changes.
-const VERSION: u32 = 1;
-
-/// A pattern of which exactly three files hold one line each.
-const RARE: &str = "zyxomma_quay";
-
-const WORDS: &[&str] = &[
-    "let", "fn", "value", "index", "return", "if", "else", "match", "self", "error", "buffer",
-    "len", "state", "path", "read", "write", "Some", "None", "Result", "config", "token", "offset",
-    "next", "push", "iter", "=", "(", ")", "{", "}", "->", "=>", ";", "&", "//", "0x1f", "42",
-];
-
-/// The same numbers on every machine (splitmix64).
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-}
-
-/// One file of source-like lines, between a few hundred bytes and 40 KiB; the median is about 4 KiB.
-fn content(n: usize, numbers: &mut Numbers) -> String {
-    let lines = 10 << numbers.below(7);
-    let lines = lines + numbers.below(lines);
-    let mut text = String::new();
-    for line in 0..lines {
-        for _ in 0..numbers.below(4) {
-            text.push_str("    ");
-        }
-        for _ in 0..2 + numbers.below(9) {
-            text.push_str(WORDS[numbers.below(WORDS.len())]);
-            text.push(' ');
-        }
-        if line == lines / 2 && n % (FILES / 3) == 17 {
-            text.push_str(RARE);
-        }
-        text.push('\n');
-    }
-    text
-}
-
-fn plant(root: &Path) {
-    let mut numbers = Numbers(20_000);
-    fs::create_dir_all(root.join(".git")).unwrap();
-    fs::write(root.join(".gitignore"), "*.o\n/target/\n").unwrap();
-    for n in 0..FILES {
-        let dir = root.join(format!("crate{:02}/src/m{:02}", n % 40, n / 40 % 25));
-        if n < 1_000 {
-            fs::create_dir_all(&dir).unwrap();
-        }
-        let kind = ["rs", "rs", "rs", "toml", "md"][n % 5];
-        fs::write(
-            dir.join(format!("f{n:05}.{kind}")),
-            content(n, &mut numbers),
-        )
-        .unwrap();
-    }
-}
-
-/// Returns the tree, made if this machine does not have it yet.
-fn tree() -> PathBuf {
-    let top = std::env::temp_dir();
-    let place = top.join(format!("forge-search-bench-tree-{VERSION}"));
-    if !place.is_dir() {
-        let draft = top.join(format!("forge-search-bench-draft-{}", std::process::id()));
-        plant(&draft);
-        fs::rename(&draft, &place).unwrap();
-    }
-    place.canonicalize().unwrap()
-}
+use tree::RARE;
 
 /// A tool whose caps are out of the way, and a context on the tree.
 fn set_up(root: &Path) -> (SearchTool, ToolContext) {
@@ -118,7 +39,7 @@ fn set_up(root: &Path) -> (SearchTool, ToolContext) {
 }
 
 fn searches(criterion: &mut Criterion) {
-    let root = tree();
+    let root = tree::generated();
     let (tool, context) = set_up(&root);
     let answer = |request: &SearchRequest| -> SearchResponse {
         let response = tool.search(request, &context).unwrap();

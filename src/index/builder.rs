@@ -24,7 +24,7 @@ use crate::format::wire::Writer;
 use crate::index::block::{Direct, FileGrams, STORED_HASHES, Shape, Spreads, encode, partition};
 use crate::index::bloom::BloomParams;
 use crate::index::casefold::Casefold;
-use crate::index::enumerate::Enumeration;
+use crate::index::enumerate::{Enumeration, FileEntry};
 use crate::index::inputs::Inputs;
 use crate::index::names::name_bytes;
 use crate::index::stamp::Stamp;
@@ -151,7 +151,7 @@ pub enum BuildError {
 }
 
 /// What became of one file.
-struct Outcome {
+pub struct Outcome {
     status: TokenStatus,
     excludable: bool,
     stamp: Option<Stamp>,
@@ -172,22 +172,37 @@ pub fn build<W: Write>(
     out: W,
 ) -> Result<Built, BuildError> {
     let (tree, started_ns) = enumerate(walk, host)?;
+    let read = |reader: &mut FileReader, rank: usize| {
+        let file: &FileEntry = &tree.files[rank];
+        reader.read(&tree.found(rank), file.stamp)
+    };
+    assemble(&tree, started_ns, options, host, out, &read)
+}
+
+/// Builds the segment of a tree that was listed after the moment `started_ns`, of whose files `read` tells what is
+/// in them, given their ranks.
+///
+/// # Errors
+///
+/// As [`build`].
+pub fn assemble<W: Write>(
+    tree: &Enumeration,
+    started_ns: i64,
+    options: &BuildOptions,
+    host: &dyn BuildHost,
+    out: W,
+    read: &(dyn Fn(&mut FileReader, usize) -> Outcome + Sync),
+) -> Result<Built, BuildError> {
     if tree.files.len() >= u32::MAX as usize || tree.dirs.len() >= u32::MAX as usize {
         return Err(BuildError::TooLarge("more than 4,294,967,294 files"));
     }
+    let bytes = tree.files.iter().filter_map(|file| file.stamp);
     let mut build = Build {
         options,
         host,
         started_ns,
         out: SectionWriter::new(out, FileKind::Segment, SEGMENT_VERSION)?,
-        spreads: Spreads::new(
-            options.params,
-            tree.files
-                .iter()
-                .filter_map(|f| f.stamp)
-                .map(Stamp::len)
-                .sum(),
-        ),
+        spreads: Spreads::new(options.params, bytes.map(Stamp::len).sum()),
         blocks: Vec::new(),
         groups: Vec::new(),
         direct: Vec::new(),
@@ -195,7 +210,7 @@ pub fn build<W: Write>(
         ngrams: 0,
     };
     build.out.begin(id::ROWS)?;
-    let outcomes = build.tokenize(&tree)?;
+    let outcomes = build.tokenize(tree, read)?;
     build.out.end()?;
     build.finish(tree, &outcomes)
 }
@@ -252,7 +267,11 @@ struct Kept {
 
 impl<W: Write> Build<'_, W> {
     /// Reads all files and writes their blocks. Returns what the catalog keeps, by rank.
-    fn tokenize(&mut self, tree: &Enumeration) -> Result<Vec<Kept>, BuildError> {
+    fn tokenize(
+        &mut self,
+        tree: &Enumeration,
+        read: &(dyn Fn(&mut FileReader, usize) -> Outcome + Sync),
+    ) -> Result<Vec<Kept>, BuildError> {
         let len = |rank: &usize| tree.files[*rank].stamp.map_or(0, Stamp::len);
         let mut order: Vec<usize> = (0..tree.files.len()).collect();
         order.sort_by_key(|rank| (len(rank), *rank));
@@ -298,8 +317,8 @@ impl<W: Write> Build<'_, W> {
             let outcomes: Vec<Outcome> = now
                 .par_iter()
                 .map_init(
-                    || Reader::new(self.options, self.started_ns),
-                    |reader, &rank| reader.read(&tree.found(rank), tree.files[rank].stamp),
+                    || FileReader::new(self.options, self.started_ns),
+                    |reader, &rank| read(reader, rank),
                 )
                 .collect();
             for (&rank, outcome) in now.iter().zip(outcomes) {
@@ -384,7 +403,7 @@ impl<W: Write> Build<'_, W> {
     }
 
     /// Writes the catalog.
-    fn finish(mut self, tree: Enumeration, kept: &[Kept]) -> Result<Built, BuildError> {
+    fn finish(mut self, tree: &Enumeration, kept: &[Kept]) -> Result<Built, BuildError> {
         self.host.progress(Progress {
             phase: Phase::Persist,
             files_done: tree.files.len() as u64,
@@ -474,13 +493,13 @@ impl<W: Write> Build<'_, W> {
         for own in kept {
             by_status[own.status as usize] += 1;
         }
-        let mut inputs = tree.inputs;
+        let mut inputs = tree.inputs.clone();
         inputs.distrust_unsettled(self.started_ns);
         Ok(Built {
             summary,
             meta,
             inputs,
-            errors: tree.errors,
+            errors: tree.errors.clone(),
             by_status,
             unsettled: kept.iter().filter(|own| !own.settled).count() as u64,
         })
@@ -519,15 +538,15 @@ fn add_name(names: &mut Writer, name: &std::ffi::OsStr) -> Result<NameRecord, Bu
 }
 
 /// Reads files one after the other, with buffers that are kept between them.
-struct Reader {
+pub struct FileReader {
     tokenizer: Tokenizer,
     bytes: Vec<u8>,
     started_ns: i64,
 }
 
-impl Reader {
-    fn new(options: &BuildOptions, started_ns: i64) -> Reader {
-        Reader {
+impl FileReader {
+    fn new(options: &BuildOptions, started_ns: i64) -> FileReader {
+        FileReader {
             tokenizer: Tokenizer::new(options.casefold, options.max_tokenized_bytes),
             bytes: Vec::new(),
             started_ns,
@@ -535,7 +554,7 @@ impl Reader {
     }
 
     /// Reads and tokenizes a file. What is not certain to be all of one state of it is never left out.
-    fn read(&mut self, file: &FoundFile, listed: Option<Stamp>) -> Outcome {
+    pub fn read(&mut self, file: &FoundFile, listed: Option<Stamp>) -> Outcome {
         let fail = |status, stamp| Outcome {
             status,
             excludable: false,
@@ -568,11 +587,19 @@ impl Reader {
         if self.bytes.len() as u64 != stamp.len() {
             return fail(TokenStatus::Error, Some(stamp));
         }
+        let bytes = std::mem::take(&mut self.bytes);
+        let outcome = self.tokenize(&bytes, stamp);
+        self.bytes = bytes;
+        outcome
+    }
+
+    /// Tokenizes what is in a file whose state is `stamp`.
+    pub fn tokenize(&mut self, bytes: &[u8], stamp: Stamp) -> Outcome {
         let settled = stamp.is_settled(self.started_ns);
         let mut parts = Vec::new();
         let (status, excludable) =
             self.tokenizer
-                .tokenize_parts(&self.bytes, PART_BYTES, &mut |tokens| {
+                .tokenize_parts(bytes, PART_BYTES, &mut |tokens| {
                     parts.push(FileGrams::new(tokens));
                 });
         let excludable = excludable && settled;

@@ -1,0 +1,277 @@
+//! The index: building, opening, candidates, whole searches with it, and what a tree of a million files costs.
+//!
+//! By default over a generated tree of 20,000 files. `FORGE_SEARCH_TREE` names a real one, which must not change
+//! meanwhile; `FORGE_SEARCH_FILES` sets the size of the synthetic catalog (1,000,000).
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+// Benches measure time and ask the environment which tree to use.
+#![allow(clippy::disallowed_methods)]
+
+#[path = "support/tree.rs"]
+mod tree;
+
+use std::ffi::OsString;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use forge_search::format::segment::StampRecord;
+use forge_search::format::storage::Storage;
+use forge_search::index::beneath::RootDir;
+use forge_search::index::bloom::BloomParams;
+use forge_search::index::builder::{BuildHost, BuildOptions, FileReader, Progress, assemble};
+use forge_search::index::casefold::Casefold;
+use forge_search::index::enumerate::{DirEntry, Enumeration, FileEntry};
+use forge_search::index::plan::{Strategy, SupersetSafe};
+use forge_search::index::segment::Segment;
+use forge_search::index::stamp::Stamp;
+use forge_search::index::walk::Place;
+use forge_search::tool::config::{Config, IndexMode};
+use forge_search::tool::engines::Engines;
+use forge_search::tool::indexing::{CachePlaces, Indexes};
+use forge_search::tool::request::{Case, SearchRequest};
+use forge_search::tool::sandbox::Sandbox;
+use forge_search::tool::search::{SearchTool, ToolContext};
+use tree::{Numbers, RARE, WORDS};
+
+struct Host;
+
+impl BuildHost for Host {
+    fn now_ns(&self) -> i64 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        i64::try_from(now.as_nanos()).unwrap()
+    }
+
+    fn pause(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    fn progress(&self, _: Progress) {}
+
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+/// A tool over a tree, with a published index.
+struct Indexed {
+    tool: SearchTool,
+    plain: SearchTool,
+    indexes: Arc<Indexes>,
+    sandbox: Arc<Sandbox>,
+    context: ToolContext,
+    _cache: tempfile::TempDir,
+}
+
+fn indexed(top: &Path) -> Indexed {
+    let cache = tempfile::tempdir().unwrap();
+    let mut config = Config::command_line_default();
+    config.search.index_mode = IndexMode::On;
+    config.search.index_frozen = true;
+    let sandbox = Arc::new(Sandbox::new(&config.sandbox, top).unwrap());
+    let engines = Engines::embedded();
+    let places = CachePlaces {
+        user_cache: Some(cache.path().to_path_buf()),
+        temporary: None,
+    };
+    let indexes = Indexes::new(&config.search, &engines, &sandbox, None, &places).unwrap();
+    let indexes = Arc::new(indexes);
+    let (built, _) = indexes
+        .build(sandbox.working_dir(), &sandbox, &Host)
+        .unwrap();
+    let size = built.summary.len as f64 / built.meta.text_bytes as f64;
+    println!(
+        "{} files, {} MB of text, index {:.2} % of it",
+        built.meta.files,
+        built.meta.text_bytes / 1_000_000,
+        size * 100.0
+    );
+    let plain = SearchTool::new(config.search.clone(), engines.clone());
+    let tool = SearchTool::new(config.search.clone(), engines).with_indexes(Some(indexes.clone()));
+    Indexed {
+        tool,
+        plain,
+        indexes,
+        context: ToolContext::new(sandbox.clone()),
+        sandbox,
+        _cache: cache,
+    }
+}
+
+fn real_tree(criterion: &mut Criterion) {
+    let given = std::env::var_os("FORGE_SEARCH_TREE").map(PathBuf::from);
+    let real = given.is_some();
+    let top = given.unwrap_or_else(tree::generated);
+    let indexed = indexed(&top);
+    let mut group = criterion.benchmark_group("index");
+    group
+        .sample_size(10)
+        .measurement_time(Duration::from_secs(20));
+    group.bench_function("build", |bencher| {
+        let top = indexed.sandbox.working_dir();
+        bencher.iter(|| indexed.indexes.build(top, &indexed.sandbox, &Host).unwrap());
+    });
+    group
+        .sample_size(50)
+        .measurement_time(Duration::from_secs(3));
+    let segment = indexed.indexes.status().remove(0).snapshot.unwrap();
+    let patterns: &[(&str, &str)] = match real {
+        true => &[
+            ("rare", "kmalloc_array_node"),
+            ("absent", "nosuchidentifier_here"),
+            ("frequent", "return"),
+            ("two literals", "kmalloc.*GFP_ATOMIC"),
+            ("alternation", "kmalloc_array|kvmalloc_node"),
+            ("classes", "[a-z]{3}_[0-9]{4}_[a-z]{2}"),
+        ],
+        false => &[
+            ("rare", RARE),
+            ("absent", "nosuchidentifier_here"),
+            ("frequent", "return"),
+        ],
+    };
+    for (name, pattern) in patterns {
+        for (case, fold) in [("sensitive", false), ("insensitive", true)] {
+            let folded = match fold {
+                true => format!("(?i-u:{pattern})"),
+                false => pattern.to_string(),
+            };
+            let hir = regex_syntax::parse(&folded).unwrap();
+            group.bench_function(format!("candidates, {name}, {case}"), |bencher| {
+                bencher.iter(|| {
+                    let mut plan = SupersetSafe::for_expression(&hir, fold, Strategy::Boolean);
+                    segment.segment().order(&mut plan).unwrap();
+                    black_box(segment.segment().candidates(&plan).unwrap())
+                });
+            });
+        }
+    }
+    for (name, pattern) in patterns {
+        let mut request = SearchRequest::new(*pattern);
+        request.case = Case::Sensitive;
+        let with = indexed.tool.search(&request, &indexed.context).unwrap();
+        let without = indexed.plain.search(&request, &indexed.context).unwrap();
+        assert_eq!(with, without, "{pattern}");
+        group.bench_function(format!("search, {name}, 200 results"), |bencher| {
+            bencher.iter(|| indexed.tool.search(&request, &indexed.context).unwrap());
+        });
+    }
+    group.finish();
+}
+
+/// A catalog of a million small files in 50,000 directories, and texts of a vocabulary with a long tail.
+fn million(criterion: &mut Criterion) {
+    let count = std::env::var("FORGE_SEARCH_FILES").map_or(1_000_000, |text| text.parse().unwrap());
+    let scratch = tempfile::tempdir().unwrap();
+    let root = Arc::new(RootDir::open(&scratch.path().canonicalize().unwrap()).unwrap());
+    let stamp = Stamp::from_record(StampRecord {
+        len: 1_500,
+        modified_ns: 1,
+        changed_ns: 1,
+        device: 1,
+        inode: 1,
+        links: 1,
+    });
+    let mut tree = Enumeration::default();
+    let place = |logical: PathBuf| {
+        Arc::new(Place {
+            root: root.clone(),
+            real: logical.clone(),
+            logical,
+        })
+    };
+    tree.dirs.push(DirEntry {
+        place: place(PathBuf::new()),
+        parent: 0,
+        ranks: 0..count,
+        stamp: Some(stamp),
+    });
+    for rank in 0..count {
+        if rank % 20 == 0 {
+            tree.dirs.push(DirEntry {
+                place: place(PathBuf::from(format!("package-{:06}", rank / 20))),
+                parent: 0,
+                ranks: rank..(rank + 20).min(count),
+                stamp: Some(stamp),
+            });
+        }
+        tree.files.push(FileEntry {
+            dir: tree.dirs.len() as u32 - 1,
+            name: OsString::from(format!("module_{:02}.c", rank % 20)),
+            stamp: Some(stamp),
+            linked: false,
+        });
+    }
+    let options = BuildOptions {
+        params: BloomParams::from_config(1 << 20, 0.01),
+        casefold: Casefold::Ascii,
+        max_tokenized_bytes: 1 << 20,
+        max_memory_bytes: 512 << 20,
+    };
+    let read = |reader: &mut FileReader, rank: usize| {
+        let mut numbers = Numbers(rank as u64);
+        let mut text = String::new();
+        while text.len() < 1_500 {
+            // A word of everybody's, or one of 100,000 of which each is rarer than the one before.
+            match numbers.below(3) {
+                0 => text.push_str(&format!(
+                    "w{:x}_q",
+                    numbers.below(1 + numbers.below(100_000))
+                )),
+                _ => text.push_str(WORDS[numbers.below(WORDS.len())]),
+            }
+            text.push(if numbers.below(8) == 0 { '\n' } else { ' ' });
+        }
+        reader.tokenize(text.as_bytes(), stamp)
+    };
+    let path = scratch.path().join("million.seg");
+    let file = std::fs::File::create(&path).unwrap();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        file.set_permissions(std::fs::Permissions::from_mode(0o600))
+            .unwrap();
+    }
+    let out = std::io::BufWriter::with_capacity(1 << 20, file);
+    let built = assemble(&tree, i64::MAX, &options, &Host, out, &read).unwrap();
+    drop(tree);
+    println!(
+        "{} files, segment of {} MB",
+        built.meta.files,
+        built.summary.len / 1_000_000
+    );
+    let before = resident();
+    let segment = Segment::open(Storage::map(&path).unwrap()).unwrap();
+    let mut group = criterion.benchmark_group("a million files");
+    group
+        .sample_size(30)
+        .measurement_time(Duration::from_secs(3));
+    for pattern in ["w1869f_q", "nosuchidentifier_here", "config_of"] {
+        group.bench_function(format!("candidates, {pattern}"), |bencher| {
+            bencher.iter(|| {
+                let mut plan = SupersetSafe::for_literal(pattern, false);
+                segment.order(&mut plan).unwrap();
+                black_box(segment.candidates(&plan).unwrap())
+            });
+        });
+    }
+    group.finish();
+    segment.find_dir(Path::new("package-000001")).unwrap();
+    if let (Some(before), Some(after)) = (before, resident()) {
+        let each = after.saturating_sub(before) as f64 / f64::from(count);
+        println!("memory at rest beside the mapping: {each:.1} bytes a file");
+    }
+}
+
+/// Memory of this process that no file backs, in bytes.
+fn resident() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("RssAnon:"))?;
+    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+criterion_group!(benches, real_tree, million);
+criterion_main!(benches);
