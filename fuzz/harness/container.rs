@@ -113,7 +113,7 @@ fn sealed(data: &[u8]) -> Vec<u8> {
         put_crc(&mut file, list..table, trailer + 36);
         put_crc(&mut file, table..trailer, trailer + 40);
         // And the length, unless a wrong one is to be seen.
-        if file[trailer + 16] % 2 == 0 {
+        if file[trailer + 16].is_multiple_of(2) {
             file[trailer + 16..trailer + 24].copy_from_slice(&(len as u64).to_le_bytes());
         }
     }

@@ -190,10 +190,8 @@ impl DirLock {
         let mut stale = 0;
         loop {
             let file = open(&path).map_err(|e| fail("open the lock file", e))?;
-            match try_lock(&file, exclusive) {
-                Ok(true)
-                    if is_at(&file, &path).map_err(|e| fail("look at the lock file", e))? =>
-                {
+            match try_once(&file, &path, exclusive).map_err(|e| fail("lock the lock file", e))? {
+                Tried::Taken => {
                     return Ok(Self {
                         file,
                         dir: dir.to_path_buf(),
@@ -201,13 +199,11 @@ impl DirLock {
                         exclusive,
                     });
                 }
-                // Its last holder deleted it, with the directory's content: whoever else comes locks another file.
-                Ok(true) if stale < MAX_STALE => {
+                Tried::Stale if stale < MAX_STALE => {
                     stale += 1;
                     continue;
                 }
-                Ok(_) => {}
-                Err(error) => return Err(fail("lock the lock file", error)),
+                Tried::Stale | Tried::Busy => {}
             }
             if waited >= timeout {
                 return Err(FormatError::new(FormatErrorKind::Locked { waited }).in_file(dir));
@@ -248,6 +244,24 @@ fn open(path: &Path) -> io::Result<File> {
     let mut options = fs::OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     options.open(path)
+}
+
+/// What came of trying to lock an open file.
+#[derive(Debug, PartialEq, Eq)]
+enum Tried {
+    Taken,
+    Busy,
+    /// Locked, but its last holder deleted it, with the directory's content: whoever else comes locks another file.
+    Stale,
+}
+
+fn try_once(file: &File, path: &Path, exclusive: bool) -> io::Result<Tried> {
+    if !try_lock(file, exclusive)? {
+        return Ok(Tried::Busy);
+    }
+    // Only now: it can't be deleted by who holds the lock any more.
+    let taken = is_at(file, path)?;
+    Ok(if taken { Tried::Taken } else { Tried::Stale })
 }
 
 /// Takes the lock if it is free; returns whether it was.
@@ -378,18 +392,17 @@ mod tests {
     fn a_deleted_lock_file_locks_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(LockFile::Writers.name());
-        let mut held = Some(take(dir.path(), true, 0).0.unwrap());
+        let (held, _) = take(dir.path(), true, 0);
+        let early = open(&path).unwrap();
+        assert_eq!(try_once(&early, &path, true).unwrap(), Tried::Busy);
         // As whoever clears the directory does: delete the file, then give the lock back.
-        let mut wait = |_| {
-            if held.is_some() {
-                fs::remove_file(&path).unwrap();
-                held = None;
-            }
-        };
-        let timeout = Duration::from_secs(1);
-        let lock = DirLock::exclusive(dir.path(), LockFile::Writers, timeout, &mut wait).unwrap();
-        assert!(is_at(&lock.file, &path).unwrap());
-        assert!(take(dir.path(), true, 0).0.is_err(), "two hold the lock");
+        fs::remove_file(&path).unwrap();
+        drop(held);
+        assert_eq!(try_once(&early, &path, true).unwrap(), Tried::Stale);
+        let late = open(&path).unwrap();
+        assert_eq!(try_once(&early, &path, true).unwrap(), Tried::Stale);
+        assert_eq!(try_once(&late, &path, true).unwrap(), Tried::Taken);
+        assert!(take(dir.path(), true, 0).0.is_err());
     }
 
     #[test]

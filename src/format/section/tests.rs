@@ -284,6 +284,34 @@ fn damage_is_found_in_its_page_and_nowhere_else() {
 }
 
 #[test]
+fn arrays_are_the_bytes_of_the_same_place() {
+    let (bytes, _) = write(&sample());
+    let container = open(bytes.clone()).unwrap();
+    let view = container.view();
+    // Twice: the pages are checked by then.
+    for _ in 0..2 {
+        for start in [0, 64, 4032, 4033, 4095, 4096, 8100] {
+            let array: &[u8; 64] = view.array(start).unwrap();
+            assert_eq!(array.as_slice(), &bytes[start..start + 64]);
+            assert_eq!(view.bytes(start, 64).unwrap(), array);
+        }
+    }
+    assert!(view.array::<0>(0).is_ok());
+    for start in [bytes.len() - 64, bytes.len(), usize::MAX] {
+        assert!(view.array::<64>(start).unwrap_err().is_corrupt());
+    }
+    // Reaching into a damaged page from a checked one.
+    let mut damaged = bytes;
+    damaged[PAGE_SIZE + 50] ^= 1;
+    let container = open(damaged).unwrap();
+    let view = container.view();
+    for _ in 0..2 {
+        assert!(view.array::<64>(PAGE_SIZE - 64).is_ok());
+        assert!(view.array::<64>(PAGE_SIZE - 63).unwrap_err().is_corrupt());
+    }
+}
+
+#[test]
 fn what_the_process_wrote_itself_counts_as_checked() {
     let (mut bytes, _) = write(&sample());
     bytes[HEADER_LEN] ^= 1;
