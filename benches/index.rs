@@ -215,12 +215,11 @@ fn million(criterion: &mut Criterion) {
         let mut text = String::new();
         while text.len() < 1_500 {
             // A word of everybody's, or one of 100,000 of which each is rarer than the one before.
-            match numbers.below(3) {
-                0 => text.push_str(&format!(
-                    "w{:x}_q",
-                    numbers.below(1 + numbers.below(100_000))
-                )),
-                _ => text.push_str(WORDS[numbers.below(WORDS.len())]),
+            let rarity = 1 + numbers.below(100_000);
+            if numbers.below(3) == 0 {
+                text.push_str(&format!("w{:x}_q", numbers.below(rarity)));
+            } else {
+                text.push_str(WORDS[numbers.below(WORDS.len())]);
             }
             text.push(if numbers.below(8) == 0 { '\n' } else { ' ' });
         }
