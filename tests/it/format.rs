@@ -332,6 +332,59 @@ mod document {
         assert!(text().contains(&format!("Kind 2, version {MANIFEST_VERSION}.")));
     }
 
+    /// Returns the length of a record's field.
+    fn width(kind: &str) -> usize {
+        match kind {
+            "u8" | "flag" => 1,
+            "u16" => 2,
+            "u32" => 4,
+            "u64" | "i64" => 8,
+            "name" | "state" => table("Fields of records", 0)
+                .iter()
+                .filter(|row| row[0] == kind)
+                .map(|row| width(&row[1]))
+                .sum(),
+            other => panic!("the type {other} is not explained"),
+        }
+    }
+
+    #[test]
+    fn the_records_of_a_segment_have_the_fields_it_lists() {
+        use forge_search::format::segment::*;
+
+        fn check<R: Record>(heading: &str) {
+            let fields = table(heading, 0);
+            let length: usize = fields.iter().map(|row| width(&row[0])).sum();
+            assert_eq!(length, R::LEN, "{heading}");
+        }
+
+        check::<BlockRecord>("Block");
+        check::<GroupRecord>("Group");
+        check::<DirRecord>("Directory");
+        check::<FileRecord>("File");
+        check::<SideRecord>("Side");
+        check::<MetaRecord>("Description");
+        let ids: Vec<u32> = table("Segments", 0)
+            .iter()
+            .map(|row| row[0].parse().unwrap())
+            .collect();
+        let program = [
+            id::ROWS,
+            id::BLOCKS,
+            id::GROUPS,
+            id::DIRECT,
+            id::SLOTS,
+            id::DIRS,
+            id::FILES,
+            id::SIDE,
+            id::NAMES,
+            id::ALWAYS,
+            id::META,
+        ];
+        assert_eq!(ids, program);
+        assert!(text().contains(&format!("Kind 1, version {SEGMENT_VERSION}.")));
+    }
+
     #[test]
     fn the_limits_are_those_of_the_program() {
         let limits = [
