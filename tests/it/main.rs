@@ -16,6 +16,8 @@ mod engines;
 mod format;
 mod fuzz_replay;
 mod hooked;
+mod index_eligibility;
+mod index_support;
 mod layering;
 mod oracle;
 mod peers;
