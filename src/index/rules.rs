@@ -160,7 +160,9 @@ impl Rules {
                 Gitignore::empty()
             }
         };
-        let has_git = found.git || found.jj;
+        // A link to nowhere is no repository; what is listed may be one.
+        let is_there = |exists: bool, name: &str| exists && dir.join(name).exists();
+        let has_git = is_there(found.git, ".git") || is_there(found.jj, ".jj");
         let exclude = match found.git.then(|| common_git_dir(dir)).flatten() {
             Some(git_dir) => read_ignore_file(dir, &git_dir.join("info/exclude")),
             None => Gitignore::empty(),
