@@ -179,7 +179,6 @@ impl Setup {
         let mut plain = self.clone();
         plain.kept = None;
         plain.config.index_mode = IndexMode::Off;
-        plain.config.emit_stats = false;
         plain
     }
 }
@@ -234,6 +233,7 @@ pub(crate) fn compare(setup: &Setup, request: &Value) -> (Tally, Option<SearchRe
     };
     match (expected, found) {
         (Ok(expected), Ok(found)) => {
+            let (expected, _) = without_stats(expected);
             let (found, stats) = without_stats(found);
             assert!(!expected.timed_out && !found.timed_out, "{request}");
             let (a, b) = (found.to_json(), expected.to_json());

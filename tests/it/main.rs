@@ -16,6 +16,7 @@ mod engines;
 mod format;
 mod fuzz_replay;
 mod hooked;
+mod index_cases;
 mod index_edits;
 mod index_eligibility;
 mod index_support;
