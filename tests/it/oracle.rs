@@ -99,10 +99,11 @@ impl Piece {
 
 impl Pattern {
     pub(crate) fn strategy() -> impl Strategy<Value = Pattern> {
-        let literal = prop::collection::vec(prop::sample::select(LETTERS), 1..3)
+        // Long ones are for what leaves files out because of them.
+        let literal = prop::collection::vec(prop::sample::select(LETTERS), 1..5)
             .prop_map(|letters| Pattern::Literal(letters.into_iter().collect()));
         let expression =
-            prop::collection::vec(Piece::strategy(), 1..4).prop_map(Pattern::Expression);
+            prop::collection::vec(Piece::strategy(), 1..6).prop_map(Pattern::Expression);
         prop_oneof![literal, expression]
             .prop_filter("blank", |pattern| !pattern.text().trim().is_empty())
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::index_support::VARIANTS;
 use crate::oracle::{Pattern, World, expected};
 use crate::support::{Setup, Tree, events, stable_json};
 
@@ -45,7 +46,7 @@ fn name() -> impl Strategy<Value = String> {
     prop::sample::select(NAMES).prop_map(str::to_string)
 }
 
-fn content() -> impl Strategy<Value = Vec<u8>> {
+pub(crate) fn content() -> impl Strategy<Value = Vec<u8>> {
     let pieces = prop::collection::vec(prop::sample::select(PIECES), 0..40);
     let text = pieces.prop_map(|pieces| pieces.concat());
     let marked = (
@@ -57,12 +58,12 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Files by path; a path that another one needs as a directory is left out when the tree is built.
-fn files() -> impl Strategy<Value = Vec<(String, Vec<u8>)>> {
+pub(crate) fn files() -> impl Strategy<Value = Vec<(String, Vec<u8>)>> {
     let path = prop::collection::vec(name(), 1..4).prop_map(|names| names.join("/"));
     prop::collection::vec((path, content()), 0..12)
 }
 
-fn plant(files: &[(String, Vec<u8>)]) -> Tree {
+pub(crate) fn plant(files: &[(String, Vec<u8>)]) -> Tree {
     let tree = Tree::new();
     for (name, content) in files {
         let path = tree.path(name);
@@ -82,7 +83,7 @@ fn pattern() -> impl Strategy<Value = String> {
     .prop_map(str::to_string)
 }
 
-fn request() -> impl Strategy<Value = Value> {
+pub(crate) fn request() -> impl Strategy<Value = Value> {
     (
         pattern(),
         prop::option::of(1u64..8),
@@ -112,7 +113,7 @@ fn request() -> impl Strategy<Value = Value> {
 }
 
 /// Enough for every run; `PROPTEST_CASES` asks for more.
-fn settings() -> ProptestConfig {
+pub(crate) fn settings() -> ProptestConfig {
     let default = ProptestConfig::default();
     match std::env::var_os("PROPTEST_CASES") {
         Some(_) => default,
@@ -123,7 +124,7 @@ fn settings() -> ProptestConfig {
     }
 }
 
-fn with(request: &Value, key: &str, value: impl Into<Value>) -> Value {
+pub(crate) fn with(request: &Value, key: &str, value: impl Into<Value>) -> Value {
     let mut request = request.clone();
     request[key] = value.into();
     request
@@ -145,11 +146,17 @@ proptest! {
         per_file in prop_oneof![1u64..4, Just(1000)],
         max_files in prop_oneof![1u64..6, Just(1000)],
         max_size in prop_oneof![1u64..60, Just(1000)],
+        index in prop::option::of(prop::sample::select(&VARIANTS[..])),
     ) {
         let tree = plant(&files);
         let world = World { hidden, recursive, context, max_results, per_file, max_files, max_size };
         let wanted = expected(tree.root(), &pattern, case, word, &world);
-        let response = tree.setup().generous().threads(2).search(json!({
+        let mut setup = tree.setup().generous().threads(2);
+        if let Some(variant) = index {
+            setup.config.index_default_hidden = hidden;
+            setup = setup.indexed(variant);
+        }
+        let response = setup.search(json!({
             "pattern": pattern.text(), "fixed_strings": pattern.is_literal(), "case": case,
             "word_regexp": word, "hidden": hidden, "recursive": recursive, "context": context,
             "max_results": max_results, "max_matches_per_file": per_file, "max_files": max_files,

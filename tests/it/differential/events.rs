@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::Seeded;
 use super::rg::{Event, Ripgrep, parse_json};
 use super::sources;
+use crate::index_support::{self, Tally, VARIANTS};
 use crate::support::{Setup, Tree};
 
 /// A piece of an expression.
@@ -403,10 +404,24 @@ fn generated_requests_give_the_events_of_ripgrep() {
     let mut rng = Seeded::new(2026);
     let (mut requests, mut events, mut empty) = (0, 0, 0);
     let mut kinds = [0; 4];
+    let indexed = VARIANTS.map(|variant| setup.clone().indexed(variant));
+    let mut tally = Tally::default();
     while requests < 320 {
         let case = case(&mut rng, &world, rich_words);
         let rg = if case.word { &newest } else { &on_path };
         let compared = compare(rg, &world, &setup, &case);
+        // With an index by turns, and cut by a limit now and then.
+        let mut request = case.request.clone();
+        for option in ["hidden", "no_ignore"] {
+            request[option] = false.into();
+        }
+        match requests % 3 {
+            0 => request["max_results"] = (1 + rng.below(60)).into(),
+            1 => request["max_files"] = (1 + rng.below(2_000)).into(),
+            _ => {}
+        }
+        let (one, _) = index_support::compare(&indexed[requests % VARIANTS.len()], &request);
+        tally.add(one);
         requests += 1;
         events += compared;
         empty += usize::from(compared == 0);
@@ -418,6 +433,7 @@ fn generated_requests_give_the_events_of_ripgrep() {
         }
         assert!(!case.pieces.is_empty());
     }
+    tally.check(2);
     println!(
         "{requests} requests and {events} events are equal to ripgrep {}'s ({} for words): {} literals, {} \
          expressions, {} without case, {} words; {empty} had no events",
