@@ -5,6 +5,7 @@
 
 mod asked;
 pub mod collect;
+mod compiled;
 mod confirm;
 pub mod detect;
 pub mod eligible;
