@@ -297,10 +297,15 @@ fn a_deadline_yields_the_prefix_before_the_gap() {
     let clock = Arc::new(Jump(SystemClock.now(), AtomicBool::new(false)));
     let (tree, _tmp) = Tree::new(vec![Node::Files(30)]);
     let jump = clock.clone();
-    // File 13 answers in part once it is stopped.
-    let fake = Fake::new(move |name, stop| {
+    let seen: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+    let searched = seen.clone();
+    // File 13 answers in part once it is stopped, which happens when all files before it were searched.
+    let mut fake = Fake::new(move |name, stop| {
         if name != "00.013" {
             return Ok(hit(1));
+        }
+        while lock(&searched).range(..name.to_string()).count() < 13 {
+            thread::yield_now();
         }
         jump.1.store(true, Ordering::Release);
         while !stop.is_raised() {
@@ -311,6 +316,7 @@ fn a_deadline_yields_the_prefix_before_the_gap() {
             ..hit(2)
         })
     });
+    fake.seen = seen;
     let mut options = options(1000, 1000, 2);
     options.deadline = Deadline::after(Duration::from_secs(10), clock);
     let run = run(tree, Arc::new(fake), &options).unwrap();
