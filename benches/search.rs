@@ -13,7 +13,7 @@
 mod tree;
 
 use std::hint::black_box;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -127,7 +127,7 @@ fn known_files(root: &Path, count: usize) -> Vec<EligibleFile> {
 
 /// From the text of a pattern to the end of the search, for files that are known; and a call on one file.
 fn small_searches(criterion: &mut Criterion) {
-    let root = tree();
+    let root = tree::generated();
     let (tool, context) = set_up(&root);
     let engine = tool.engines().chain()[0].clone();
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
