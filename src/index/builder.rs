@@ -145,6 +145,11 @@ pub enum BuildError {
     /// The directory is none that is indexed.
     #[error("{} is no index root; name it in index_roots of [tools.search], or as the root", .0.display())]
     NotARoot(std::path::PathBuf),
+    /// Files are eligible by other rules than those that the index was set up with.
+    #[error(
+        "the index of {} was set up with another sandbox, or with global excludes relative to another directory", .0.display()
+    )]
+    OtherPolicy(std::path::PathBuf),
     /// The tree has more files or longer names than a segment can hold.
     #[error("the tree is too large for an index: {0}")]
     TooLarge(&'static str),

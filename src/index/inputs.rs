@@ -35,9 +35,7 @@ impl Inputs {
 
     /// Looks at the files with rules that were found in `dir`.
     pub fn add(&mut self, dir: &Path, found: ControlFiles) {
-        for path in found.inputs(dir) {
-            self.push(&path);
-        }
+        found.inputs(dir, &mut |path| self.push(path));
     }
 
     /// Adds inputs that were looked at elsewhere.
@@ -66,7 +64,9 @@ impl Inputs {
                     String::from_utf8_lossy(&input.path).into_owned(),
                 ));
             };
-            (look(&path) != input.stat).then_some(path)
+            let now = look(&path);
+            let is_known = now.is_none_or(|stat| stat.kind != NEVER_SEEN);
+            (!is_known || now != input.stat).then_some(path)
         })
     }
 
@@ -99,7 +99,7 @@ impl Inputs {
     }
 }
 
-/// A kind that nothing has that is looked at: links are followed.
+/// A kind that nothing has that is looked at, for links are followed: what has it counts as changed.
 const NEVER_SEEN: InputKind = InputKind::Symlink;
 
 fn path_of(input: &EligibilityInput) -> Option<PathBuf> {
@@ -114,9 +114,11 @@ fn look(path: &Path) -> Option<InputStat> {
         EntryKind::Dir => InputKind::Directory,
         EntryKind::Symlink | EntryKind::Other => InputKind::Other,
     };
-    let record = match kind {
-        InputKind::File => Stamp::of(&meta)?.record(),
-        _ => StampRecord::default(),
+    let (kind, record) = match (kind, Stamp::of(&meta)) {
+        (InputKind::File, Some(stamp)) => (kind, stamp.record()),
+        // It can't be told from what it may change into.
+        (InputKind::File, None) => (NEVER_SEEN, StampRecord::default()),
+        _ => (kind, StampRecord::default()),
     };
     Some(InputStat {
         kind,

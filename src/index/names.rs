@@ -28,14 +28,23 @@ pub(super) fn name_from_bytes(bytes: &[u8]) -> Option<OsString> {
     }
 }
 
-/// Returns true for a name that no kept path can have: the catalog and lists of paths hold lines.
+/// Returns true for a name that no path of the catalog has: programs are handed lists of lines, and some of them take
+/// a carriage return for a part of the line's end (FR-LSI-BE-UG-03).
 pub(super) fn has_line_break(name: &OsStr) -> bool {
-    name.as_encoded_bytes().contains(&b'\n')
+    let bytes = name.as_encoded_bytes();
+    bytes.iter().any(|byte| matches!(byte, b'\n' | b'\r'))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fr_lsi_be_ug_03_both_characters_are_line_breaks() {
+        for (name, expected) in [("a\nb", true), ("\r", true), ("é", false), ("", false)] {
+            assert_eq!(has_line_break(OsStr::new(name)), expected, "{name:?}");
+        }
+    }
 
     #[test]
     fn names_come_back() {

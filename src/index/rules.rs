@@ -52,9 +52,9 @@ impl ControlFiles {
         jj: true,
     };
 
-    /// Returns the paths whose state decides which rules these files in `dir` stand for. Reads what a `.git` that
-    /// is a file points to.
-    pub fn inputs(self, dir: &Path) -> Vec<PathBuf> {
+    /// Hands over the paths whose state decides which rules these files in `dir` stand for, each before it is read:
+    /// what a `.git` that is a file points to is found out by reading.
+    pub fn inputs(self, dir: &Path, each: &mut dyn FnMut(&Path)) {
         let names = [
             (self.rgignore, ".rgignore"),
             (self.ignore, ".ignore"),
@@ -62,20 +62,19 @@ impl ControlFiles {
             (self.git, ".git"),
             (self.jj, ".jj"),
         ];
-        let named = names.iter().filter(|(found, _)| *found);
-        let mut paths: Vec<PathBuf> = named.map(|(_, name)| dir.join(name)).collect();
+        for (_, name) in names.iter().filter(|(found, _)| *found) {
+            each(&dir.join(name));
+        }
         if self.git {
-            let dot_git = dir.join(".git");
-            if dot_git.is_file()
+            if dir.join(".git").is_file()
                 && let Some(git_dir) = linked_git_dir(dir)
             {
-                paths.push(git_dir.join("commondir"));
+                each(&git_dir.join("commondir"));
             }
             if let Some(git_dir) = common_git_dir(dir) {
-                paths.push(git_dir.join("info/exclude"));
+                each(&git_dir.join("info/exclude"));
             }
         }
-        paths
     }
 
     fn any(self) -> bool {
@@ -161,7 +160,9 @@ impl Rules {
                 Gitignore::empty()
             }
         };
-        let has_git = found.git || found.jj;
+        // A link to nowhere is no repository; what is listed may be one.
+        let is_there = |exists: bool, name: &str| exists && dir.join(name).exists();
+        let has_git = is_there(found.git, ".git") || is_there(found.jj, ".jj");
         let exclude = match found.git.then(|| common_git_dir(dir)).flatten() {
             Some(git_dir) => read_ignore_file(dir, &git_dir.join("info/exclude")),
             None => Gitignore::empty(),

@@ -7,12 +7,30 @@ use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::render::{Cut, closing_note, content_line};
 use crate::tool::response::{SearchResponse, json_len};
 
+/// What is set aside for `stats` where there are any, in bytes: more than they ever have. Their real length depends on
+/// the time that a search took and on the index, and which events fit must not.
+const STATS_BYTES: usize = 768;
+
 /// Writes `content`, and drops events from the end until the response fits `budget` bytes of JSON. Linear in
 /// the size of the response.
 pub(crate) fn fit(
     mut response: SearchResponse,
+    cuts: Vec<Cut>,
+    budget: Option<usize>,
+) -> Result<SearchResponse, ToolError> {
+    let stats = response.stats.take();
+    let aside = if stats.is_some() { STATS_BYTES } else { 0 };
+    let mut response = fit_beside(response, cuts, budget, aside)?;
+    response.stats = stats;
+    Ok(response)
+}
+
+/// Fits what there is besides `aside` bytes.
+fn fit_beside(
+    mut response: SearchResponse,
     mut cuts: Vec<Cut>,
     budget: Option<usize>,
+    aside: usize,
 ) -> Result<SearchResponse, ToolError> {
     let lines: Vec<String> = response.matches.iter().map(content_line).collect();
     let note = closing_note(&cuts);
@@ -39,7 +57,7 @@ pub(crate) fn fit(
     // Everything but the events, with the count written as wide as it can become.
     let base = |response: &mut SearchResponse, note: &str| {
         response.content = note.to_string();
-        response.to_json().len()
+        response.to_json().len() + aside
     };
     // A comma stands between records, none before the first.
     let all = sizes.iter().sum::<usize>().saturating_sub(1);
@@ -78,4 +96,32 @@ pub(crate) fn fit(
     response.matches.truncate(kept);
     response.count = kept;
     Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tool::response::Stats;
+
+    #[test]
+    fn the_longest_stats_are_shorter_than_what_is_set_aside() {
+        let longest = Stats {
+            stats_version: u32::MAX,
+            index_safety_state: "UNCERTAIN".repeat(2),
+            index_uncertain_reason: Some("WATCHER_OVERFLOW_DURING_BUILD".repeat(2)),
+            index_exclusion_used: false,
+            storage_mode: "sqlite".repeat(2),
+            storage_fallback_reason: Some("PERSISTENCE_NOT_PERMITTED".repeat(2)),
+            fallback_used: false,
+            fallback_reason: Some("PERSISTENCE_NOT_PERMITTED".repeat(2)),
+            fuzzy_levels_tried: vec![1, 2, 3, 4],
+            elapsed_ms: u64::MAX,
+            candidates_total: u64::MAX,
+            candidates_excluded: u64::MAX,
+            candidates_scanned: u64::MAX,
+        };
+        let json = serde_json::to_string(&longest).unwrap();
+        let len = r#""stats":,"#.len() + json.len();
+        assert!(len < STATS_BYTES, "{len} bytes");
+    }
 }

@@ -68,7 +68,8 @@ struct IndexRoot {
     path: PathBuf,
     key: IndexKey,
     traversal: TraversalOptions,
-    global_excludes: Option<PathBuf>,
+    /// Git's global excludes, and the directory that their patterns are relative to.
+    global_excludes: Option<(PathBuf, PathBuf)>,
     state: Mutex<State>,
 }
 
@@ -143,6 +144,7 @@ impl Indexes {
         let (roots, rejected) = index_roots(config, sandbox);
         let engines: Vec<String> = engines.chain().iter().map(|e| e.id().to_string()).collect();
         let deny = deny_of(sandbox);
+        let excludes = global_excludes.map(|path| (path, sandbox.working_dir()));
         let roots: Vec<IndexRoot> = roots
             .into_iter()
             .map(|path| {
@@ -159,13 +161,14 @@ impl Indexes {
                     casefold: Casefold::Ascii,
                     max_tokenized_bytes: config.index_max_tokenized_bytes,
                     deny: &deny,
-                    global_excludes: global_excludes.map(|path| (path, sandbox.working_dir())),
+                    global_excludes: excludes,
                 });
                 IndexRoot {
                     path,
                     key,
                     traversal,
-                    global_excludes: global_excludes.map(Path::to_path_buf),
+                    global_excludes: excludes
+                        .map(|(path, base)| (path.to_path_buf(), base.to_path_buf())),
                     state: Mutex::new(State::Unknown),
                 }
             })
@@ -299,9 +302,7 @@ impl Indexes {
             let why = "the request follows symbolic links, whose targets the index does not track";
             return uncertain(&mut explanation, why);
         }
-        if deny_of(sandbox) != root.key.parts().deny_patterns
-            || global_excludes != root.global_excludes.as_deref()
-        {
+        if !root.is_under(sandbox, global_excludes) {
             let why = "the sandbox or the global excludes are not those of the index";
             return unused(&mut explanation, "UNCERTAIN", Some("POLICY_CHANGED"), why);
         }
@@ -478,7 +479,10 @@ impl Indexes {
             return Err(BuildError::NotARoot(path.to_path_buf()));
         };
         let now_ms = host.now_ns() / 1_000_000;
-        let excludes = root.global_excludes.as_deref();
+        let excludes = root.global_excludes.as_ref().map(|(path, _)| &**path);
+        if !root.is_under(sandbox, excludes) {
+            return Err(BuildError::OtherPolicy(path.to_path_buf()));
+        }
         let above = match root.traversal.no_ignore {
             true => Inputs::default(),
             false => look_above(&root.path, excludes, host),
@@ -537,6 +541,16 @@ fn look_above(top: &Path, excludes: Option<&Path>, host: &dyn BuildHost) -> Inpu
     let mut above = Inputs::above(top, excludes);
     above.distrust_unsettled(now_ns);
     above
+}
+
+impl IndexRoot {
+    /// Returns true if a sandbox and global excludes make the same files eligible as those for which the index is.
+    fn is_under(&self, sandbox: &Sandbox, global_excludes: Option<&Path>) -> bool {
+        let asked = global_excludes.map(|path| (path, sandbox.working_dir()));
+        let own = self.global_excludes.as_ref();
+        deny_of(sandbox) == self.key.parts().deny_patterns
+            && asked == own.map(|(path, base)| (&**path, &**base))
+    }
 }
 
 /// Why a snapshot can't be used for a request.

@@ -146,10 +146,12 @@ impl Sandbox {
     }
 
     /// Finds the deepest allowed root that contains a canonical path, and the path relative to it.
-    /// `None` if no root does. Denied patterns are not considered.
+    /// `None` if no root does, or if it is no more there. Denied patterns are not considered.
+    ///
+    /// The root is the directory that its path names now, as in [`Sandbox::resolve`].
     pub fn locate(&self, canonical: &Path) -> Option<(Arc<RootDir>, PathBuf)> {
-        self.containing(canonical)
-            .map(|(root, relative)| (root.handle(), relative))
+        let (root, relative) = self.containing(canonical)?;
+        Some((root.current().ok()?, relative))
     }
 
     /// Returns the denied patterns in force.
@@ -182,10 +184,6 @@ impl AllowedRoot {
             path,
             handle: Mutex::new(Arc::new(handle)),
         })
-    }
-
-    fn handle(&self) -> Arc<RootDir> {
-        Arc::clone(&self.handle.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns a handle on the directory that the root's path names now.

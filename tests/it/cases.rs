@@ -1,4 +1,5 @@
-//! Runs `tests/data/cases/*.toml` on every engine: one file a topic, one entry a claim.
+//! Runs `tests/data/cases/*.toml` on every engine, with and without an index: one file a topic, one entry a
+//! claim.
 //!
 //! A file holds `[trees.NAME]` tables, each a tree, and `[[case]]` entries with `name`, `requirements`,
 //! `tree` (a name or a table of its own), `request` and what is expected. In a tree a name (escaped as for
@@ -25,19 +26,20 @@ use forge_search::tool::response::SearchResponse;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::index_support::{LIVE, VARIANTS, Variant};
 use crate::support::{Setup, Tree, engines, events};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CaseFile {
+pub(crate) struct CaseFile {
     #[serde(default)]
     trees: BTreeMap<String, BTreeMap<String, Node>>,
-    case: Vec<Case>,
+    pub(crate) case: Vec<Case>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Node {
+pub(crate) enum Node {
     Text(String),
     Other(Description),
 }
@@ -87,11 +89,11 @@ enum TreeRef {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Case {
-    name: String,
+pub(crate) struct Case {
+    pub(crate) name: String,
     requirements: Vec<String>,
     tree: TreeRef,
-    request: toml::Table,
+    pub(crate) request: toml::Table,
     /// Keys of `[tools.search]` that differ from the example configuration.
     #[serde(default)]
     config: BTreeMap<String, u64>,
@@ -162,7 +164,7 @@ fn bytes_of_hex(hex: &str) -> Vec<u8> {
         .collect()
 }
 
-fn build(tree: &Tree, nodes: &BTreeMap<String, Node>) {
+pub(crate) fn build(tree: &Tree, nodes: &BTreeMap<String, Node>) {
     for (name, node) in nodes {
         match node {
             Node::Other(node) if node.link.is_some() => {
@@ -201,7 +203,7 @@ fn in_root(text: &str, root: &Path) -> String {
     text.replace("{root}", root.to_str().unwrap())
 }
 
-fn json_of(value: &toml::Value, root: &Path) -> Value {
+pub(crate) fn json_of(value: &toml::Value, root: &Path) -> Value {
     match value {
         toml::Value::String(text) => in_root(text, root).into(),
         toml::Value::Integer(number) => (*number).into(),
@@ -216,7 +218,7 @@ fn json_of(value: &toml::Value, root: &Path) -> Value {
     }
 }
 
-fn setup_of(case: &Case, tree: &Tree) -> Setup {
+pub(crate) fn setup_of(case: &Case, tree: &Tree) -> Setup {
     let root = tree.root();
     let mut setup = Setup::new(&root.join(&case.working_dir));
     for (key, &value) in &case.config {
@@ -344,7 +346,7 @@ fn cases_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cases")
 }
 
-fn load(topic: &str) -> CaseFile {
+pub(crate) fn load(topic: &str) -> CaseFile {
     let path = cases_dir().join(format!("{topic}.toml"));
     let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     toml::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
@@ -358,31 +360,49 @@ fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
         .unwrap_or_default()
 }
 
-/// Runs one case on one engine, with one thread and with several.
-fn run_case(file: &CaseFile, case: &Case, engines: &Engines, expected: &Expect) {
+impl CaseFile {
+    /// The tree of a case.
+    pub(crate) fn nodes<'a>(&'a self, case: &'a Case) -> &'a BTreeMap<String, Node> {
+        match &case.tree {
+            TreeRef::Name(name) => self
+                .trees
+                .get(name)
+                .unwrap_or_else(|| panic!("no tree is called {name}")),
+            TreeRef::Own(nodes) => nodes,
+        }
+    }
+}
+
+/// Runs one case on one engine, with one thread and with several, and with each of the indexes.
+fn run_case(
+    file: &CaseFile,
+    case: &Case,
+    engines: &Engines,
+    indexes: &[Variant],
+    expected: &Expect,
+) {
     let tree = Tree::new();
-    let nodes = match &case.tree {
-        TreeRef::Name(name) => file
-            .trees
-            .get(name)
-            .unwrap_or_else(|| panic!("no tree is called {name}")),
-        TreeRef::Own(nodes) => nodes,
-    };
-    build(&tree, nodes);
+    build(&tree, file.nodes(case));
     let request = json_of(&toml::Value::Table(case.request.clone()), tree.root());
     for threads in [1, 4] {
         let mut setup = setup_of(case, &tree).threads(threads);
         setup.engines = engines.clone();
-        match (expected, setup.call(request.clone())) {
-            (Expect::Error(expected), Err(error)) => check_error(expected, &error, tree.root()),
-            (Expect::Answer(expected), Ok(response)) => {
-                check_answer(expected, &response, tree.root());
-            }
-            (Expect::Error(_), Ok(response)) => {
-                panic!("an error was expected, not {}", response.to_json())
-            }
-            (Expect::Answer(_), Err(error)) => panic!("refused: {}", error.to_json()),
+        check_case(&setup, &request, expected, tree.root());
+        for &variant in indexes {
+            let indexed = setup.clone().indexed(variant);
+            check_case(&indexed, &request, expected, tree.root());
         }
+    }
+}
+
+fn check_case(setup: &Setup, request: &Value, expected: &Expect, root: &Path) {
+    match (expected, setup.call(request.clone())) {
+        (Expect::Error(expected), Err(error)) => check_error(expected, &error, root),
+        (Expect::Answer(expected), Ok(response)) => check_answer(expected, &response, root),
+        (Expect::Error(_), Ok(response)) => {
+            panic!("an error was expected, not {}", response.to_json())
+        }
+        (Expect::Answer(_), Err(error)) => panic!("refused: {}", error.to_json()),
     }
 }
 
@@ -409,6 +429,11 @@ fn run_topic(topic: &str) {
             );
         }
         for (engine, engines) in &engines {
+            // How an index is kept is nothing to an engine.
+            let indexes = match *engine {
+                "embedded" => &VARIANTS[..],
+                _ => &[LIVE],
+            };
             if case.not_on.contains_key(*engine) {
                 continue;
             }
@@ -420,7 +445,7 @@ fn run_topic(topic: &str) {
             let refusal = refusal.map(Expect::Error);
             let expected = refusal.as_ref().unwrap_or(&case.expect);
             let outcome = catch_unwind(AssertUnwindSafe(|| {
-                run_case(&file, case, engines, expected)
+                run_case(&file, case, engines, indexes, expected)
             }));
             if let Err(panic) = outcome {
                 failures.push(format!(
@@ -442,7 +467,7 @@ fn run_topic(topic: &str) {
 
 macro_rules! topics {
     ($($topic:ident),* $(,)?) => {
-        const TOPICS: &[&str] = &[$(stringify!($topic)),*];
+        pub(crate) const TOPICS: &[&str] = &[$(stringify!($topic)),*];
         $(
             #[test]
             fn $topic() {

@@ -17,7 +17,7 @@ const CHILD: &str = "FORGE_SEARCH_TEST_UNPRIVILEGED";
 const NOBODY: u32 = 65_534;
 
 /// Runs `check` over a tree without privileges; `test` is the path of the calling test.
-fn unprivileged(test: &str, build: impl Fn(&Tree), check: impl Fn(&Setup)) {
+pub(crate) fn unprivileged(test: &str, build: impl Fn(&Tree), check: impl Fn(&Setup)) {
     if let Some(root) = std::env::var_os(CHILD) {
         assert!(!rustix::process::geteuid().is_root());
         let setup = Setup::new(root.as_ref());

@@ -24,6 +24,7 @@ use forge_search::tool::sandbox::Sandbox;
 use forge_search::tool::search::{SearchTool, ToolContext};
 use serde_json::Value;
 
+use crate::index_support::Kept;
 use crate::peers::peers;
 
 /// The engines that every case runs on, as far as their programs are installed.
@@ -184,6 +185,8 @@ pub(crate) struct Setup {
     pub(crate) global_excludes: Option<PathBuf>,
     pub(crate) max_output_bytes: Option<usize>,
     pub(crate) available_capacity_bytes: Option<usize>,
+    /// The indexes that the tool may use.
+    pub(crate) kept: Option<Kept>,
 }
 
 impl Setup {
@@ -196,6 +199,7 @@ impl Setup {
             global_excludes: None,
             max_output_bytes: None,
             available_capacity_bytes: None,
+            kept: None,
         }
     }
 
@@ -219,7 +223,8 @@ impl Setup {
     }
 
     pub(crate) fn tool(&self) -> SearchTool {
-        SearchTool::new(self.config.clone(), self.engines.clone())
+        let indexes = self.kept.as_ref().map(|kept| kept.indexes.clone());
+        SearchTool::new(self.config.clone(), self.engines.clone()).with_indexes(indexes)
     }
 
     pub(crate) fn context(&self) -> ToolContext {

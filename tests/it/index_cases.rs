@@ -1,0 +1,89 @@
+//! The trees and requests of all cases again, with patterns long enough for an index to leave files out: whatever
+//! a case is about, its answer is the one that is given without an index.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::cases::{TOPICS, build, json_of, load, setup_of};
+use crate::index_support::{Tally, VARIANTS, compare};
+use crate::support::Tree;
+
+/// Files whose content says what is searched, and so has to stay as it is.
+const CONTROL: [&str; 5] = [".git", ".gitignore", ".ignore", ".rgignore", "exclude"];
+
+/// Cases search for single letters, mostly this one. Three make an n-gram.
+fn longer(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for &byte in text {
+        match byte {
+            b'm' => out.extend_from_slice(b"mab"),
+            b'M' => out.extend_from_slice(b"MAB"),
+            _ => out.push(byte),
+        }
+    }
+    out
+}
+
+/// Rewrites the files of a tree.
+fn lengthen(dir: &Path) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name();
+        let kind = entry.file_type().unwrap();
+        if CONTROL.iter().any(|control| name == *control) {
+            continue;
+        }
+        if kind.is_dir() {
+            lengthen(&entry.path());
+        } else if kind.is_file() {
+            let content = fs::read(entry.path()).unwrap();
+            let longer = longer(&content);
+            // What is large is about its size.
+            if longer != content && content.len() < 100_000 {
+                fs::write(entry.path(), longer).unwrap();
+            }
+        }
+    }
+}
+
+/// Patterns to try in place of a case's own.
+fn patterns(own: &str) -> Vec<Value> {
+    let text = String::from_utf8(longer(own.as_bytes())).unwrap();
+    let mut patterns = vec![text, "not there".to_string(), "mab(?:cd|ef)g".to_string()];
+    patterns.dedup();
+    patterns.into_iter().map(Value::from).collect()
+}
+
+#[test]
+fn an_index_changes_the_answer_of_no_case() {
+    let mut tally = Tally::default();
+    let mut refused = 0;
+    for topic in TOPICS {
+        let file = load(topic);
+        for case in &file.case {
+            let tree = Tree::new();
+            build(&tree, file.nodes(case));
+            lengthen(tree.root());
+            let own = json_of(&toml::Value::Table(case.request.clone()), tree.root());
+            for (n, variant) in VARIANTS.into_iter().enumerate() {
+                let setup = setup_of(case, &tree)
+                    .threads([1, 4][n % 2])
+                    .indexed(variant);
+                for pattern in patterns(own["pattern"].as_str().unwrap_or("m")) {
+                    let mut request = own.clone();
+                    request["pattern"] = pattern;
+                    println!("{}: {request} with {variant:?}", case.name);
+                    let (one, response) = compare(&setup, &request);
+                    match response {
+                        Some(_) => tally.add(one),
+                        None => refused += 1,
+                    }
+                }
+            }
+        }
+    }
+    println!("{refused} were refused");
+    tally.check(2);
+}

@@ -1,0 +1,456 @@
+//! Every kind of edit between the building of an index and a call is seen by the call, and so are edits while the
+//! index is built.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+
+use crate::differential::Seeded;
+use crate::index_support::{Host, LIVE, VARIANTS, Variant, compare};
+use crate::permissions::unprivileged;
+use crate::support::{Setup, Tree, paths};
+
+/// The variants that look at the tree on each call.
+fn live() -> impl Iterator<Item = Variant> {
+    VARIANTS.into_iter().filter(|variant| !variant.frozen)
+}
+
+fn search() -> Value {
+    json!({"pattern": "needle"})
+}
+
+fn planted() -> Tree {
+    Tree::of([
+        ("a.txt", "needle one\n"),
+        ("b.txt", "nothing at all\n"),
+        ("d/c.txt", "nothing at all\n"),
+        ("d/e/f.txt", "nothing at all\n"),
+        ("d/e/g.txt", "needle two\n"),
+        ("h/i.txt", "nothing at all\n"),
+        ("z.txt", "nothing at all\n"),
+    ])
+}
+
+/// Restores the modification time of a file after an edit.
+fn keeping_time(path: &Path, edit: impl FnOnce()) {
+    let before = fs::metadata(path).unwrap().modified().unwrap();
+    edit();
+    let file = File::options().write(true).open(path).unwrap();
+    file.set_modified(before).unwrap();
+    assert_eq!(fs::metadata(path).unwrap().modified().unwrap(), before);
+}
+
+/// Checks that the answer after an edit is the one without an index, and has the needle in these files.
+#[track_caller]
+fn check(what: &str, edit: impl Fn(&Tree), expected: &[&str]) {
+    for variant in live() {
+        let tree = planted();
+        let setup = tree.setup().with_indexes(variant);
+        setup.build(&Host::patient());
+        let (tally, response) = compare(&setup, &search());
+        assert_eq!(tally.excluded, 5, "{what}");
+        assert_eq!(paths(&response.unwrap()), ["a.txt", "d/e/g.txt"]);
+        edit(&tree);
+        for tool in [setup.clone(), setup.reopened()] {
+            let (_, response) = compare(&tool, &search());
+            assert_eq!(
+                paths(&response.unwrap()),
+                expected,
+                "{what} with {variant:?}"
+            );
+            // Where files were counted and what errors there are is part of the answer.
+            for max in 1..9 {
+                compare(&tool, &json!({"pattern": "needle", "max_files": max}));
+                compare(&tool, &json!({"pattern": "needle", "max_results": max}));
+            }
+            for path in ["d", "d/e", "h"] {
+                compare(&tool, &json!({"pattern": "needle", "path": path}));
+                let request = json!({"pattern": "needle", "path": path, "recursive": false});
+                compare(&tool, &request);
+            }
+        }
+    }
+}
+
+#[test]
+fn edits_of_files_are_seen() {
+    let both = ["a.txt", "d/e/g.txt"];
+    check(
+        "the same size",
+        |tree| {
+            tree.file("b.txt", "needle is new\n\n");
+        },
+        &["a.txt", "b.txt", "d/e/g.txt"],
+    );
+    check(
+        "the same size at the same time",
+        |tree| {
+            let path = tree.path("d/c.txt");
+            keeping_time(&path, || fs::write(&path, "needle is new\n\n").unwrap());
+        },
+        &["a.txt", "d/c.txt", "d/e/g.txt"],
+    );
+    check(
+        "a few bytes in the middle, at the same time",
+        |tree| {
+            let path = tree.path("d/e/f.txt");
+            keeping_time(&path, || {
+                let file = File::options().write(true).open(&path).unwrap();
+                file.write_all_at(b"needle", 4).unwrap();
+            });
+        },
+        &["a.txt", "d/e/f.txt", "d/e/g.txt"],
+    );
+    check(
+        "appended",
+        |tree| {
+            let mut file = File::options()
+                .append(true)
+                .open(tree.path("z.txt"))
+                .unwrap();
+            file.write_all(b"needle\n").unwrap();
+        },
+        &["a.txt", "d/e/g.txt", "z.txt"],
+    );
+    check(
+        "truncated",
+        |tree| {
+            File::create(tree.path("a.txt")).unwrap();
+        },
+        &["d/e/g.txt"],
+    );
+    check(
+        "only touched",
+        |tree| {
+            let file = File::options()
+                .write(true)
+                .open(tree.path("b.txt"))
+                .unwrap();
+            file.set_modified(std::time::SystemTime::UNIX_EPOCH)
+                .unwrap();
+        },
+        &both,
+    );
+    check(
+        "replaced by another of the same size and time",
+        |tree| {
+            let time = fs::metadata(tree.path("b.txt"))
+                .unwrap()
+                .modified()
+                .unwrap();
+            tree.file("new", "needle is new\n\n");
+            let file = File::options().write(true).open(tree.path("new")).unwrap();
+            file.set_modified(time).unwrap();
+            fs::rename(tree.path("new"), tree.path("b.txt")).unwrap();
+        },
+        &["a.txt", "b.txt", "d/e/g.txt"],
+    );
+    check(
+        "two swap their names",
+        |tree| {
+            fs::rename(tree.path("d/e/f.txt"), tree.path("d/e/x")).unwrap();
+            fs::rename(tree.path("d/e/g.txt"), tree.path("d/e/f.txt")).unwrap();
+            fs::rename(tree.path("d/e/x"), tree.path("d/e/g.txt")).unwrap();
+        },
+        &["a.txt", "d/e/f.txt"],
+    );
+}
+
+#[test]
+fn edits_of_directories_are_seen() {
+    let both = ["a.txt", "d/e/g.txt"];
+    check(
+        "created",
+        |tree| {
+            tree.file("d/e/a.txt", "needle\n");
+        },
+        &["a.txt", "d/e/a.txt", "d/e/g.txt"],
+    );
+    check(
+        "created in a new directory",
+        |tree| {
+            tree.file("d/x/y/z", "needle\n");
+        },
+        &["a.txt", "d/e/g.txt", "d/x/y/z"],
+    );
+    check(
+        "created and removed",
+        |tree| {
+            tree.file("d/x", "needle\n");
+            fs::remove_file(tree.path("d/x")).unwrap();
+        },
+        &both,
+    );
+    check(
+        "deleted with a match",
+        |tree| fs::remove_file(tree.path("a.txt")).unwrap(),
+        &["d/e/g.txt"],
+    );
+    check(
+        "deleted without a match",
+        |tree| fs::remove_file(tree.path("d/e/f.txt")).unwrap(),
+        &both,
+    );
+    check(
+        "renamed",
+        |tree| fs::rename(tree.path("a.txt"), tree.path("h/a.txt")).unwrap(),
+        &["d/e/g.txt", "h/a.txt"],
+    );
+    check(
+        "a directory is renamed",
+        |tree| fs::rename(tree.path("d/e"), tree.path("d/n")).unwrap(),
+        &["a.txt", "d/n/g.txt"],
+    );
+    check(
+        "a directory is hidden",
+        |tree| fs::rename(tree.path("d"), tree.path(".d")).unwrap(),
+        &["a.txt"],
+    );
+    check(
+        "a directory takes another's place",
+        |tree| {
+            tree.file("../other/e/f.txt", "needle here\n");
+            fs::rename(tree.path("d"), tree.path("../old")).unwrap();
+            fs::rename(tree.path("../other"), tree.path("d")).unwrap();
+        },
+        &["a.txt", "d/e/f.txt"],
+    );
+    check(
+        "a directory takes another's place, with the same time",
+        |tree| {
+            let time = fs::metadata(tree.path("d/e")).unwrap().modified().unwrap();
+            tree.file("../other/f.txt", "needle here!!!\n")
+                .file("../other/g.txt", "nothing");
+            let dir = File::open(tree.path("../other")).unwrap();
+            dir.set_modified(time).unwrap();
+            let above = fs::metadata(tree.path("d")).unwrap().modified().unwrap();
+            fs::rename(tree.path("d/e"), tree.path("../old")).unwrap();
+            fs::rename(tree.path("../other"), tree.path("d/e")).unwrap();
+            File::open(tree.path("d"))
+                .unwrap()
+                .set_modified(above)
+                .unwrap();
+        },
+        &["a.txt", "d/e/f.txt"],
+    );
+    check(
+        "the root is replaced",
+        |tree| {
+            fs::rename(tree.root(), tree.path("../old")).unwrap();
+            tree.file("a.txt", "nothing at all\n")
+                .file("d/e/h/g.txt", "needle\n")
+                .file("h/x", "needle\n");
+        },
+        &["d/e/h/g.txt", "h/x"],
+    );
+    check(
+        "a file becomes a directory and the reverse",
+        |tree| {
+            fs::remove_file(tree.path("b.txt")).unwrap();
+            tree.file("b.txt/x", "needle\n");
+            fs::remove_dir_all(tree.path("h")).unwrap();
+            tree.file("h", "needle\n").dir("d/h");
+            // The requests that follow name it.
+            fs::remove_file(tree.path("h")).unwrap();
+            tree.file("h/needle", "needle\n");
+        },
+        &["a.txt", "b.txt/x", "d/e/g.txt", "h/needle"],
+    );
+    check(
+        "a file becomes a link, a FIFO and nothing",
+        |tree| {
+            fs::remove_file(tree.path("a.txt")).unwrap();
+            symlink("d/e/g.txt", tree.path("a.txt")).unwrap();
+            fs::remove_file(tree.path("b.txt")).unwrap();
+            tree.fifo("b.txt");
+        },
+        &["d/e/g.txt"],
+    );
+}
+
+/// A root that is allowed below another one has a handle of its own. When the directories above were replaced as a
+/// whole, the index must not be held against those that were there before.
+#[test]
+fn a_root_that_was_replaced_under_its_name_is_noticed_through_another_root() {
+    let tree = Tree::new();
+    for n in 0..4 {
+        tree.file(&format!("w/top/sub/plain{n}"), "nothing\n");
+    }
+    let mut setup = Setup::new(&tree.path("w/top/sub"));
+    setup.sandbox.allowed_roots = vec![tree.path("w/top"), tree.path("w/top/sub")];
+    let mut config = setup.config.clone();
+    config.index_roots = vec![tree.path("w/top")];
+    setup.config = config;
+    let setup = setup.with_indexes(LIVE);
+    // One process: its sandbox lives on.
+    let context = setup.context();
+    let tool = setup.tool();
+    setup
+        .kept()
+        .indexes
+        .build(&tree.path("w/top"), &context.sandbox, &Host::patient())
+        .unwrap();
+    let count = || {
+        let response = tool.call(search(), &context).unwrap();
+        (response.count, response.stats.unwrap().candidates_excluded)
+    };
+    assert_eq!(count(), (0, 4));
+    fs::rename(tree.path("w"), tree.path("old")).unwrap();
+    tree.file("w/top/sub/plain0", "needle\n");
+    assert_eq!(count(), (1, 0));
+    // What is built now is built of what is there now.
+    let built = setup
+        .kept()
+        .indexes
+        .build(&tree.path("w/top"), &context.sandbox, &Host::patient())
+        .unwrap();
+    assert_eq!(built.0.meta.files, 1);
+    assert_eq!(count(), (1, 0));
+    tree.file("w/top/sub/plain1", "nothing\n");
+    assert_eq!(count(), (1, 0));
+}
+
+/// What a link leads to decides whether there is a repository, for a walk from above as for one from inside.
+#[test]
+fn a_link_to_nowhere_is_no_repository() {
+    let tree = planted();
+    tree.link(".git", "nowhere").file(".gitignore", "g.txt\n");
+    let setup = tree.setup().with_indexes(LIVE);
+    setup.build(&Host::patient());
+    for path in [".", "d", "d/e"] {
+        let request = json!({"pattern": "needle", "path": path});
+        let (_, response) = compare(&setup, &request);
+        let found = paths(&response.unwrap());
+        assert!(
+            found.contains(&"d/e/g.txt".to_string()),
+            "{path}: {found:?}"
+        );
+    }
+    tree.dir("nowhere");
+    for path in [".", "d", "d/e"] {
+        let request = json!({"pattern": "needle", "path": path});
+        let (tally, response) = compare(&setup, &request);
+        assert_eq!(tally.used, 0);
+        let found = paths(&response.unwrap());
+        assert!(
+            !found.contains(&"d/e/g.txt".to_string()),
+            "{path}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn permissions_that_change_are_seen() {
+    unprivileged(
+        "index_edits::permissions_that_change_are_seen",
+        |_| {},
+        |_| {
+            let chmod = |tree: &Tree, name: &str, mode: u32| {
+                fs::set_permissions(tree.path(name), fs::Permissions::from_mode(mode)).unwrap();
+            };
+            for (name, needles, errors) in [
+                ("b.txt", 2, 1),
+                ("a.txt", 1, 1),
+                ("d/e", 1, 1),
+                ("d", 1, 1),
+                ("h", 2, 1),
+            ] {
+                let tree = planted();
+                let setup = tree.setup().with_indexes(LIVE);
+                setup.build(&Host::patient());
+                assert_eq!(compare(&setup, &search()).0.excluded, 5);
+                chmod(&tree, name, 0o000);
+                let response = compare(&setup, &search()).1.unwrap();
+                assert_eq!(
+                    (response.count, response.errors.len()),
+                    (needles, errors),
+                    "{name}"
+                );
+                for max in 1..8 {
+                    compare(&setup, &json!({"pattern": "needle", "max_files": max}));
+                    compare(&setup, &json!({"pattern": "needle", "max_results": max}));
+                }
+                // An index that is built without what can't be read leaves nothing out, or only what it could read.
+                setup.build(&Host::patient());
+                let (tally, response) = compare(&setup, &search());
+                assert_eq!(response.unwrap().errors.len(), errors);
+                assert_eq!(tally.used, u64::from(name.ends_with(".txt")), "{name}");
+                chmod(&tree, name, 0o755);
+                let (_, response) = compare(&setup, &search());
+                assert_eq!(response.unwrap().count, 2, "{name}");
+            }
+        },
+    );
+}
+
+/// Edits something at random in a tree of some directories and files.
+fn edit(tree: &Tree, rng: &mut Seeded) {
+    let name = |rng: &mut Seeded| format!("{}/{}", rng.pick(&["p", "q", "r"]), rng.below(6));
+    let content = rng.pick(&["needle\n", "thread\n", "nothing\n", "needles", ""]);
+    // Some edits can't be made as the tree is just then.
+    let _ = match rng.below(10) {
+        0..=4 => fs::write(tree.path(&name(rng)), content),
+        5 => fs::rename(tree.path(&name(rng)), tree.path(&name(rng))),
+        6 => fs::remove_file(tree.path(&name(rng))),
+        7 => fs::write(
+            tree.path(rng.pick(&["p/.ignore", ".ignore", "q/.ignore"])),
+            rng.pick(&["1\n", "[234]\n", "#\n"]),
+        ),
+        8 => fs::rename(tree.path("r"), tree.path("s"))
+            .and_then(|()| fs::rename(tree.path("s"), tree.path("r"))),
+        _ => fs::hard_link(tree.path(&name(rng)), tree.path(&name(rng))),
+    };
+}
+
+/// Whatever changes while an index is built, and in the same moment in which it is done, is in it or noticed.
+#[test]
+fn edits_while_the_index_is_built_are_seen() {
+    let mut used = 0;
+    for round in 0..40 {
+        let tree = Tree::new();
+        for n in 0..6 {
+            tree.file(&format!("p/{n}"), "nothing\n")
+                .file(&format!("q/{n}"), "needle\n")
+                .file(&format!("r/{n}"), "thread\n");
+        }
+        let setup = tree.setup().with_indexes(LIVE);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut rng = Seeded::new(round);
+                while !done.load(Ordering::Relaxed) {
+                    edit(&tree, &mut rng);
+                    if rng.one_in(3) {
+                        std::thread::sleep(std::time::Duration::from_micros(rng.next() % 30_000));
+                    }
+                }
+            });
+            setup.build(&Host::patient());
+            if round % 2 == 0 {
+                done.store(true, Ordering::Relaxed);
+            } else {
+                // Edits go on for a moment.
+                std::thread::sleep(std::time::Duration::from_millis(round % 8));
+                done.store(true, Ordering::Relaxed);
+            }
+        });
+        for pattern in ["needle", "thread", "absent"] {
+            used += compare(&setup, &json!({"pattern": pattern})).0.used;
+            compare(&setup, &json!({"pattern": pattern, "path": "p"}));
+        }
+        // Right after a quiet build.
+        setup.build(&Host::patient());
+        let mut rng = Seeded::new(round + 1_000);
+        for _ in 0..6 {
+            edit(&tree, &mut rng);
+            for pattern in ["needle", "thread", "absent"] {
+                used += compare(&setup, &json!({"pattern": pattern})).0.used;
+            }
+        }
+    }
+    assert!(used > 40, "the index was used {used} times only");
+}

@@ -1,0 +1,271 @@
+//! What the tests of the index share: indexes over test trees in every way of keeping them, and the
+//! comparison of answers with those that are given without an index.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use forge_search::index::builder::{BuildError, BuildHost, Built, Progress};
+use forge_search::index::snapshot::Snapshot;
+use forge_search::tool::config::{IndexMode, IndexStorage, RegexStrategy};
+use forge_search::tool::error::ToolError;
+use forge_search::tool::indexing::{CachePlaces, Indexes};
+use forge_search::tool::response::{SearchResponse, Stats};
+use serde_json::Value;
+
+use crate::support::Setup;
+
+/// How an index is kept and used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Variant {
+    pub(crate) storage: IndexStorage,
+    /// Whether the user vouches that the tree does not change.
+    pub(crate) frozen: bool,
+    pub(crate) strategy: RegexStrategy,
+}
+
+impl Variant {
+    const fn new(storage: IndexStorage, frozen: bool, strategy: RegexStrategy) -> Variant {
+        Variant {
+            storage,
+            frozen,
+            strategy,
+        }
+    }
+}
+
+/// Every way of keeping an index, with trees that may change and trees that do not.
+pub(crate) const VARIANTS: [Variant; 4] = [
+    Variant::new(IndexStorage::Memory, false, RegexStrategy::Boolean),
+    Variant::new(IndexStorage::Memory, true, RegexStrategy::RequiredLiteral),
+    Variant::new(IndexStorage::Mmap, false, RegexStrategy::RequiredLiteral),
+    Variant::new(IndexStorage::Mmap, true, RegexStrategy::Boolean),
+];
+
+/// The variant that looks at everything on each call, which is what most tests are about.
+pub(crate) const LIVE: Variant = VARIANTS[0];
+
+/// Someone who has an index built.
+#[derive(Debug)]
+pub(crate) struct Host {
+    /// How far the clock is ahead.
+    ahead: Duration,
+}
+
+impl Host {
+    /// A clock on which all changes so far are long past, so that a build need not wait. Only for trees that
+    /// nobody changes before the comparison is over.
+    pub(crate) fn hasty() -> Host {
+        Host {
+            ahead: Duration::from_secs(3_600),
+        }
+    }
+
+    /// The system's clock.
+    pub(crate) fn patient() -> Host {
+        Host {
+            ahead: Duration::ZERO,
+        }
+    }
+}
+
+impl BuildHost for Host {
+    fn now_ns(&self) -> i64 {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        (now.unwrap() + self.ahead).as_nanos().try_into().unwrap()
+    }
+
+    fn pause(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    fn progress(&self, _: Progress) {}
+
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+/// The indexes of a setup, with the directory in which they are kept.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) indexes: Arc<Indexes>,
+    place: Arc<tempfile::TempDir>,
+}
+
+impl Kept {
+    /// The directory of the only index in the store.
+    pub(crate) fn dir(&self) -> PathBuf {
+        let store = self.indexes.store().unwrap();
+        let listed = store.list().unwrap();
+        assert_eq!(listed.len(), 1);
+        listed[0].dir.clone()
+    }
+}
+
+impl Setup {
+    /// Lets the tool use indexes, none of which is built yet. Their roots are the allowed ones, unless some are
+    /// configured.
+    pub(crate) fn with_indexes(mut self, variant: Variant) -> Setup {
+        let place = Arc::new(tempfile::tempdir().unwrap());
+        let roots: Vec<PathBuf> = {
+            let context = self.context();
+            let roots = context.sandbox.roots();
+            roots.into_iter().map(Path::to_path_buf).collect()
+        };
+        let config = &mut self.config;
+        config.index_mode = IndexMode::On;
+        config.index_storage = variant.storage;
+        config.index_frozen = variant.frozen;
+        config.index_regex_strategy = variant.strategy;
+        config.index_path = Some(place.path().join("store"));
+        config.emit_stats = true;
+        if config.index_roots.is_empty() {
+            config.index_roots = roots;
+        }
+        self.opened_in(place)
+    }
+
+    /// Opens the store of these indexes anew, as another process would.
+    pub(crate) fn reopened(self) -> Setup {
+        let place = self.kept().place.clone();
+        self.opened_in(place)
+    }
+
+    fn opened_in(mut self, place: Arc<tempfile::TempDir>) -> Setup {
+        let context = self.context();
+        let places = CachePlaces::default();
+        let global = self.global_excludes.as_deref();
+        let sandbox = &context.sandbox;
+        let indexes = Indexes::new(&self.config, &self.engines, sandbox, global, &places).unwrap();
+        let indexes = Arc::new(indexes);
+        self.kept = Some(Kept { indexes, place });
+        self
+    }
+
+    /// The indexes.
+    #[track_caller]
+    pub(crate) fn kept(&self) -> &Kept {
+        self.kept.as_ref().expect("a setup with indexes")
+    }
+
+    /// Builds the index of every root; returns what was built for the last one, the least deep.
+    pub(crate) fn build(&self, host: &Host) -> (Built, Arc<Snapshot>) {
+        let indexes = &self.kept().indexes;
+        let roots: Vec<PathBuf> = indexes.roots().map(Path::to_path_buf).collect();
+        let built = roots.iter().map(|root| self.build_root(root, host));
+        built.last().expect("a root").unwrap()
+    }
+
+    /// Builds the index of one root.
+    pub(crate) fn build_root(
+        &self,
+        root: &Path,
+        host: &Host,
+    ) -> Result<(Built, Arc<Snapshot>), BuildError> {
+        let sandbox = self.context().sandbox;
+        self.kept().indexes.build(root, &sandbox, host)
+    }
+
+    /// Lets the tool use indexes that are built at once. Nobody may change the tree from here on.
+    pub(crate) fn indexed(self, variant: Variant) -> Setup {
+        let setup = self.with_indexes(variant);
+        setup.build(&Host::hasty());
+        setup
+    }
+
+    /// The same without indexes.
+    pub(crate) fn without_indexes(&self) -> Setup {
+        let mut plain = self.clone();
+        plain.kept = None;
+        plain.config.index_mode = IndexMode::Off;
+        plain
+    }
+}
+
+/// What an index had to do with answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Answers that were compared.
+    pub(crate) compared: u64,
+    /// Of these, the ones for which an index was used.
+    pub(crate) used: u64,
+    /// Of these, the ones in which it left files out.
+    pub(crate) excluding: u64,
+    /// Files that were left out, all in all.
+    pub(crate) excluded: u64,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, other: Tally) {
+        self.compared += other.compared;
+        self.used += other.used;
+        self.excluding += other.excluding;
+        self.excluded += other.excluded;
+    }
+
+    /// Checks that the comparison proves something: that files were left out in one of so many answers.
+    #[track_caller]
+    pub(crate) fn check(&self, one_in: u64) {
+        println!("{self:?}");
+        assert!(
+            self.compared > 0 && self.excluding * one_in >= self.compared,
+            "files were left out too rarely: {self:?}"
+        );
+    }
+}
+
+/// Takes `stats` out of a response, the one thing that an index may change.
+pub(crate) fn without_stats(mut response: SearchResponse) -> (SearchResponse, Stats) {
+    let stats = response.stats.take().expect("stats");
+    (response, stats)
+}
+
+/// Answers a request with and without the indexes of `setup` and checks that the answers are equal byte for
+/// byte; `None` if the request was refused both times.
+#[track_caller]
+pub(crate) fn compare(setup: &Setup, request: &Value) -> (Tally, Option<SearchResponse>) {
+    let expected = setup.without_indexes().call(request.clone());
+    let found = setup.call(request.clone());
+    let mut tally = Tally {
+        compared: 1,
+        ..Tally::default()
+    };
+    match (expected, found) {
+        (Ok(expected), Ok(found)) => {
+            let (expected, _) = without_stats(expected);
+            let (found, stats) = without_stats(found);
+            assert!(!expected.timed_out && !found.timed_out, "{request}");
+            let (a, b) = (found.to_json(), expected.to_json());
+            assert!(
+                a == b,
+                "{request}\n  with an index    {a}\n  without an index {b}\n  {stats:?}"
+            );
+            assert_eq!(stats.candidates_total, found.files_scanned);
+            assert_eq!(
+                stats.candidates_excluded + stats.candidates_scanned,
+                stats.candidates_total
+            );
+            assert!(stats.index_exclusion_used || stats.candidates_excluded == 0);
+            tally.used = u64::from(stats.index_exclusion_used);
+            tally.excluding = u64::from(stats.candidates_excluded > 0);
+            tally.excluded = stats.candidates_excluded;
+            (tally, Some(found))
+        }
+        (Err(expected), Err(found)) => {
+            assert_eq!(found, expected, "{request}");
+            (tally, None)
+        }
+        (expected, found) => {
+            let shown = |answer: Result<SearchResponse, ToolError>| match answer {
+                Ok(response) => response.to_json(),
+                Err(error) => error.to_json().to_string(),
+            };
+            panic!(
+                "{request}\n  with an index    {}\n  without an index {}",
+                shown(found),
+                shown(expected)
+            );
+        }
+    }
+}
