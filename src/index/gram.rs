@@ -35,6 +35,12 @@ impl Gram {
         Gram(byte(14) << (2 * CHAR_BITS) | byte(7) << CHAR_BITS | byte(0))
     }
 
+    /// Iterates over the n-grams of a text, in order and with repetitions.
+    pub fn all_in(text: &[char]) -> impl Iterator<Item = Gram> {
+        text.windows(NGRAM_CHARS)
+            .filter_map(|window| window.try_into().ok().map(Gram::new))
+    }
+
     /// Returns the three characters.
     pub fn chars(self) -> [char; NGRAM_CHARS] {
         [2, 1, 0].map(|n| {

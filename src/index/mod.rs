@@ -7,6 +7,7 @@ pub mod bloom;
 pub mod casefold;
 pub mod deny;
 pub mod gram;
+pub mod plan;
 pub mod rules;
 pub mod text;
 pub mod token;

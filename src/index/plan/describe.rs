@@ -1,0 +1,123 @@
+//! Plans for people and programs: what is tested, in words.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::index::gram::Gram;
+use crate::index::plan::Reason;
+use crate::index::plan::chain::Position;
+use crate::index::plan::need::{Conjunction, Need};
+use crate::index::plan::path;
+
+/// A description of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PlanDescription {
+    /// What a file must hold to be kept; absent if every file is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requires: Option<Requirement>,
+    /// Why every file is kept; absent if some may be excluded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+    /// Why parts of the expression are not used, where others are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unused: Vec<Reason>,
+    /// The number of distinct n-grams that may be tested.
+    pub ngrams: usize,
+}
+
+/// What a file must hold to be kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Requirement {
+    /// All of these.
+    All(Vec<Requirement>),
+    /// At least one of these; no file can, if there are none.
+    Any(Vec<Requirement>),
+    /// All n-grams of a text.
+    Literal {
+        /// The text, in lower case where it is tested without case.
+        text: String,
+        /// Its distinct n-grams, in order.
+        ngrams: Vec<String>,
+    },
+    /// All n-grams of one of many texts.
+    Path {
+        /// The texts, as an expression.
+        texts: String,
+        /// The number of n-grams.
+        ngrams: usize,
+    },
+}
+
+impl Requirement {
+    pub(super) fn new(needs: &Conjunction) -> Requirement {
+        let mut all: Vec<Requirement> = needs.iter().map(Requirement::of).collect();
+        match all.pop() {
+            Some(only) if all.is_empty() => only,
+            last => {
+                all.extend(last);
+                Requirement::All(all)
+            }
+        }
+    }
+
+    fn of(need: &Need) -> Requirement {
+        match need {
+            Need::Literal(text) => {
+                let mut grams: Vec<Gram> = Gram::all_in(text).collect();
+                grams.sort_unstable();
+                grams.dedup();
+                Requirement::Literal {
+                    text: text.iter().collect(),
+                    ngrams: grams
+                        .iter()
+                        .map(|gram| gram.chars().iter().collect())
+                        .collect(),
+                }
+            }
+            Need::Path(chain) => Requirement::Path {
+                texts: chain.iter().map(Position::to_string).collect(),
+                ngrams: path::grams(chain),
+            },
+            Need::AllOf(needs) => Requirement::new(needs),
+            Need::AnyOf(alternatives) => {
+                Requirement::Any(alternatives.iter().map(Requirement::of).collect())
+            }
+        }
+    }
+}
+
+/// Writes `"one" and ("two" or /[0-9]x[ab]/)`.
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (parts, word) = match self {
+            Requirement::Literal { text, .. } => return write!(f, "{text:?}"),
+            Requirement::Path { texts, .. } => return write!(f, "/{texts}/"),
+            Requirement::Any(parts) if parts.is_empty() => return f.write_str("the impossible"),
+            Requirement::Any(parts) => (parts, "or"),
+            Requirement::All(parts) => (parts, "and"),
+        };
+        for (n, part) in parts.iter().enumerate() {
+            if n > 0 {
+                write!(f, " {word} ")?;
+            }
+            match part {
+                Requirement::All(_) | Requirement::Any(_) => write!(f, "({part})")?,
+                simple => write!(f, "{simple}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes what is required, or why nothing is.
+impl fmt::Display for PlanDescription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.requires, self.reason) {
+            (Some(requires), _) => write!(f, "{requires}"),
+            (None, Some(reason)) => write!(f, "{reason}"),
+            (None, None) => f.write_str("every file is kept"),
+        }
+    }
+}

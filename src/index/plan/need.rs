@@ -1,0 +1,269 @@
+//! What a text must hold for an expression to match in it, and the algebra of that.
+//!
+//! Everything here errs on one side: a simplification may require less, never more.
+
+use std::collections::BTreeSet;
+
+use crate::index::gram::NGRAM_CHARS;
+use crate::index::plan::chain::Chain;
+use crate::index::plan::path;
+
+/// The requirements of a conjunction are compared with each other only up to this size, because that takes the
+/// square of it; beyond, what another one implies is tested as well.
+const MAX_COMPARED: usize = 4096;
+
+/// Requirements that all apply; nothing is required if there are none.
+pub(super) type Conjunction = BTreeSet<Need>;
+
+/// A requirement on a text.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Need {
+    /// This text of at least three characters occurs.
+    Literal(Vec<char>),
+    /// A text occurs that takes one character of each of these positions, of which there are at least three.
+    Path(Chain),
+    /// All of these hold.
+    AllOf(Conjunction),
+    /// At least one of these holds; none can if there are none.
+    AnyOf(BTreeSet<Need>),
+}
+
+impl Need {
+    /// The requirement that no text fulfils.
+    pub(super) fn never() -> Need {
+        Need::AnyOf(BTreeSet::new())
+    }
+}
+
+/// Returns how much there is to compare.
+fn size<'a>(needs: impl IntoIterator<Item = &'a Need>) -> usize {
+    let one = |need: &Need| match need {
+        Need::Literal(text) => text.len(),
+        Need::Path(chain) => chain.len(),
+        Need::AllOf(needs) | Need::AnyOf(needs) => size(needs),
+    };
+    needs.into_iter().map(one).sum()
+}
+
+/// Requires all of both.
+pub(super) fn both(mut one: Conjunction, mut other: Conjunction) -> Conjunction {
+    if one.len() < other.len() {
+        std::mem::swap(&mut one, &mut other);
+    }
+    one.extend(other);
+    one
+}
+
+/// Requires at least one of the alternatives. Requires nothing if one of them does; the flag says that this
+/// was the fault of some and not of all.
+pub(super) fn any_of(alternatives: Vec<Conjunction>) -> (Conjunction, bool) {
+    let free = alternatives.iter().filter(|needs| needs.is_empty()).count();
+    if free > 0 {
+        return (Conjunction::new(), free < alternatives.len());
+    }
+    let mut distinct: BTreeSet<Conjunction> = alternatives
+        .into_iter()
+        .filter(|needs| !needs.contains(&Need::never()))
+        .collect();
+    // What all of them require is required; where nothing else is, the others need not be looked at.
+    let common = common(&distinct);
+    if !common.is_empty() {
+        distinct = distinct
+            .into_iter()
+            .map(|needs| needs.difference(&common).cloned().collect())
+            .collect();
+        if distinct.contains(&Conjunction::new()) {
+            return (common, false);
+        }
+    }
+    let mut all = distinct.into_iter();
+    let needs = match (all.next(), all.next()) {
+        (None, _) => Conjunction::from([Need::never()]),
+        (Some(only), None) => only,
+        (Some(first), Some(second)) => {
+            let alternatives = [first, second].into_iter().chain(all).map(as_one);
+            Conjunction::from([Need::AnyOf(alternatives.collect())])
+        }
+    };
+    (both(common, needs), false)
+}
+
+/// Returns what is in all conjunctions.
+fn common(all: &BTreeSet<Conjunction>) -> Conjunction {
+    let mut rest = all.iter();
+    let mut common = rest.next().cloned().unwrap_or_default();
+    for needs in rest {
+        if common.is_empty() {
+            break;
+        }
+        common.retain(|need| needs.contains(need));
+    }
+    common
+}
+
+fn as_one(mut needs: Conjunction) -> Need {
+    match needs.pop_first() {
+        Some(only) if needs.is_empty() => only,
+        Some(first) => {
+            needs.insert(first);
+            Need::AllOf(needs)
+        }
+        None => Need::AllOf(needs),
+    }
+}
+
+/// What evaluating requirements may cost in one block of files.
+#[derive(Debug)]
+pub(super) struct Allowance {
+    /// How many n-grams of paths may still be tested.
+    pub(super) path_grams: usize,
+    /// Whether a requirement was dropped because they did not suffice.
+    pub(super) exceeded: bool,
+}
+
+/// Brings requirements into the form that is evaluated: drops what is implied by something else, and paths
+/// that cost too much.
+pub(super) fn settle(needs: Conjunction, allowance: &mut Allowance) -> Conjunction {
+    let mut settled = Conjunction::new();
+    for need in needs {
+        match need {
+            Need::Literal(_) => {
+                settled.insert(need);
+            }
+            Need::Path(chain) => {
+                let grams = path::grams(&chain);
+                if grams <= allowance.path_grams {
+                    allowance.path_grams -= grams;
+                    settled.insert(Need::Path(chain));
+                } else {
+                    allowance.exceeded = true;
+                }
+            }
+            Need::AllOf(needs) => settled.append(&mut settle(needs, allowance)),
+            Need::AnyOf(alternatives) => {
+                let alternatives = alternatives
+                    .into_iter()
+                    .map(|need| settle(Conjunction::from([need]), allowance))
+                    .collect();
+                settled.append(&mut any_of(drop_stricter(alternatives)).0);
+            }
+        }
+    }
+    drop_implied(settled)
+}
+
+/// Drops literals that are part of a longer one, and paths that are part of a longer one.
+fn drop_implied(needs: Conjunction) -> Conjunction {
+    if needs.len() < 2 || size(&needs) > MAX_COMPARED {
+        return needs;
+    }
+    let implied: Vec<Need> = needs
+        .iter()
+        .filter(|&need| {
+            needs
+                .iter()
+                .any(|other| other != need && implies(other, need))
+        })
+        .cloned()
+        .collect();
+    let mut needs = needs;
+    for need in &implied {
+        needs.remove(need);
+    }
+    needs
+}
+
+/// Drops alternatives that require another one and more.
+fn drop_stricter(mut alternatives: Vec<Conjunction>) -> Vec<Conjunction> {
+    if size(alternatives.iter().flatten()) > MAX_COMPARED {
+        return alternatives;
+    }
+    let mut n = 0;
+    while n < alternatives.len() {
+        let needs = &alternatives[n];
+        let weaker = |other: &Conjunction| {
+            let implied = |need: &Need| needs.iter().any(|own| own == need || implies(own, need));
+            other.iter().all(implied)
+        };
+        // Compared with those that are still there, so that of two equal ones one stays.
+        if (alternatives.iter().enumerate()).any(|(m, other)| m != n && weaker(other)) {
+            alternatives.remove(n);
+        } else {
+            n += 1;
+        }
+    }
+    alternatives
+}
+
+/// Returns true if whatever fulfils the one fulfils the other, as far as that can be told by looking.
+fn implies(one: &Need, other: &Need) -> bool {
+    match (one, other) {
+        (Need::Literal(long), Need::Literal(part)) => contains(long, part),
+        (Need::Path(long), Need::Path(part)) => contains(long, part),
+        (one, Need::AnyOf(alternatives)) => alternatives
+            .iter()
+            .any(|need| need == one || implies(one, need)),
+        _ => false,
+    }
+}
+
+fn contains<T: PartialEq>(long: &[T], part: &[T]) -> bool {
+    part.len() >= NGRAM_CHARS && long.windows(part.len()).any(|window| window == part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::plan::chain::Position;
+
+    fn literal(text: &str) -> Need {
+        Need::Literal(text.chars().collect())
+    }
+
+    fn all(needs: &[Need]) -> Conjunction {
+        needs.iter().cloned().collect()
+    }
+
+    fn settled(needs: Conjunction) -> Conjunction {
+        let mut allowance = Allowance {
+            path_grams: 0,
+            exceeded: false,
+        };
+        settle(needs, &mut allowance)
+    }
+
+    #[test]
+    fn an_alternative_that_requires_nothing_frees_all() {
+        let foo = all(&[literal("foo")]);
+        assert_eq!(any_of(vec![foo.clone(), all(&[])]), (all(&[]), true));
+        assert_eq!(any_of(vec![all(&[]), all(&[])]), (all(&[]), false));
+        assert_eq!(any_of(vec![foo.clone(), foo.clone()]), (foo.clone(), false));
+        assert_eq!(any_of(vec![]), (all(&[Need::never()]), false));
+        let never = all(&[Need::never(), literal("bar")]);
+        assert_eq!(any_of(vec![never, foo.clone()]), (foo, false));
+    }
+
+    #[test]
+    fn what_is_implied_is_dropped() {
+        let either = Need::AnyOf(all(&[literal("oob"), literal("xyz")]));
+        let needs = all(&[literal("foo"), literal("foobar"), literal("bar"), either]);
+        assert_eq!(settled(needs), all(&[literal("foobar")]));
+        let needs = all(&[literal("foo"), literal("bar")]);
+        assert_eq!(settled(needs.clone()), needs);
+    }
+
+    #[test]
+    fn a_path_beyond_the_allowance_frees_its_alternatives() {
+        let mut path: Chain = "cd".chars().map(Position::One).collect();
+        path.insert(0, Position::Of(['a', 'b'].into()));
+        let either = Need::AnyOf(all(&[Need::Path(path.clone()), literal("xyz")]));
+        let needs = all(&[either.clone(), literal("foo")]);
+        assert_eq!(settled(needs.clone()), all(&[literal("foo")]));
+        let mut allowance = Allowance {
+            path_grams: 2,
+            exceeded: false,
+        };
+        assert_eq!(settle(needs.clone(), &mut allowance), needs);
+        assert!(!allowance.exceeded && allowance.path_grams == 0);
+    }
+}
