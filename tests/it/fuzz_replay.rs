@@ -6,6 +6,8 @@ use std::path::Path;
 
 use crate::source::root;
 
+#[path = "../../fuzz/harness/plan.rs"]
+pub(crate) mod plan;
 #[path = "../../fuzz/harness/request.rs"]
 mod request;
 #[path = "../../fuzz/harness/sort_key.rs"]
@@ -15,7 +17,11 @@ mod sort_key;
 type Body = fn(&[u8]);
 
 /// Every fuzz target by name, with its body.
-const TARGETS: &[(&str, Body)] = &[("request", request::run), ("sort_key", sort_key::run)];
+const TARGETS: &[(&str, Body)] = &[
+    ("plan", plan::run),
+    ("request", request::run),
+    ("sort_key", sort_key::run),
+];
 
 #[test]
 fn seeds_pass() {
