@@ -24,6 +24,7 @@ mod layering;
 mod oracle;
 mod peers;
 mod permissions;
+mod planning;
 mod properties;
 mod source;
 mod support;
