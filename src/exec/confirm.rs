@@ -8,7 +8,7 @@
 
 use std::cell::Cell;
 
-use grep_matcher::{ByteSet, LineMatchKind, LineTerminator, Match, Matcher, NoCaptures};
+use grep_matcher::{LineMatchKind, LineTerminator, Match, Matcher, NoCaptures};
 use memchr::{memchr, memchr_iter};
 
 use crate::exec::matcher::{Stopped, WorkerMatcher};
@@ -152,10 +152,6 @@ impl Matcher for ReportedLines<'_> {
 
     fn shortest_match_at(&self, haystack: &[u8], at: usize) -> Result<Option<usize>, Stopped> {
         self.matcher.shortest_match_at(haystack, at)
-    }
-
-    fn non_matching_bytes(&self) -> Option<&ByteSet> {
-        self.matcher.non_matching_bytes()
     }
 
     fn line_terminator(&self) -> Option<LineTerminator> {

@@ -169,28 +169,28 @@ fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, G
         if let Err(error) = GlobBuilder::new(glob.trim_start_matches('!')).build() {
             return refuse(format!("the glob {glob:?} is invalid: {}", error.kind()));
         }
-        let mut one = GitignoreBuilder::new("");
-        if let Err(error) = one
-            .add_line(None, glob)
-            .and_then(|_| all.add_line(None, glob))
-        {
+        if glob.starts_with('#') {
+            return refuse(format!(
+                "the glob {glob:?} is a comment in gitignore syntax and matches nothing; write \\# for a \
+                 name that starts with #"
+            ));
+        }
+        if let Err(error) = all.add_line(None, glob) {
             return refuse(format!("the glob {glob:?} is invalid: {error}"));
         }
-        match one.build() {
-            Ok(built) if built.is_empty() => {
-                return refuse(format!(
-                    "the glob {glob:?} is a comment in gitignore syntax and matches nothing; write \\# for a \
-                     name that starts with #"
-                ));
-            }
-            Ok(_) => {}
-            Err(error) => return refuse(format!("the glob {glob:?} is invalid: {error}")),
+    }
+    let together = match all.build() {
+        Ok(built) => return Ok(Some(built)),
+        Err(error) => error,
+    };
+    // Which one is it? Only now, because building takes longer than many a search.
+    for glob in globs {
+        let mut one = GitignoreBuilder::new("");
+        if let Err(error) = one.add_line(None, glob).and_then(|one| one.build()) {
+            return refuse(format!("the glob {glob:?} is invalid: {error}"));
         }
     }
-    match all.build() {
-        Ok(built) => Ok(Some(built)),
-        Err(error) => refuse(format!("the globs are invalid together: {error}")),
-    }
+    refuse(format!("the globs are invalid together: {together}"))
 }
 
 /// Eligible files found by walking the tree.

@@ -9,17 +9,14 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use grep_matcher::{ByteSet, LineMatchKind, LineTerminator, Match, Matcher, NoCaptures, NoError};
-use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_matcher::{LineMatchKind, LineTerminator, Match, Matcher, NoCaptures};
 use memchr::memchr;
 use regex_syntax::hir::{HirKind, Look};
 
-use crate::exec::pattern::{Pattern, PatternError, REGEX_NEST_LIMIT, REGEX_SIZE_LIMIT};
+use crate::exec::compiled::{Compiled, Finder};
+use crate::exec::pattern::{Pattern, PatternError};
 use crate::exec::stepper::{Stepper, StepperCache};
 use crate::exec::stop::Stop;
-
-/// Bytes of lazily built automaton that one worker may keep.
-const CACHE_LIMIT: usize = 16 << 20;
 
 /// States times bytes that may lie between two polls: a few milliseconds of the slowest engine.
 const WORK_BETWEEN_POLLS: usize = 40_000_000;
@@ -35,7 +32,7 @@ const LOOKS_ACROSS_LINES: [Look; 3] = [
 /// A pattern compiled for matching, shared by the workers of a call.
 #[derive(Clone, Debug)]
 pub struct LineMatcher {
-    regex: RegexMatcher,
+    compiled: Compiled,
     recheck: bool,
     stepper: Option<Arc<LazyStepper>>,
     window: usize,
@@ -48,15 +45,7 @@ impl LineMatcher {
     ///
     /// An expression whose automaton would be larger than the limit; the message says so.
     pub fn new(pattern: &Pattern) -> Result<LineMatcher, PatternError> {
-        let regex = RegexMatcherBuilder::new()
-            .multi_line(true)
-            .line_terminator(Some(b'\n'))
-            .word(pattern.word())
-            .nest_limit(REGEX_NEST_LIMIT + 16)
-            .size_limit(REGEX_SIZE_LIMIT)
-            .dfa_size_limit(CACHE_LIMIT)
-            .build(pattern.expression())
-            .map_err(|error| PatternError(explain_build_error(&error)))?;
+        let compiled = Compiled::new(pattern)?;
         // Literals are found by substring search, whose time is linear whatever the text is.
         let linear = !pattern.word() && is_literal(pattern);
         let stepper = if linear {
@@ -74,7 +63,7 @@ impl LineMatcher {
             .into_iter()
             .any(|look| looks.contains(look));
         Ok(LineMatcher {
-            regex,
+            compiled,
             recheck,
             stepper,
             window,
@@ -84,7 +73,7 @@ impl LineMatcher {
     /// Creates the view of one worker, with caches of its own and the flag that it polls.
     pub fn worker(&self, stop: Stop) -> WorkerMatcher {
         WorkerMatcher {
-            regex: self.regex.clone(),
+            finder: self.compiled.finder(),
             recheck: self.recheck,
             cache: RefCell::new(None),
             stepper: self.stepper.clone(),
@@ -122,18 +111,6 @@ fn is_literal(pattern: &Pattern) -> bool {
     matches!(pattern.hir().kind(), HirKind::Literal(_))
 }
 
-fn explain_build_error(error: &grep_regex::Error) -> String {
-    let text = error.to_string();
-    if text.contains("size limit") || text.contains("exceeds") || text.contains("too big") {
-        format!(
-            "the regular expression is too large: its automaton would exceed {REGEX_SIZE_LIMIT} bytes; use \
-             smaller counted repetitions or smaller character classes"
-        )
-    } else {
-        format!("invalid regular expression: {text}")
-    }
-}
-
 /// Says that the stop flag was raised in the middle of matching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
@@ -147,18 +124,13 @@ impl fmt::Display for Stopped {
 /// The matcher of one worker.
 #[derive(Debug)]
 pub struct WorkerMatcher {
-    regex: RegexMatcher,
+    finder: Finder,
     /// A match in a window has to be confirmed in its line alone.
     recheck: bool,
     stepper: Option<Arc<LazyStepper>>,
     cache: RefCell<Option<StepperCache>>,
     window: usize,
     stop: Stop,
-}
-
-/// The error type of the matchers below never occurs.
-fn sure<T>(result: Result<T, NoError>) -> Option<T> {
-    result.ok()
 }
 
 impl WorkerMatcher {
@@ -183,9 +155,7 @@ impl WorkerMatcher {
         if self.stop.is_raised() {
             return Err(Stopped);
         }
-        Ok(sure(self.regex.find(line))
-            .flatten()
-            .map(|m| (m.start(), m.end())))
+        Ok(self.finder.find_at(line, 0).map(|m| (m.start(), m.end())))
     }
 
     /// Returns the end of the window of whole lines that starts at `from`, without the last line feed,
@@ -216,7 +186,7 @@ impl Matcher for WorkerMatcher {
             let found = self.find_in_line(haystack)?;
             return Ok(found.map(|(start, end)| Match::new(start, end)));
         }
-        Ok(sure(self.regex.find_at(haystack, at)).flatten())
+        Ok(self.finder.find_at(haystack, at))
     }
 
     fn new_captures(&self) -> Result<NoCaptures, Stopped> {
@@ -227,15 +197,12 @@ impl Matcher for WorkerMatcher {
         if at == 0 && haystack.len() > self.window {
             return Ok(self.find_in_line(haystack)?.map(|(_, end)| end));
         }
-        Ok(sure(self.regex.shortest_match_at(haystack, at)).flatten())
-    }
-
-    fn non_matching_bytes(&self) -> Option<&ByteSet> {
-        self.regex.non_matching_bytes()
+        Ok(self.finder.shortest_match_at(haystack, at))
     }
 
     fn line_terminator(&self) -> Option<LineTerminator> {
-        self.regex.line_terminator()
+        // No match holds a line feed, and the normal form has no anchors but those of lines.
+        Some(LineTerminator::byte(b'\n'))
     }
 
     /// Looks for a line that may match, window by window. Time is linear in the bytes looked at.
@@ -252,7 +219,7 @@ impl Matcher for WorkerMatcher {
                 self.find_in_line(window)?
                     .map(|(start, _)| LineMatchKind::Confirmed(start))
             } else {
-                match sure(self.regex.find_candidate_line(window)).flatten() {
+                match self.finder.find_candidate_line(window) {
                     Some(LineMatchKind::Confirmed(at)) if self.recheck => {
                         Some(LineMatchKind::Candidate(at))
                     }
@@ -334,7 +301,7 @@ mod tests {
                 .enumerate()
                 .filter(|(_, line)| {
                     let line = line.strip_suffix(b"\n").unwrap_or(line);
-                    plain.regex.find(line).unwrap().is_some()
+                    plain.finder.find_at(line, 0).is_some()
                 })
                 .map(|(n, _)| n + 1)
                 .collect();
@@ -352,7 +319,7 @@ mod tests {
         ) {
             let plain = matcher(pattern, None);
             let stepping = matcher(pattern, Some(0));
-            let expected = plain.regex.find(&line).unwrap().map(|m| (m.start(), m.end()));
+            let expected = plain.finder.find_at(&line, 0).map(|m| (m.start(), m.end()));
             prop_assert_eq!(stepping.find_in_line(&line).unwrap(), expected);
         }
     }

@@ -6,6 +6,7 @@
 mod asked;
 pub mod catalog;
 pub mod collect;
+mod compiled;
 mod confirm;
 pub mod detect;
 pub mod eligible;

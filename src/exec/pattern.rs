@@ -307,6 +307,11 @@ mod tests {
         assert_eq!(normal(r"\Ab\z", Fold::Sensitive), "^b$");
         assert_eq!(normal(r"(?-m)^b$", Fold::Sensitive), "^b$");
         assert_eq!(normal(r"(?R)^b$", Fold::Sensitive), "^b$");
+        for text in [r"\A(?-m:^a)$\z", r"(?-m)(^|\A)b", r"(?R-m:$)|\z"] {
+            let pattern = Pattern::compile(text, false, Fold::Sensitive, true).unwrap();
+            let looks = pattern.full_hir().properties().look_set();
+            assert!(!looks.contains_anchor_haystack(), "{text}");
+        }
     }
 
     #[test]

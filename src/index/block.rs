@@ -45,6 +45,13 @@ const DIRECT_SHARE: usize = 12;
 /// Groups of fewer files have no direct rows: their list would be larger than what it saves.
 const DIRECT_MIN_FILES: usize = 64;
 
+/// The most bytes of hashed rows in a block. Only texts with a hundred thousand different n-grams in 32 KiB, or
+/// whole files without line breaks, would need more; theirs are fuller than planned.
+const MAX_HASHED_BYTES: u64 = 8 << 20;
+
+/// Lookups from which on computing all positions at once pays.
+const TABLE_LOOKUPS: u64 = 4 * ASCII_GRAMS as u64;
+
 /// Files in one word of a row.
 pub(crate) const WORD_FILES: usize = 64;
 
@@ -85,7 +92,7 @@ pub struct Spreads {
 impl Spreads {
     /// Prepares for looking up about `lookups` positions. The table takes 32 MiB and some 70 ms of processor time.
     pub fn new(params: BloomParams, lookups: u64) -> Spreads {
-        let wanted = lookups > ASCII_GRAMS as u64;
+        let wanted = lookups > TABLE_LOOKUPS;
         let ascii = if wanted {
             (0..ASCII_GRAMS as u32)
                 .into_par_iter()
@@ -246,11 +253,15 @@ impl Shape {
         let files = hashed.len();
         // The few files beyond the last eighth's first are a little fuller than planned.
         let reference = hashed.get(files * 7 / 8).copied().unwrap_or(0) as u64;
-        let rows = (reference * ROWS_PER_GRAM).next_multiple_of(64).max(64);
+        let words = files.div_ceil(WORD_FILES).next_power_of_two() as u64;
+        let most = MAX_HASHED_BYTES / (words * 8);
+        let rows = (reference * ROWS_PER_GRAM)
+            .next_multiple_of(64)
+            .clamp(64, most);
         Shape {
             files: files as u32,
-            words: files.div_ceil(WORD_FILES).next_power_of_two() as u32,
-            hashed_rows: u32::try_from(rows).unwrap_or(1 << 31),
+            words: words as u32,
+            hashed_rows: rows as u32,
             direct_rows: direct.grams.len() as u32,
         }
     }
@@ -274,7 +285,7 @@ pub fn encode(shape: Shape, files: &[&FileGrams], direct: &Direct, spreads: &Spr
     let mut out = vec![0u8; rows * words * 8];
     // One folded filter a file, which stays in the cache, then 64 of them turned over at once.
     let filter_words = rows.div_ceil(64);
-    let mut filters = vec![0u64; WORD_FILES * filter_words];
+    let mut filters = vec![0u64; files.len().min(WORD_FILES) * filter_words];
     for (word, group) in files.chunks(WORD_FILES).enumerate() {
         filters.fill(0);
         for (file, filter) in group.iter().zip(filters.chunks_exact_mut(filter_words)) {

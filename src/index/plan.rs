@@ -143,7 +143,7 @@ impl Serialize for Reason {
 ///
 /// Let `S` be what the index holds of a file. The caller excludes a file only if
 ///
-/// 1. all of its text was tokenized, that text is unchanged by normalization, and it has no byte-order mark of
+/// 1. the file is as it was when all of its text was tokenized, that text is unchanged by normalization, and it has no byte-order mark of
 ///    UTF-16 or UTF-32 ([`Tokens::excludable`](crate::index::token::Tokens));
 /// 2. `S` has each n-gram of the text, in which CRLF became LF, **and the fold of each of them** by [`FOLD`],
 ///    and whatever answers for `S` has no false negatives;
@@ -174,8 +174,8 @@ impl Serialize for Reason {
 /// disjunctions are intersections and unions of sets of files, and dropping a requirement only
 /// keeps more files.
 ///
-/// That literals which normalization changes, and characters next to which it might, are not used, is not needed for
-/// this proof; it keeps plans within what FR-LSI-BLOOM-Q-01 says, in which patterns are normalized.
+/// The proof does not need that U+FFFD is not used, nor literals which normalization changes and characters next to
+/// which it might. Those rules keep plans within what FR-LSI-BLOOM-Q-01 says, in which patterns are normalized.
 #[derive(Clone, Debug)]
 pub struct SupersetSafe {
     grams: Vec<Gram>,
@@ -187,7 +187,8 @@ pub struct SupersetSafe {
 
 impl SupersetSafe {
     /// Plans the search for an expression in which case folding is spelled out, as classes such as
-    /// `[kK]`. With `fold`, the search as a whole is without case, by [`FOLD`].
+    /// `[kK]`. With `fold`, the search as a whole is without case, by [`FOLD`], and n-grams are tested in their
+    /// folded form; the plan is safe either way, but excludes most with the fold of the search.
     ///
     /// Time and memory are linear in the expression but for products of alternatives and copies of
     /// repetitions, which are bounded.
@@ -240,9 +241,10 @@ impl SupersetSafe {
         let reason = needs
             .is_empty()
             .then(|| unused.first().copied().unwrap_or(Reason::NoLiteral));
-        if reason.is_some() {
-            unused.clear();
-        }
+        // That short or optional parts exclude nothing surprises nobody.
+        unused.retain(|unused| {
+            reason.is_none() && !matches!(unused, Reason::TooShort | Reason::Alternatives)
+        });
         SupersetSafe {
             grams: compiler.into_grams(),
             root,

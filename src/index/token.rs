@@ -97,6 +97,10 @@ impl<'a> GramList<'a> {
 /// Two to the power of three times seven: the number of n-grams of three ASCII characters.
 pub(crate) const ASCII_GRAMS: usize = 1 << 21;
 
+/// Other n-grams that are listed before repetitions are taken out, so that a long text does not take many times
+/// its length in memory.
+const WIDE_LIMIT: usize = 1 << 18;
+
 /// Distinct ASCII n-grams, found by a bitmap and listed in the order of their first occurrence.
 #[derive(Debug)]
 struct AsciiSet {
@@ -307,6 +311,7 @@ impl Tokenizer {
         let mut held = 0;
         let mut chars = text.chars().peekable();
         self.ascii_sensitive.make_room(text.len());
+        let mut limit = WIDE_LIMIT;
         while let Some(c) = chars.next() {
             if c == '\r' && chars.peek() == Some(&'\n') {
                 continue;
@@ -320,6 +325,11 @@ impl Tokenizer {
             if (a | b | c) < 128 {
                 self.ascii_sensitive.add(a << 14 | b << 7 | c);
             } else {
+                if self.wide_sensitive.len() == limit {
+                    self.wide_sensitive.sort_unstable();
+                    self.wide_sensitive.dedup();
+                    limit = (self.wide_sensitive.len() * 2).max(WIDE_LIMIT);
+                }
                 self.wide_sensitive.push(Gram::new(window));
             }
         }

@@ -10,6 +10,8 @@ use crate::source::root;
 mod container;
 #[path = "../../fuzz/harness/manifest.rs"]
 mod manifest;
+#[path = "../../fuzz/harness/plan.rs"]
+pub(crate) mod plan;
 #[path = "../../fuzz/harness/request.rs"]
 mod request;
 #[path = "../../fuzz/harness/sort_key.rs"]
@@ -22,6 +24,7 @@ type Body = fn(&[u8]);
 const TARGETS: &[(&str, Body)] = &[
     ("container", container::run),
     ("manifest", manifest::run),
+    ("plan", plan::run),
     ("request", request::run),
     ("sort_key", sort_key::run),
 ];

@@ -25,6 +25,7 @@ mod layering;
 mod oracle;
 mod peers;
 mod permissions;
+mod planning;
 mod properties;
 mod source;
 mod support;

@@ -202,6 +202,15 @@ impl<U> State<U> {
                 }
             }
         }
+        debug_assert!(
+            !self.finished.is_empty()
+                || (
+                    self.finished_files,
+                    self.finished_events,
+                    self.finished_bytes
+                ) == (0, 0, 0),
+            "what was emitted is counted as waiting"
+        );
         // The limit of files may end the search before the file that would be next.
         let queued = self.queued.first_key_value();
         let running = self.running.first_key_value();

@@ -297,10 +297,15 @@ fn a_deadline_yields_the_prefix_before_the_gap() {
     let clock = Arc::new(Jump(SystemClock.now(), AtomicBool::new(false)));
     let (tree, _tmp) = Tree::new(vec![Node::Files(30)]);
     let jump = clock.clone();
-    // File 13 answers in part once it is stopped.
-    let fake = Fake::new(move |name, stop| {
+    let seen: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+    let searched = seen.clone();
+    // File 13 answers in part once it is stopped, which happens when all files before it were searched.
+    let mut fake = Fake::new(move |name, stop| {
         if name != "00.013" {
             return Ok(hit(1));
+        }
+        while lock(&searched).range(..name.to_string()).count() < 13 {
+            thread::yield_now();
         }
         jump.1.store(true, Ordering::Release);
         while !stop.is_raised() {
@@ -311,6 +316,7 @@ fn a_deadline_yields_the_prefix_before_the_gap() {
             ..hit(2)
         })
     });
+    fake.seen = seen;
     let mut options = options(1000, 1000, 2);
     options.deadline = Deadline::after(Duration::from_secs(10), clock);
     let run = run(tree, Arc::new(fake), &options).unwrap();
@@ -559,107 +565,6 @@ fn nothing_is_searched_behind_what_is_known_to_be_enough() {
 }
 
 #[test]
-fn a_search_without_files_starts_no_worker() {
-    for nodes in [
-        vec![],
-        vec![Node::Broken],
-        vec![Node::Files(0), Node::Broken],
-    ] {
-        let (tree, _tmp) = Tree::new(nodes.clone());
-        let fake = Fake::new(|_, _| Ok(hit(1)));
-        let workers = fake.workers.clone();
-        let run = run(tree, Arc::new(fake), &options(10, 10, 8)).unwrap();
-        let broken = nodes.iter().filter(|n| matches!(n, Node::Broken)).count();
-        assert_eq!((run.files_scanned, run.errors.len()), (0, broken));
-        assert_eq!(workers.load(Ordering::Acquire), 0);
-    }
-}
-
-/// A state with files that are known, one worker that has started, and the first piece taken by it.
-fn begun(files: usize, threads: usize) -> State<(Vec<Node>, String)> {
-    let (tree, _tmp) = Tree::new(vec![Node::Files(files)]);
-    let batching = Fake::new(|_, _| Ok(hit(0))).batching;
-    let limits = options(10, 1000, threads).limits;
-    let mut state = State::new(limits, threads);
-    state.enqueue(&[], tree.start(), batching);
-    assert_eq!(state.hire_for_any(), Some(1));
-    state.started();
-    assert!(state.take(batching).is_some());
-    state
-}
-
-#[test]
-fn few_files_start_one_worker() {
-    assert_eq!(begun(4, 8).hire_for_much(), None);
-    assert_eq!(begun(12, 8).hire_for_much(), None);
-    // Once that has taken long, what waits is worth another one, but not two.
-    assert_eq!(begun(4, 8).hire_for_any(), None);
-    let mut state = begun(8, 8);
-    assert_eq!(state.hire_for_any(), Some(2));
-    assert_eq!(state.hire_for_any(), None);
-
-    let (tree, _tmp) = Tree::new(vec![Node::Files(4)]);
-    let fake = Fake::new(|_, _| Ok(hit(1)));
-    let workers = fake.workers.clone();
-    let run = run(tree, Arc::new(fake), &options(10, 10, 8)).unwrap();
-    assert_eq!(run.count, 4);
-    assert_eq!(workers.load(Ordering::Acquire), 1);
-}
-
-#[test]
-fn many_files_start_workers_until_there_are_enough() {
-    let mut state = begun(16, 8);
-    assert_eq!(state.hire_for_much(), Some(2));
-    assert_eq!(state.hire_for_much(), None);
-    let mut state = begun(100, 3);
-    assert_eq!(state.hire_for_much(), Some(2));
-    assert_eq!(state.hire_for_much(), Some(3));
-    assert_eq!(state.hire_for_much(), None);
-    // Without a thread for the third one, there are two, and nobody tries again.
-    state.no_more_workers();
-    assert_eq!(state.hire_for_much(), None);
-    assert_eq!(state.hire_for_any(), None);
-    // A worker that found nothing to do takes what comes next.
-    let mut state = begun(100, 8);
-    state.idle = 1;
-    assert_eq!((state.hire_for_much(), state.hire_for_any()), (None, None));
-}
-
-#[test]
-fn a_search_that_takes_its_time_gets_every_worker_it_has_work_for() {
-    // Three pieces of work, two of which take until a third worker is there.
-    let (tree, _tmp) = Tree::new(vec![Node::Files(12)]);
-    let workers = Arc::new(AtomicUsize::new(0));
-    let seen = workers.clone();
-    let mut fake = Fake::new(move |name, _| {
-        let wanted = if name < "00.008" { 3 } else { 0 };
-        for _ in 0..5000 {
-            if seen.load(Ordering::Acquire) < wanted {
-                thread::sleep(Duration::from_millis(1));
-            }
-        }
-        Ok(hit(1))
-    });
-    fake.workers = workers.clone();
-    let run = run(tree, Arc::new(fake), &options(100, 100, 8)).unwrap();
-    assert_eq!(run.count, 12);
-    assert_eq!(workers.load(Ordering::Acquire), 3);
-}
-
-#[test]
-fn there_are_never_more_workers_than_allowed() {
-    let (tree, _tmp) = Tree::new(wide(40, 40));
-    let fake = Fake::new(|_, _| {
-        thread::yield_now();
-        Ok(hit(1))
-    });
-    let workers = fake.workers.clone();
-    let run = run(tree, Arc::new(fake), &options(100_000, 100_000, 3)).unwrap();
-    assert_eq!(run.count, 1600);
-    assert!(workers.load(Ordering::Acquire) <= 3);
-}
-
-#[test]
 fn a_task_that_panics_gives_its_count_back() {
     let options = options(1, 1, 1);
     let error = within(&options, || -> u8 { panic!("planted") }).unwrap_err();
@@ -669,3 +574,4 @@ fn a_task_that_panics_gives_its_count_back() {
 }
 
 mod passed;
+mod workers;

@@ -100,6 +100,18 @@ fn blocks_hold_all_files_and_grow_apart_only_where_counts_do() {
     assert!(partition(&[]).is_empty());
 }
 
+#[test]
+fn a_block_stays_small_whatever_its_files_hold() {
+    let none = Direct::choose(&[]);
+    for files in [1, 64, 65, 512] {
+        let shape = Shape::new(&vec![20_000_000; files], &none);
+        assert!(shape.bytes() <= MAX_HASHED_BYTES, "{shape:?}");
+        assert!(shape.words as usize * WORD_FILES >= files);
+    }
+    let small = Shape::new(&[0], &none);
+    assert_eq!((small.hashed_rows, small.words), (64, 1));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 

@@ -78,13 +78,8 @@ impl Analysis {
     /// Returns what a text must hold for the expression to match in it. The expression matches valid UTF-8
     /// only.
     pub(super) fn requirements(&mut self, hir: &Hir) -> Conjunction {
-        match self.visit(hir) {
-            Info::Exact(chains) => self.need(&chains),
-            Info::Inexact(first, needs, last) => {
-                let edges = both(self.need(&first), self.need(&last));
-                both(needs, edges)
-            }
-        }
+        let info = self.visit(hir);
+        self.need_of(info)
     }
 
     /// Returns why parts of the expression were not used, the best explanation first.
@@ -193,7 +188,7 @@ impl Analysis {
         if let [c] = chars[..] {
             return self.literal(c.encode_utf8(&mut [0; 4]));
         }
-        if chars.len() > most || chars.iter().any(|&c| is_unusable(c) || !path::is_plain(c)) {
+        if chars.len() > most || chars.iter().any(|&c| is_unusable(c)) {
             return Info::unknown();
         }
         match Position::new(chars) {
@@ -223,12 +218,8 @@ impl Analysis {
             return Info::Exact(chains);
         }
         if repetition.min == 0 {
-            // Whether it was left out, nobody knows; that it could be may be the reason why nothing is excluded.
-            let would_need = match sub {
-                Info::Exact(chains) => self.need(&chains),
-                Info::Inexact(_, needs, _) => needs,
-            };
-            self.alternatives |= !would_need.is_empty();
+            // That it can be left out may be the reason why nothing is excluded.
+            self.alternatives |= !self.need_of(sub).is_empty();
             return Info::unknown();
         }
         match info {
@@ -342,15 +333,25 @@ impl Analysis {
                     last.extend(tails(&chains));
                 }
                 Info::Inexact(begin, inner, end) => {
-                    let edges = both(self.need(&begin), self.need(&end));
-                    needs.push(both(inner, edges));
                     first.extend(heads(&begin));
                     last.extend(tails(&end));
+                    needs.push(self.need_of(Info::Inexact(begin, inner, end)));
                 }
             }
         }
         let needs = self.any_of(needs);
         Info::Inexact(known_edge(first), needs, known_edge(last))
+    }
+
+    /// Returns all that a text must hold.
+    fn need_of(&mut self, info: Info) -> Conjunction {
+        match info {
+            Info::Exact(chains) => self.need(&chains),
+            Info::Inexact(first, needs, last) => {
+                let edges = both(self.need(&first), self.need(&last));
+                both(needs, edges)
+            }
+        }
     }
 
     /// Returns what a text must hold in which a text of one of the chains occurs.

@@ -74,7 +74,7 @@ impl fmt::Display for Position {
         while let Some(&first) = rest.first() {
             let run = rest
                 .iter()
-                .zip(first..)
+                .zip(first..=char::MAX)
                 .take_while(|&(&c, expected)| c == expected)
                 .count();
             let (run, after) = rest.split_at(run.max(1));
@@ -198,6 +198,7 @@ mod tests {
         assert_eq!(of("ab"), "[ab]");
         assert_eq!(of("0123456789abcf"), "[0-9a-cf]");
         assert_eq!(of("\t-"), r"[\t\-]");
+        assert_eq!(of("a\u{10FFFE}\u{10FFFF}"), r"[a\u{10fffe}\u{10ffff}]");
         assert_eq!(Position::new(Vec::new()), None);
     }
 

@@ -72,7 +72,7 @@ pub(super) fn window_sizes(
 
 /// Returns true for characters that normalization leaves alone among others of their kind: any text of them is
 /// in Normalization Form C.
-pub(super) fn is_plain(c: char) -> bool {
+fn is_plain(c: char) -> bool {
     c < '\u{300}'
         || canonical_combining_class(c) == 0 && is_nfc_quick([c].into_iter()) == IsNormalized::Yes
 }
@@ -96,7 +96,10 @@ fn normal_segments<'a>(
     if plain.iter().all(|&plain| plain) {
         return vec![chain];
     }
-    let mut usable = plain.clone();
+    // A class before a character that is not plain could hold one that composes with it.
+    let mut usable: Vec<bool> = (0..chain.len())
+        .map(|n| plain[n] && plain.get(n + 1).is_none_or(|&next| next))
+        .collect();
     let mut from = 0;
     for run in chain.chunk_by(|a, b| a.single().is_some() == b.single().is_some()) {
         let text: String = run.iter().filter_map(Position::single).collect();

@@ -2,6 +2,8 @@ use regex_syntax::ParserBuilder;
 
 use super::*;
 
+mod evaluation;
+
 fn parse(expression: &str) -> Hir {
     ParserBuilder::new()
         .utf8(false)
@@ -25,12 +27,7 @@ fn shown(expression: &str, fold: bool, strategy: Strategy) -> String {
 
 fn check(strategy: Strategy, fold: bool, expected: &[(&str, &str)]) {
     for (expression, plan) in expected {
-        if shown(expression, fold, strategy) != *plan {
-            println!(
-                "({expression:?}, r#\"{}\"#), // {plan}",
-                shown(expression, fold, strategy)
-            );
-        }
+        assert_eq!(shown(expression, fold, strategy), *plan, "{expression}");
     }
 }
 
@@ -58,6 +55,14 @@ fn boolean_plans_use_literals_alternatives_and_classes() {
             (r"foo\s+bar", r#""bar" and "foo""#),
             ("(foo.*|baz)", r#""baz" or "foo""#),
             ("x(foo.*|baz)y", r#"("baz" or "foo") and ("xba" or "xfo")"#),
+            (
+                "(.*abc|.+xyz)def",
+                r#"("abc" or "xyz") and ("bcdef" or "yzdef")"#,
+            ),
+            (
+                "def(abc.*|xyz.*)",
+                r#"("abc" or "xyz") and ("defab" or "defxy")"#,
+            ),
             ("(foo)(bar)", r#""foobar""#),
             (r"^foo\b$", r#""foo""#),
             ("foo(bar)?baz", r#""foobarbaz" or "foobaz""#),
@@ -88,4 +93,311 @@ fn boolean_plans_use_literals_alternatives_and_classes() {
             (r"foo|[^\s\S]", r#""foo""#),
         ],
     );
+}
+
+#[test]
+fn fr_lsi_cand_re_01_required_literals_are_part_of_every_match() {
+    check(
+        Strategy::RequiredLiteral,
+        false,
+        &[
+            ("kmalloc_array", r#""kmalloc_array""#),
+            ("foo.*bar", r#""bar" and "foo""#),
+            (r"foo\w+bar.baz", r#""bar" and "baz" and "foo""#),
+            ("(foo)(bar)", r#""foobar""#),
+            (r"^\s*foo\b$", r#""foo""#),
+            ("(foo)+bar", r#""foobar""#),
+            ("(foo)+.bar", r#""bar" and "foo""#),
+            ("(foo){2}", r#""foofoo""#),
+            ("foo(bar)?baz", r#""baz" and "foo""#),
+            ("foo(bar)*baz", r#""baz" and "foo""#),
+            ("foo(bar|quux)baz", r#""baz" and "foo""#),
+            ("foo[ab]bar", r#""bar" and "foo""#),
+            ("foo[a]bar", r#""fooabar""#),
+        ],
+    );
+}
+
+#[test]
+fn fr_lsi_cand_re_02_what_is_uncertain_excludes_nothing() {
+    check(
+        Strategy::RequiredLiteral,
+        false,
+        &[
+            ("kmalloc_array|kvmalloc_node", "strategy"),
+            ("foobar|foobaz", "strategy"),
+            ("[a-z]{3}_[0-9]{4}_[a-z]{2}", "strategy"),
+            ("[ab]cd", "strategy"),
+            ("fo(ob|xy)ar", "strategy"),
+            (r"foo[^\s\S]?", r#""foo""#),
+            (r"[^\s\S]", "strategy"),
+            ("(foo)?", "alternatives"),
+            ("ab[cd]?", "too_short"),
+            (r"\w+", "no_literal"),
+        ],
+    );
+}
+
+#[test]
+fn without_case_letters_are_folded() {
+    for strategy in [Strategy::Boolean, Strategy::RequiredLiteral] {
+        check(
+            strategy,
+            true,
+            &[
+                ("[kK][mM]1", r#""km1""#),
+                ("KM1", r#""km1""#),
+                ("ÉÈ[kK]", r#""ÉÈk""#),
+                ("ſ[sS]t", r#""ſst""#),
+            ],
+        );
+    }
+    check(
+        Strategy::Boolean,
+        true,
+        &[
+            ("[a-zA-Z]_[0-9]_[0-9]", "/[a-z]_[0-9]_[0-9]/"),
+            ("[Ée]É[kK]x", r#""Ékx" and /[eÉ]Ék/"#),
+            ("[kK\u{17F}]fg", "/[kſ]fg/"),
+        ],
+    );
+}
+
+/// The filters hold folds beside the n-grams themselves, so spelling out every case is not needed.
+#[test]
+fn with_case_chains_that_have_all_cases_are_folded() {
+    check(
+        Strategy::Boolean,
+        false,
+        &[
+            ("(?i)fma1", r#""fma1""#),
+            ("[fF]oo", r#""foo""#),
+            ("[fF]oO", "/[Ff]oO/"),
+            ("[Ff]oo.x[Ff]oO", r#""foo" and /x[Ff]oO/"#),
+            ("[A-C]oo", "/[A-C]oo/"),
+            ("[ABa]oo", "/[ABa]oo/"),
+        ],
+    );
+}
+
+#[test]
+fn line_breaks_and_replacement_characters_cut() {
+    for strategy in [Strategy::Boolean, Strategy::RequiredLiteral] {
+        check(
+            strategy,
+            false,
+            &[
+                ("abc\rdef", r#""abc" and "def""#),
+                ("abc\r", r#""abc""#),
+                ("ab\rcd", "line_break"),
+                ("ab\ncd", "line_break"),
+                ("abc\u{FFFD}def", r#""abc" and "def""#),
+                ("ab\u{FFFD}cd", "replacement_character"),
+            ],
+        );
+    }
+    check(
+        Strategy::Boolean,
+        false,
+        &[
+            ("abc[\rx]def", r#""abc" and "def""#),
+            ("ab[\rx]cd", "too_short"),
+            ("ab[\nx]cd", "too_short"),
+            ("ab[\u{FFFD}x]cd", "too_short"),
+            ("ab[xy]cd", "/ab[xy]cd/"),
+            ("(?:abc\r|def)", r#""abc" or "def""#),
+        ],
+    );
+}
+
+#[test]
+fn literals_that_normalization_changes_are_not_used() {
+    for strategy in [Strategy::Boolean, Strategy::RequiredLiteral] {
+        check(
+            strategy,
+            false,
+            &[
+                ("cafe\u{301}xyz", "normalization"),
+                ("caf\u{E9}xyz", "\"caf\u{E9}xyz\""),
+                ("abq\u{323}xyz", r#""abq\u{323}xyz""#),
+                ("q\u{301}\u{323}xyz", "normalization"),
+                ("\u{212A}abc", "normalization"),
+                ("\u{1100}\u{1161}abc", "normalization"),
+                ("\u{AC00}\u{11A8}abc", "normalization"),
+                ("\u{AC00}abc", "\"\u{AC00}abc\""),
+                ("cafe\u{301}.xyz", r#""xyz""#),
+            ],
+        );
+    }
+    // Without case both spellings have to be left alone: `h` and the macron compose, `H` and the macron don't.
+    for expression in [
+        "[hH]\u{331}xyz",
+        "H\u{331}xyz",
+        "[iI]\u{307}xyz",
+        "i\u{307}xyz",
+    ] {
+        let plan = shown(expression, true, Strategy::Boolean);
+        assert_eq!(plan, "normalization", "{expression}");
+    }
+    assert_eq!(
+        shown("H\u{331}xyz", false, Strategy::Boolean),
+        r#""H\u{331}xyz""#
+    );
+}
+
+#[test]
+fn classes_stand_next_to_plain_characters_only() {
+    check(
+        Strategy::Boolean,
+        false,
+        &[
+            // What a mark would do to each member of the class is not asked.
+            ("ab[cq]\u{323}xyz", r#""\u{323}xyz""#),
+            ("ab[cq]\u{323}x", "too_short"),
+            ("[ab]xq\u{323}", r#""xq\u{323}" and /[ab]xq/"#),
+            ("[ab]\u{1161}cd", "\"\u{1161}cd\""),
+            ("ab[x\u{323}]cd", "too_short"),
+            ("ab[x\u{212A}]cd", "too_short"),
+            ("[\u{1100}-\u{1103}]ab", "/[\u{1100}-\u{1103}]ab/"),
+        ],
+    );
+}
+
+#[test]
+fn every_reason_is_given() {
+    check(
+        Strategy::Boolean,
+        false,
+        &[
+            ("", "no_literal"),
+            (r"\w+", "no_literal"),
+            (r"^.*$", "no_literal"),
+            ("ab", "too_short"),
+            ("a.b.c", "too_short"),
+            ("ab|cd", "too_short"),
+            ("foo|x", "alternatives"),
+            ("foo|", "alternatives"),
+            ("(foo)*", "alternatives"),
+            ("(foo.*bar){0,9}", "alternatives"),
+            ("[0-9a-f]{8}", "too_many_ngrams"),
+            ("[a-z]ab|[a-z]cd", "too_many_ngrams"),
+            ("a\r\nb", "line_break"),
+            (r"(?-u:\xFF)foo", "invalid_utf8"),
+            ("(?s-u:.)foo", "invalid_utf8"),
+            (r"foo|(?-u:[\x80-\x90])", "invalid_utf8"),
+        ],
+    );
+    for reason in [
+        Reason::InvalidUtf8,
+        Reason::Strategy,
+        Reason::LineBreak,
+        Reason::Normalization,
+        Reason::ReplacementCharacter,
+        Reason::Alternatives,
+        Reason::TooManyNgrams,
+        Reason::TooShort,
+        Reason::NoLiteral,
+    ] {
+        let text = reason.to_string();
+        assert!(text.len() > 20 && !text.ends_with('.'), "{text}");
+        assert_eq!(
+            serde_json::to_value(reason).unwrap(),
+            serde_json::Value::from(reason.as_str())
+        );
+    }
+}
+
+#[test]
+fn fr_lsi_cand_lit_03_literals_shorter_than_an_ngram_exclude_nothing() {
+    for (text, ngrams) in [
+        ("", 0),
+        ("a", 0),
+        ("ab", 0),
+        ("日本", 0),
+        ("abc", 1),
+        ("日本語", 1),
+    ] {
+        for fold in [false, true] {
+            let plan = SupersetSafe::for_literal(text, fold);
+            assert_eq!(plan.grams().len(), ngrams, "{text}");
+            assert_eq!(plan.keeps_everything(), ngrams == 0);
+        }
+    }
+}
+
+#[test]
+fn a_literal_is_all_of_its_ngrams() {
+    let ngrams = |text: &str, fold| -> Vec<String> {
+        let plan = SupersetSafe::for_literal(text, fold);
+        let texts = plan
+            .grams()
+            .iter()
+            .map(|gram| gram.chars().iter().collect());
+        texts.collect()
+    };
+    assert_eq!(ngrams("aBcaBc", false), ["aBc", "Bca", "caB"]);
+    assert_eq!(ngrams("aBcaBc", true), ["abc", "bca", "cab"]);
+    assert_eq!(ngrams("a.b*", false), ["a.b", ".b*"]);
+    assert_eq!(ngrams("abc\rdefg", false), ["abc", "def", "efg"]);
+}
+
+#[test]
+fn limits_drop_information_and_nothing_else() {
+    let plan = |expression: &str| {
+        SupersetSafe::for_expression(&parse(expression), false, Strategy::Boolean)
+    };
+    // A literal as long as a pattern can be, in one piece and letter by letter.
+    let long: String = ('a'..='y').cycle().take(65_000).collect();
+    assert_eq!(plan(&long).grams().len(), 25);
+    let folded: String = long
+        .chars()
+        .map(|c| format!("[{c}{}]", c.to_ascii_uppercase()))
+        .collect();
+    assert_eq!(plan(&folded).grams().len(), 25);
+    // More alternatives than are multiplied are still alternatives.
+    let words: Vec<String> = (1000..3000).map(|n| format!("word{n}")).collect();
+    let many = plan(&words.join("|"));
+    assert!(!many.keeps_everything() && many.cost() <= 2000 * 4 + 2);
+    assert!(many.describe().unused.is_empty());
+    // Products that grow too large are cut, and what lies across the cuts is kept if it is little.
+    let product = plan("(?:ab|cd)(?:ef|gh)(?:ij|kl)(?:mn|op)(?:qr|st)(?:uv|wx)(?:yz|01)");
+    assert!(!product.keeps_everything());
+    // Paths have an allowance.
+    let path = "[0-9]{4}_[0-9]{4}_[0-9]{4}_[0-9]{4}";
+    let paths: Vec<String> = ('a'..='z').map(|c| format!("{c}{path}{c}.*")).collect();
+    let many = plan(&paths.concat());
+    assert!(!many.keeps_everything() && many.cost() <= MAX_PATH_GRAMS);
+    assert_eq!(many.describe().unused, [Reason::TooManyNgrams]);
+    // Copies of copies.
+    let nested = plan("((((((((ab{9,}c){9,}d){9,}e){9,}f){9,}g){9,}h){9,}i){9,}j){9,}");
+    assert!(!nested.keeps_everything());
+}
+
+#[test]
+fn descriptions_are_for_people_and_programs() {
+    let hir = parse(r"foo_(?:bar|[0-9]{2}x)\s");
+    let plan = SupersetSafe::for_expression(&hir, false, Strategy::Boolean);
+    let description = plan.describe();
+    assert_eq!(
+        description.to_string(),
+        r#""foo_bar" or ("foo_" and /o_[0-9][0-9]x/)"#
+    );
+    let json = serde_json::to_value(&description).unwrap();
+    let literal = |text: &str, ngrams: &[&str]| serde_json::json!({"literal": {"text": text, "ngrams": ngrams}});
+    let digits = serde_json::json!({"path": {"texts": "o_[0-9][0-9]x", "ngrams": 210}});
+    let all = serde_json::json!({"all": [literal("foo_", &["foo", "oo_"]), digits]});
+    let any = [
+        literal("foo_bar", &["_ba", "bar", "foo", "o_b", "oo_"]),
+        all,
+    ];
+    assert_eq!(
+        json,
+        serde_json::json!({"requires": {"any": any}, "ngrams": 215})
+    );
+    let nothing = SupersetSafe::for_literal("ab", false).describe();
+    assert_eq!(
+        serde_json::to_value(&nothing).unwrap(),
+        serde_json::json!({"reason": "too_short", "ngrams": 0})
+    );
+    assert_eq!(nothing.to_string(), Reason::TooShort.to_string());
 }

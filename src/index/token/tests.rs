@@ -261,3 +261,55 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn parts_are_whole_lines_and_together_the_text() {
+    let texts: [&[u8]; 6] = [
+        b"",
+        b"no line feed at all, and longer than a part",
+        b"a\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk\nl\n",
+        b"short\na much longer line than any part\nshort\n",
+        b"ends without\na line feed",
+        b"\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n",
+    ];
+    for text in texts {
+        for part_bytes in [1, 4, 10, 1000] {
+            let parts: Vec<&[u8]> = parts(text, part_bytes).collect();
+            assert_eq!(parts.concat(), text);
+            assert!(!parts.is_empty());
+            let (_, before) = parts.split_last().unwrap();
+            assert!(before.iter().all(|part| part.ends_with(b"\n")), "{parts:?}");
+            let longest_line = text.split_inclusive(|b| *b == b'\n').map(<[u8]>::len).max();
+            let most = part_bytes + longest_line.unwrap_or(0);
+            assert!(parts.iter().all(|part| part.len() <= most), "{parts:?}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// The n-grams of the parts are those of the whole, without those that cross a border.
+    #[test]
+    fn parts_hold_the_ngrams_of_the_whole(text in "[ab\nAé\r\u{301}]{0,80}", part_bytes in 1usize..40) {
+        let mut tokenizer = Tokenizer::new(Casefold::Ascii, 1 << 20);
+        let whole = tokenizer.tokenize(text.as_bytes());
+        let without = |list: GramList<'_>| {
+            let kept = list.iter().filter(|gram| !gram.chars().contains(&'\n'));
+            kept.collect::<std::collections::BTreeSet<_>>()
+        };
+        let expected = (whole.status, without(whole.sensitive), without(whole.insensitive));
+        let stable = normalize(&text) == text.as_str();
+        let mut found = (TokenStatus::Full, Default::default(), Default::default());
+        let (status, excludable) =
+            tokenizer.tokenize_parts(text.as_bytes(), part_bytes, &mut |tokens| {
+                let (sensitive, insensitive): (&mut std::collections::BTreeSet<_>, &mut std::collections::BTreeSet<_>) =
+                    (&mut found.1, &mut found.2);
+                sensitive.extend(without(tokens.sensitive));
+                insensitive.extend(without(tokens.insensitive));
+            });
+        found.0 = status;
+        prop_assert!(!excludable || stable);
+        prop_assert_eq!(found, expected);
+    }
+}

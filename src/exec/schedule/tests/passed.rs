@@ -401,31 +401,34 @@ fn files_with_passed_ones_between_them_are_still_searched_in_full_pieces() {
 
 #[test]
 fn nothing_is_searched_beyond_a_limit_that_files_passed_over_reach() {
-    // The very first file takes until others have long found that the limit of files lies before the rest.
-    let (tree, _tmp) = Tree::new(vec![Node::Dir(vec![Node::Files(40)]); 100]);
-    let fake = Fake::new(|name, stop| {
-        if name == "00-00.000" {
-            for _ in 0..300 {
-                if !stop.is_raised() {
-                    thread::sleep(Duration::from_millis(1));
+    // All but one file of each directory are passed over: those behind it, or those before it.
+    for kept in ["000", "039"] {
+        let (tree, _tmp) = Tree::new(vec![Node::Dir(vec![Node::Files(40)]); 100]);
+        let first = format!("00-00.{kept}");
+        // The very first one takes until others have long found that the limit of files lies before the rest.
+        let fake = Fake::new(move |name, stop| {
+            if name == first {
+                for _ in 0..300 {
+                    if !stop.is_raised() {
+                        thread::sleep(Duration::from_millis(1));
+                    }
                 }
             }
-        }
-        Ok(hit(1))
-    });
-    let seen = fake.seen.clone();
-    // All but one file of each directory are passed over.
-    let source = Filtered::new(tree, Said::OnTheFile, |file| {
-        !file.found.name.to_string_lossy().ends_with(".000")
-    });
-    let run = run(source, Arc::new(fake), &options(1000, 200, 4)).unwrap();
-    assert_eq!(run.truncation, Some(Truncation::MaxFiles));
-    assert_eq!(
-        (run.count, run.files_scanned, run.files_excluded),
-        (5, 200, 195)
-    );
-    let searched = lock(&seen).len();
-    assert!(searched < 12, "{searched} of 100 files were searched for 5");
+            Ok(hit(1))
+        });
+        let seen = fake.seen.clone();
+        let source = Filtered::new(tree, Said::OnTheFile, move |file| {
+            !file.found.name.to_string_lossy().ends_with(kept)
+        });
+        let run = run(source, Arc::new(fake), &options(1000, 200, 4)).unwrap();
+        assert_eq!(run.truncation, Some(Truncation::MaxFiles));
+        assert_eq!(
+            (run.count, run.files_scanned, run.files_excluded),
+            (5, 200, 195)
+        );
+        let searched = lock(&seen).len();
+        assert!(searched < 12, "{searched} of 100 files were searched for 5");
+    }
 }
 
 #[test]

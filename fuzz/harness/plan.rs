@@ -1,0 +1,202 @@
+//! Any pattern over any text: if a line of the text matches and the text may be excluded at all, no plan excludes
+//! it; plans are the same every time, whatever the order of their tests, and within their cost.
+
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
+
+use forge_search::exec::matcher::{LineMatcher, WorkerMatcher};
+use forge_search::exec::pattern::Pattern;
+use forge_search::exec::query::Fold;
+use forge_search::exec::stop::Stop;
+use forge_search::index::casefold::Casefold;
+use forge_search::index::gram::Gram;
+use forge_search::index::plan::{BLOCK_FILES, BlockRows, Mask, Scratch, Strategy, SupersetSafe};
+use forge_search::index::token::Tokenizer;
+
+/// Stands for the pattern in the text of an input, which makes matches likely.
+const PATTERN_HERE: u8 = 1;
+
+/// The most questions of any plan in one block: those of a pattern of the greatest length, and those of paths.
+const MAX_COST: usize = (1 << 18) + (1 << 14);
+
+/// Reads a byte of options, the pattern up to a NUL byte, and the text.
+pub(crate) fn run(data: &[u8]) {
+    let Some((&options, rest)) = data.split_first() else {
+        return;
+    };
+    let end = rest
+        .iter()
+        .position(|&byte| byte == 0)
+        .unwrap_or(rest.len());
+    let Ok(expression) = std::str::from_utf8(&rest[..end]) else {
+        return;
+    };
+    let mut text = Vec::new();
+    for &byte in rest.get(end + 1..).unwrap_or_default() {
+        match byte {
+            PATTERN_HERE => text.extend_from_slice(expression.as_bytes()),
+            byte => text.push(byte),
+        }
+    }
+    let flag = |n: u8| options & (1 << n) != 0;
+    let fold = if flag(0) {
+        Fold::AsciiInsensitive
+    } else {
+        Fold::Sensitive
+    };
+    if let Ok(pattern) = Pattern::compile(expression, flag(1), fold, flag(2)) {
+        Claims::new(pattern).check(&text);
+    }
+}
+
+/// What became of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// A text that is never excluded, whatever is searched for.
+    NotExcludable,
+    /// No plan has anything to test.
+    Untested,
+    /// A line matched, and every n-gram that a plan tested was there.
+    Proven,
+    /// No line matched, and a plan excluded it.
+    Excluded,
+    /// No line matched, and no plan excluded it.
+    Kept,
+}
+
+/// What is claimed of a pattern.
+#[derive(Debug)]
+pub(crate) struct Claims {
+    pattern: Pattern,
+    matcher: OnceCell<Option<WorkerMatcher>>,
+    plans: Vec<SupersetSafe>,
+    tokenizer: Tokenizer,
+}
+
+impl Claims {
+    /// Plans the search for a pattern, and checks what does not depend on a text.
+    pub(crate) fn new(pattern: Pattern) -> Claims {
+        let strategies = [Strategy::RequiredLiteral, Strategy::Boolean];
+        let mut plans: Vec<SupersetSafe> = strategies
+            .iter()
+            .map(|&strategy| plan(&pattern, strategy))
+            .collect();
+        // Any other order of tests has to give the same.
+        let mut turned = plans.clone();
+        for plan in &mut turned {
+            plan.order_by(|gram| gram.chars()[1] as u32 % 5);
+        }
+        plans.extend(turned);
+        Claims {
+            matcher: OnceCell::new(),
+            plans,
+            tokenizer: Tokenizer::new(Casefold::Ascii, 1 << 20),
+            pattern,
+        }
+    }
+
+    /// Checks the plans against a text.
+    pub(crate) fn check(&mut self, text: &[u8]) -> Outcome {
+        let tokens = self.tokenizer.tokenize(text);
+        if !tokens.excludable {
+            return Outcome::NotExcludable;
+        }
+        if self.plans.iter().all(SupersetSafe::keeps_everything) {
+            return Outcome::Untested;
+        }
+        let grams: BTreeSet<Gram> = tokens
+            .sensitive
+            .iter()
+            .chain(tokens.insensitive.iter())
+            .collect();
+        let kept: Vec<bool> = self.plans.iter().map(|plan| keeps(plan, &grams)).collect();
+        assert_eq!(kept[..2], kept[2..], "the order of tests matters");
+        let excluded = kept.contains(&false);
+        match (self.matches(text), excluded) {
+            (true, true) => panic!(
+                "kept are {kept:?} for {:?} (as {:?}) in {:?}",
+                self.pattern.original(),
+                self.pattern.expression(),
+                String::from_utf8_lossy(text)
+            ),
+            (true, false) => Outcome::Proven,
+            (false, true) => Outcome::Excluded,
+            (false, false) => Outcome::Kept,
+        }
+    }
+
+    /// Returns true if a line matches: without its terminator, which is what a search looks at, or with the
+    /// carriage return that belongs to it.
+    fn matches(&self, text: &[u8]) -> bool {
+        // An automaton that is too large is refused before anything is planned.
+        let compile = || Some(LineMatcher::new(&self.pattern).ok()?.worker(Stop::new()));
+        let Some(matcher) = self.matcher.get_or_init(compile) else {
+            return false;
+        };
+        text.split(|&byte| byte == b'\n').any(|line| {
+            let bare = line.strip_suffix(b"\r").unwrap_or(line);
+            [line, bare]
+                .iter()
+                .any(|line| matches!(matcher.find_in_line(line), Ok(Some(_))))
+        })
+    }
+}
+
+/// Plans the search for a pattern, and checks what does not depend on a text.
+fn plan(pattern: &Pattern, strategy: Strategy) -> SupersetSafe {
+    let fold = pattern.fold() == Fold::AsciiInsensitive;
+    let plan = SupersetSafe::for_expression(pattern.hir(), fold, strategy);
+    let again = SupersetSafe::for_expression(pattern.hir(), fold, strategy);
+    assert_eq!(plan.grams(), again.grams());
+    let description = plan.describe();
+    assert_eq!(description, again.describe());
+    assert_eq!(plan.keeps_everything(), plan.reason().is_some());
+    assert_eq!(plan.keeps_everything(), description.requires.is_none());
+    assert_eq!(
+        plan.keeps_everything(),
+        plan.cost() == 0 && description.requires.is_none()
+    );
+    assert!(!description.to_string().is_empty());
+    let distinct: BTreeSet<&Gram> = plan.grams().iter().collect();
+    assert_eq!(distinct.len(), plan.grams().len());
+    assert!(plan.cost() <= MAX_COST, "{}", plan.cost());
+    if pattern.is_fixed() {
+        let literal = SupersetSafe::for_literal(pattern.original(), fold);
+        assert_eq!(literal.keeps_everything(), plan.keeps_everything());
+    }
+    plan
+}
+
+/// Returns whether a plan keeps a text with these n-grams.
+fn keeps(plan: &SupersetSafe, grams: &BTreeSet<Gram>) -> bool {
+    let mut rows = Rows {
+        plan,
+        grams,
+        asked: 0,
+    };
+    let kept = plan.evaluate(&mut rows, Mask::FULL, &mut Scratch::default());
+    assert!(rows.asked <= plan.cost());
+    let (first, last) = (kept.contains(0), kept.contains(BLOCK_FILES - 1));
+    assert_eq!(first, last, "the same text twice");
+    assert!(first || kept.is_zero(), "more n-grams exclude more");
+    first
+}
+
+/// Two files that hold the same n-grams, among files that hold none.
+struct Rows<'a> {
+    plan: &'a SupersetSafe,
+    grams: &'a BTreeSet<Gram>,
+    asked: usize,
+}
+
+impl BlockRows for Rows<'_> {
+    fn mask(&mut self, gram: u32, _within: &Mask) -> Mask {
+        self.asked += 1;
+        let mut files = Mask::EMPTY;
+        if self.grams.contains(&self.plan.grams()[gram as usize]) {
+            files.insert(0);
+            files.insert(BLOCK_FILES - 1);
+        }
+        files
+    }
+}
