@@ -16,6 +16,7 @@ mod engines;
 mod format;
 mod fuzz_replay;
 mod hooked;
+mod indexing;
 mod layering;
 mod oracle;
 mod peers;
