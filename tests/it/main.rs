@@ -7,6 +7,7 @@
 
 mod cases;
 mod cli;
+mod cli_index;
 mod conformance;
 mod contract;
 mod deadline;
