@@ -26,6 +26,7 @@ use forge_search::index::casefold::Casefold;
 use forge_search::index::enumerate::{DirEntry, Enumeration, FileEntry};
 use forge_search::index::plan::{Strategy, SupersetSafe};
 use forge_search::index::segment::Segment;
+use forge_search::index::snapshot::Snapshot;
 use forge_search::index::stamp::Stamp;
 use forge_search::index::walk::Place;
 use forge_search::tool::config::{Config, IndexMode};
@@ -61,6 +62,7 @@ struct Indexed {
     plain: SearchTool,
     indexes: Arc<Indexes>,
     sandbox: Arc<Sandbox>,
+    snapshot: Arc<Snapshot>,
     context: ToolContext,
     _cache: tempfile::TempDir,
 }
@@ -78,7 +80,7 @@ fn indexed(top: &Path) -> Indexed {
     };
     let indexes = Indexes::new(&config.search, &engines, &sandbox, None, &places).unwrap();
     let indexes = Arc::new(indexes);
-    let (built, _) = indexes
+    let (built, snapshot) = indexes
         .build(sandbox.working_dir(), &sandbox, &Host)
         .unwrap();
     let size = built.summary.len as f64 / built.meta.text_bytes as f64;
@@ -94,6 +96,7 @@ fn indexed(top: &Path) -> Indexed {
         tool,
         plain,
         indexes,
+        snapshot,
         context: ToolContext::new(sandbox.clone()),
         sandbox,
         _cache: cache,
@@ -116,7 +119,7 @@ fn real_tree(criterion: &mut Criterion) {
     group
         .sample_size(50)
         .measurement_time(Duration::from_secs(3));
-    let segment = indexed.indexes.status().remove(0).snapshot.unwrap();
+    let segment = indexed.snapshot.clone();
     let patterns: &[(&str, &str)] = match real {
         true => &[
             ("rare", "kmalloc_array_node"),

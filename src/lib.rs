@@ -32,6 +32,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! An index makes searches of large trees faster and changes no answer; [`tool::indexing`] shows how a program
+//! has one built.
+//!
 //! # Layers
 //!
 //! [`tool`] knows users, [`exec`] knows what requests mean, [`index`] knows files, [`mod@format`] knows bytes. Each

@@ -142,6 +142,9 @@ pub enum BuildError {
     /// The output could not be published.
     #[error("{0}")]
     Format(#[from] FormatError),
+    /// Indexes can't be kept anywhere: why, and what to do.
+    #[error("{0}")]
+    NoPlace(String),
     /// The directory is none that is indexed.
     #[error("{} is no index root; name it in index_roots of [tools.search], or as the root", .0.display())]
     NotARoot(std::path::PathBuf),

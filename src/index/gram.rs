@@ -106,7 +106,7 @@ mod tests {
             let chars: Vec<char> = text.chars().collect();
             Gram::new([chars[0], chars[1], chars[2]])
         };
-        let mut grams = vec![
+        let mut grams = [
             gram("abd"),
             gram("\u{10FFFF}ab"),
             gram("abc"),

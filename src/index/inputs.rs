@@ -55,6 +55,16 @@ impl Inputs {
         self.list
     }
 
+    /// Returns how many there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Returns true if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     /// Returns the first input that is not as it was. One lookup an input.
     pub fn changed(&self) -> Option<PathBuf> {
         self.list.iter().find_map(|input| {

@@ -3,7 +3,7 @@
 //! Owns the components of a key (FR-LSI-IDX-KEY-01), all of which are stored and compared one by one
 //! (FR-LSI-IDX-KEY-02), and the name of the directory that follows from them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -11,7 +11,7 @@ use crate::format::manifest::{BloomParts, KeyParts};
 use crate::index::bloom::BloomParams;
 use crate::index::casefold::Casefold;
 use crate::index::gram::NGRAM_CHARS;
-use crate::index::names::name_bytes;
+use crate::index::names::{name_bytes, name_from_bytes};
 use crate::index::walk::TraversalOptions;
 
 /// The version of what an index holds (FR-LSI-ROLL-02).
@@ -93,6 +93,11 @@ impl IndexKey {
 /// Returns the name of the directory of an index with these key components.
 pub fn hash_of(parts: &KeyParts) -> String {
     format!("{:032x}", xxh3_128(&parts.encode_key()))
+}
+
+/// Returns the index root of a key; `None` for one that this system has no path for.
+pub fn root_of(parts: &KeyParts) -> Option<PathBuf> {
+    name_from_bytes(&parts.root).map(PathBuf::from)
 }
 
 /// Returns the parameters of the logical filter as they are kept.

@@ -102,6 +102,11 @@ impl Snapshot {
         &self.segment
     }
 
+    /// Returns what decided about eligibility.
+    pub fn inputs(&self) -> &Inputs {
+        &self.inputs
+    }
+
     /// Returns how many errors the enumeration met.
     pub fn enumeration_errors(&self) -> u64 {
         self.enumeration_errors

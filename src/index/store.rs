@@ -20,12 +20,14 @@ use crate::format::lock::{DirLock, LockFile, create_private_dir};
 use crate::format::manifest::{FileRef, IndexState, KeyParts, Manifest, SegmentRef};
 use crate::format::publish::{publish, remove_leftovers};
 use crate::format::storage::{Privacy, Storage};
+use crate::index::beneath::metadata_following;
 use crate::index::bloom::BloomParams;
 use crate::index::builder::{BuildError, BuildHost, Built, Phase, Progress};
 use crate::index::inputs::Inputs;
 use crate::index::key::{bloom_parts, hash_of};
 use crate::index::segment::Segment;
 use crate::index::snapshot::{Snapshot, StorageMode};
+use crate::index::stamp::Stamp;
 
 /// The name of the manifest in an index's directory.
 const MANIFEST: &str = "manifest";
@@ -181,21 +183,56 @@ impl Store {
             .map_err(|error| FormatError::io("list the directory", error).in_file(&self.root))?;
         let mut listed: Vec<Listed> = names
             .into_iter()
-            .filter(|name| is_hash(&name.to_string_lossy()))
-            .map(|name| {
-                let dir = self.root.join(name);
-                Listed {
-                    bytes: size_of_dir(&dir),
-                    manifest: self
-                        .read_manifest(&dir)
-                        .map(Arc::new)
-                        .map_err(|error| error.to_string()),
-                    dir,
-                }
-            })
+            .map(|name| self.root.join(name))
+            .filter(|dir| self.has(dir))
+            .map(|dir| self.look_at(&dir))
             .collect();
         listed.sort_by(|a, b| a.dir.cmp(&b.dir));
         Ok(listed)
+    }
+
+    /// Returns what the store has in one of its directories.
+    pub fn look_at(&self, dir: &Path) -> Listed {
+        Listed {
+            bytes: size_of_dir(dir),
+            manifest: self
+                .read_manifest(dir)
+                .map(Arc::new)
+                .map_err(|error| error.to_string()),
+            dir: dir.to_path_buf(),
+        }
+    }
+
+    /// Returns what tells one publication of an index from the next; `None` if there is none. One look at one
+    /// file.
+    pub fn publication(&self, key: &KeyParts) -> Option<Stamp> {
+        let meta = metadata_following(&self.dir_of(key).join(MANIFEST)).ok()?;
+        Stamp::of(&meta)
+    }
+
+    /// Opens the index in one of the directories, whatever its key, and checks that it is in its place.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`], which says what is wrong with it.
+    pub fn open_at(
+        &self,
+        dir: &Path,
+        pause: &mut dyn FnMut(Duration),
+    ) -> Result<Snapshot, FormatError> {
+        if !self.has(dir) {
+            return Err(refused(dir));
+        }
+        let lock = DirLock::shared(dir, LockFile::Readers, self.lock_timeout, pause)?;
+        let manifest = self.read_manifest(dir)?;
+        if self.dir_of(&manifest.key) != dir {
+            let problem = "its key belongs into another directory";
+            let error = FormatError::inconsistent("the manifest", 0, problem);
+            return Err(error.in_file(&dir.join(MANIFEST)));
+        }
+        let snapshot = self.open_index(dir, manifest)?;
+        drop(lock);
+        Ok(snapshot)
     }
 
     /// Removes an index. Those who have it open keep what they have.
@@ -204,9 +241,8 @@ impl Store {
     ///
     /// [`FormatError`] if it is locked by a writer for longer than the store waits, or can't be removed.
     pub fn remove(&self, dir: &Path, pause: &mut dyn FnMut(Duration)) -> Result<(), FormatError> {
-        if dir.parent() != Some(&self.root) {
-            let problem = "no directory of this store";
-            return Err(FormatError::new(FormatErrorKind::Refused { problem }).in_file(dir));
+        if !self.has(dir) {
+            return Err(refused(dir));
         }
         let lock = DirLock::exclusive(dir, LockFile::Writers, self.lock_timeout, pause)?;
         let disk = RealDisk;
@@ -219,6 +255,13 @@ impl Store {
         std::fs::remove_dir_all(dir).map_err(fail)?;
         drop(lock);
         Ok(())
+    }
+
+    /// Returns true for the directory of an index: one of ours by its name, and no link to somewhere else.
+    fn has(&self, dir: &Path) -> bool {
+        let name = dir.file_name().unwrap_or_default().to_string_lossy();
+        let meta = std::fs::symlink_metadata(dir);
+        dir.parent() == Some(&self.root) && is_hash(&name) && meta.is_ok_and(|meta| meta.is_dir())
     }
 
     fn read_manifest(&self, dir: &Path) -> Result<Manifest, FormatError> {
@@ -328,6 +371,11 @@ fn remove_unnamed(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<()
         }
     }
     Ok(())
+}
+
+fn refused(dir: &Path) -> FormatError {
+    let problem = "no index of this store";
+    FormatError::new(FormatErrorKind::Refused { problem }).in_file(dir)
 }
 
 fn is_hash(name: &str) -> bool {

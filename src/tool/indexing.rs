@@ -3,16 +3,52 @@
 //! Owns the way from configuration to index roots, keys and a store, and the decision on each request whether
 //! files may be left out. What a plan excludes and what is stale are lower layers' to say; here the answers are put
 //! together, and where anything is in doubt the request is answered without an index.
+//!
+//! A program that links the library sets up [`Indexes`] once, gives them to
+//! [`SearchTool::with_indexes`](super::search::SearchTool::with_indexes), and has them built when it sees fit; calls
+//! never build:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use forge_search::exec::stop::CancelHandle;
+//! use forge_search::tool::config::{Config, IndexMode, IndexStorage};
+//! use forge_search::tool::engines::Engines;
+//! use forge_search::tool::indexing::{CachePlaces, Foreground, Indexes};
+//! use forge_search::tool::sandbox::Sandbox;
+//!
+//! # let dir = tempfile::tempdir()?;
+//! # std::fs::write(dir.path().join("greeting.txt"), "hello\nworld\n")?;
+//! # let tree = dir.path();
+//! let mut config = Config::library_default();
+//! config.search.index_mode = IndexMode::On;
+//! config.search.index_storage = IndexStorage::Memory;
+//! let sandbox = Arc::new(Sandbox::new(&config.sandbox, tree)?);
+//! let engines = Engines::embedded();
+//!
+//! let places = CachePlaces::default();
+//! let indexes = Indexes::new(&config.search, &engines, &sandbox, None, &places)
+//!     .expect("index_mode is not off");
+//! let host = Foreground::new(CancelHandle::new());
+//! for root in indexes.roots() {
+//!     indexes.ensure(root, &sandbox, &host)?;
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod host;
+mod places;
+mod roots;
+mod status;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use crate::exec::catalog::{CatalogSource, Scope};
 use crate::exec::eligible::Globs;
 use crate::exec::query::{Fold, Query};
 use crate::format::error::FormatError;
-use crate::format::storage::{Privacy, Storage};
+use crate::format::storage::Storage;
 use crate::index::bloom::BloomParams;
 use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built, MAX_SETTLE, build};
 use crate::index::casefold::Casefold;
@@ -20,7 +56,7 @@ use crate::index::inputs::Inputs;
 use crate::index::key::{IndexKey, KeyInputs};
 use crate::index::plan::{PlanDescription, Strategy, SupersetSafe};
 use crate::index::segment::Segment;
-use crate::index::snapshot::{Snapshot, Stale, StorageMode};
+use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::store::{Publication, Store};
 use crate::index::walk::{TraversalOptions, Walk};
 use crate::tool::config::{IndexMode, IndexStorage, RegexStrategy, SearchConfig};
@@ -28,14 +64,12 @@ use crate::tool::engines::Engines;
 use crate::tool::response::IndexUse;
 use crate::tool::sandbox::{Resolved, Sandbox};
 
-/// What of the environment decides where indexes are kept (FR-LSI-CACHE-ROOT-01).
-#[derive(Clone, Debug, Default)]
-pub struct CachePlaces {
-    /// The user's cache directory, such as `~/.cache`.
-    pub user_cache: Option<PathBuf>,
-    /// The directory of temporary files, with a name for this user in it.
-    pub temporary: Option<PathBuf>,
-}
+pub use host::{Foreground, wall_clock_ns};
+pub use places::{CachePlaces, Fallback};
+pub use status::{Condition, Contents, RootStatus};
+
+use places::Place;
+use roots::{IndexRoot, deny_of, index_roots};
 
 /// The indexes of a tool.
 #[derive(Debug)]
@@ -48,42 +82,11 @@ pub struct Indexes {
     storage: StorageMode,
     /// Why indexes are kept elsewhere than configured.
     fallback: Option<Fallback>,
+    /// Why indexes are neither kept nor used.
+    nowhere: Option<Fallback>,
     roots: Vec<IndexRoot>,
     /// Configured roots that can't be indexed, and why.
     rejected: Vec<String>,
-}
-
-/// Why an index is not kept where it was configured to be (FR-LSI-STOR-FALLBACK-01).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fallback {
-    /// The code in `stats`.
-    pub code: &'static str,
-    /// What happened and what to do.
-    pub message: String,
-}
-
-/// A directory that is indexed.
-#[derive(Debug)]
-struct IndexRoot {
-    path: PathBuf,
-    key: IndexKey,
-    traversal: TraversalOptions,
-    /// Git's global excludes, and the directory that their patterns are relative to.
-    global_excludes: Option<(PathBuf, PathBuf)>,
-    state: Mutex<State>,
-}
-
-/// What is known of a root's index.
-#[derive(Clone, Debug)]
-enum State {
-    /// Nobody has looked.
-    Unknown,
-    /// There is none.
-    Absent,
-    /// It is open.
-    Open(Arc<Snapshot>),
-    /// It is damaged: why.
-    Corrupt(String),
 }
 
 /// What an index does for a request.
@@ -111,23 +114,6 @@ pub struct Explanation {
     pub reason: Option<String>,
 }
 
-/// One root, for people and programs.
-#[derive(Clone, Debug)]
-pub struct RootStatus {
-    /// The index root.
-    pub path: PathBuf,
-    /// The directory that holds the index, where it is kept in files.
-    pub dir: Option<PathBuf>,
-    /// The state of the index (LSI §4.2).
-    pub state: &'static str,
-    /// Why it is uncertain.
-    pub reason: Option<&'static str>,
-    /// What is wrong, in words.
-    pub problem: Option<String>,
-    /// The open snapshot.
-    pub snapshot: Option<Arc<Snapshot>>,
-}
-
 impl Indexes {
     /// Sets up the indexes that a configuration asks for; opens none of them yet. `None` if it asks for none
     /// (`index_mode=off`, FR-LSI-ROLL-03).
@@ -145,15 +131,15 @@ impl Indexes {
         let engines: Vec<String> = engines.chain().iter().map(|e| e.id().to_string()).collect();
         let deny = deny_of(sandbox);
         let excludes = global_excludes.map(|path| (path, sandbox.working_dir()));
+        let traversal = TraversalOptions {
+            hidden: config.index_default_hidden,
+            follow: config.index_default_follow,
+            no_ignore: config.index_default_no_ignore,
+            recursive: true,
+        };
         let roots: Vec<IndexRoot> = roots
             .into_iter()
             .map(|path| {
-                let traversal = TraversalOptions {
-                    hidden: config.index_default_hidden,
-                    follow: config.index_default_follow,
-                    no_ignore: config.index_default_no_ignore,
-                    recursive: true,
-                };
                 let key = IndexKey::new(&KeyInputs {
                     root: &path,
                     options: traversal,
@@ -163,21 +149,15 @@ impl Indexes {
                     deny: &deny,
                     global_excludes: excludes,
                 });
-                IndexRoot {
-                    path,
-                    key,
-                    traversal,
-                    global_excludes: excludes
-                        .map(|(path, base)| (path.to_path_buf(), base.to_path_buf())),
-                    state: Mutex::new(State::Unknown),
-                }
+                let kept = excludes.map(|(path, base)| (path.to_path_buf(), base.to_path_buf()));
+                IndexRoot::new(path, key, traversal, kept)
             })
             .collect();
-        let (store, fallback) = match config.index_storage {
-            IndexStorage::Memory => (None, None),
-            IndexStorage::Mmap | IndexStorage::Sqlite => {
-                open_store(config, sandbox, &roots, places)
-            }
+        let trees = roots.iter().map(|root| root.path.as_path());
+        let (store, fallback, nowhere) = match places::choose(config, sandbox, trees, places) {
+            Place::Store(store) => (Some(store), None, None),
+            Place::Memory(fallback) => (None, fallback, None),
+            Place::Nowhere(why) => (None, None, Some(why)),
         };
         let storage = match (&store, config.index_storage) {
             (None, _) | (_, IndexStorage::Memory) => StorageMode::Memory,
@@ -203,6 +183,7 @@ impl Indexes {
             store,
             storage,
             fallback,
+            nowhere,
             roots,
             rejected,
         })
@@ -218,9 +199,32 @@ impl Indexes {
         self.store.as_ref()
     }
 
-    /// Returns why indexes are kept elsewhere than configured.
+    /// Returns where indexes are kept, wherever they were configured to be.
+    pub fn storage(&self) -> StorageMode {
+        self.storage
+    }
+
+    /// Returns the directories that hold the indexes of the roots, or would, where they are kept in files.
+    pub fn dirs(&self) -> impl Iterator<Item = PathBuf> {
+        let dir = |root: &IndexRoot| Some(self.store.as_ref()?.dir_of(root.key.parts()));
+        self.roots.iter().filter_map(dir)
+    }
+
+    /// Returns why indexes are not kept where they were configured to be: in memory instead
+    /// (FR-LSI-STOR-FALLBACK-01), or not at all.
     pub fn fallback(&self) -> Option<&Fallback> {
-        self.fallback.as_ref()
+        self.fallback.as_ref().or(self.nowhere.as_ref())
+    }
+
+    /// Returns why an index would end with this process, and what to do; `None` if it is kept.
+    pub fn unkept(&self) -> Option<String> {
+        match (&self.store, self.fallback()) {
+            (Some(_), _) => None,
+            (None, Some(fallback)) => Some(fallback.message.clone()),
+            (None, None) => {
+                Some("index_storage = \"memory\"; set it to \"mmap\" in [tools.search]".to_string())
+            }
+        }
     }
 
     /// Returns the index roots, deepest first.
@@ -231,6 +235,12 @@ impl Indexes {
     /// Returns what is wrong with configured roots (FR-LSI-IDX-ROOT-01).
     pub fn rejected(&self) -> &[String] {
         &self.rejected
+    }
+
+    /// Returns the index root that a search of a canonical path uses: the deepest one that contains it
+    /// (FR-LSI-IDX-ROOT-02).
+    pub fn root_for(&self, path: &Path) -> Option<&Path> {
+        self.containing(path).map(|root| root.path.as_path())
     }
 
     /// Decides what the index does for a request that searches a directory. Loads the index on the first call.
@@ -247,67 +257,38 @@ impl Indexes {
         global_excludes: Option<&Path>,
     ) -> Choice {
         let mut explanation = Explanation::default();
-        let unused = |explanation: &mut Explanation, state, reason: Option<&str>, why: &str| {
-            explanation.reason = Some(why.to_string());
-            Choice {
-                source: None,
-                index: self.facts(state, reason, false),
-                explanation: std::mem::take(explanation),
-            }
-        };
         let Some(root) = self.containing(&target.canonical) else {
-            return unused(
-                &mut explanation,
-                "ABSENT",
-                None,
-                "no index root contains the path",
-            );
+            let mut why = "no index root contains the path".to_string();
+            self.rejected
+                .iter()
+                .for_each(|rejected| why.push_str(&format!("; {rejected}")));
+            return self.unused(("ABSENT", None), why, explanation);
         };
         explanation.root = Some(root.path.clone());
-        let snapshot = match self.state_of(root) {
-            State::Open(snapshot) => snapshot,
-            State::Corrupt(why) => {
-                let why = format!("the index is damaged ({why}); build it again");
-                return unused(&mut explanation, "CORRUPT", None, &why);
-            }
-            State::Unknown | State::Absent => {
-                return unused(
-                    &mut explanation,
-                    "ABSENT",
-                    None,
-                    "there is no index; build one",
-                );
-            }
+        let snapshot = match self.open(root) {
+            Ok(snapshot) => snapshot,
+            Err(condition) => return self.unusable(condition, explanation),
         };
-        let uncertain = |explanation: &mut Explanation, why: &str| {
-            unused(
-                explanation,
-                "UNCERTAIN",
-                Some("OPEN_REQUIRES_VALIDATION"),
-                why,
-            )
-        };
-        if (asked.hidden, asked.follow, asked.no_ignore)
-            != (
-                root.traversal.hidden,
-                root.traversal.follow,
-                root.traversal.no_ignore,
-            )
+        let uncertain = |why: &str, explanation| self.unused(UNCERTAIN, why.into(), explanation);
+        let own = root.traversal;
+        if (asked.hidden, asked.follow, asked.no_ignore) != (own.hidden, own.follow, own.no_ignore)
         {
             // FR-LSI-IDX-SCHED-03.
-            let why = "the index was built for other values of hidden, follow and no_ignore";
-            return uncertain(&mut explanation, why);
+            let why = "the index is for other values of hidden, follow and no_ignore; those of \
+                       index_default_hidden, index_default_follow and index_default_no_ignore";
+            return uncertain(why, explanation);
         }
         if asked.follow {
             let why = "the request follows symbolic links, whose targets the index does not track";
-            return uncertain(&mut explanation, why);
+            return uncertain(why, explanation);
         }
         if !root.is_under(sandbox, global_excludes) {
             let why = "the sandbox or the global excludes are not those of the index";
-            return unused(&mut explanation, "UNCERTAIN", Some("POLICY_CHANGED"), why);
+            let state = ("UNCERTAIN", Some("POLICY_CHANGED"));
+            return self.unused(state, why.into(), explanation);
         }
         if query.fuzzy.is_some() {
-            return uncertain(&mut explanation, "fuzzy requests search every file");
+            return uncertain("fuzzy requests search every file", explanation);
         }
         let mut plan = SupersetSafe::for_expression(
             query.pattern.hir(),
@@ -316,16 +297,13 @@ impl Indexes {
         );
         explanation.plan = Some(plan.describe());
         if let Some(reason) = plan.reason() {
-            return uncertain(&mut explanation, &reason.to_string());
+            return uncertain(&reason.to_string(), explanation);
         }
         let (Some((allowed, base)), Ok(path)) = (
             sandbox.locate(&root.path),
             target.canonical.strip_prefix(&root.path),
         ) else {
-            return uncertain(
-                &mut explanation,
-                "the index root is no longer in the sandbox",
-            );
+            return self.unusable(status::outside(), explanation);
         };
         let scope = Scope {
             root: allowed,
@@ -338,20 +316,41 @@ impl Indexes {
                 let (all, candidates) = source.counts();
                 explanation.in_scope = Some(all);
                 explanation.candidates = Some(candidates);
+                if candidates == all && all > 0 {
+                    explanation.reason = Some(EVERY_FILE.to_string());
+                }
                 Choice {
                     source: Some(source),
                     index: self.facts("COMPLETE", None, true),
                     explanation,
                 }
             }
-            Ok(Err(Unusable { reason, why })) => {
-                unused(&mut explanation, "UNCERTAIN", Some(reason), &why)
-            }
+            Ok(Err(condition)) => self.unusable(condition, explanation),
             Err(error) => {
-                self.damaged(root, &error);
-                let why = format!("the index is damaged ({error}); build it again");
-                unused(&mut explanation, "CORRUPT", None, &why)
+                root.set_damaged(&error);
+                self.unusable(Condition::Damaged(error.to_string()), explanation)
             }
+        }
+    }
+
+    /// Decides that an index is not used, for how it is.
+    fn unusable(&self, condition: Condition, explanation: Explanation) -> Choice {
+        let why = condition.why().unwrap_or_default();
+        self.unused((condition.state(), condition.reason()), why, explanation)
+    }
+
+    /// Decides that an index is not used.
+    fn unused(
+        &self,
+        (state, reason): (&str, Option<&str>),
+        why: String,
+        mut explanation: Explanation,
+    ) -> Choice {
+        explanation.reason = Some(why);
+        Choice {
+            source: None,
+            index: self.facts(state, reason, false),
+            explanation,
         }
     }
 
@@ -362,13 +361,10 @@ impl Indexes {
         plan: &mut SupersetSafe,
         scope: Scope,
         globs: &Globs,
-    ) -> Result<Result<CatalogSource, Unusable>, FormatError> {
-        let mut stale = snapshot.incomplete();
-        if stale.is_none() && !self.frozen {
-            stale = snapshot.stale(&scope.root, &scope.base, &scope.path)?;
-        }
+    ) -> Result<Result<CatalogSource, Condition>, FormatError> {
+        let stale = self.staleness(snapshot, &scope.root, &scope.base, &scope.path)?;
         if let Some(stale) = stale {
-            return Ok(Err(unusable(&stale)));
+            return Ok(Err(stale.into()));
         }
         let segment = snapshot.segment();
         segment.order(plan)?;
@@ -380,7 +376,7 @@ impl Indexes {
             candidates,
             !self.frozen,
         )?;
-        Ok(source.ok_or_else(|| Unusable {
+        Ok(source.ok_or_else(|| Condition::Stale {
             reason: "OPEN_REQUIRES_VALIDATION",
             why: "the directory is none that the index covers: it is hidden, ignored or new".into(),
         }))
@@ -389,13 +385,9 @@ impl Indexes {
     /// Notes that the index that a request used is damaged: it is not used again before it was built anew.
     pub fn report_damage(&self, path: &Path, error: &FormatError) -> IndexUse {
         if let Some(root) = self.containing(path) {
-            self.damaged(root, error);
+            root.set_damaged(error);
         }
         self.facts("CORRUPT", None, false)
-    }
-
-    fn damaged(&self, root: &IndexRoot, error: &FormatError) {
-        *lock(&root.state) = State::Corrupt(error.to_string());
     }
 
     /// Returns the deepest root that contains a canonical path (FR-LSI-IDX-ROOT-02).
@@ -403,22 +395,8 @@ impl Indexes {
         self.roots.iter().find(|root| path.starts_with(&root.path))
     }
 
-    /// Returns the state of a root's index, after looking for a kept one if nobody has.
-    fn state_of(&self, root: &IndexRoot) -> State {
-        let mut state = lock(&root.state);
-        if let State::Unknown = *state {
-            *state = match &self.store {
-                None => State::Absent,
-                Some(store) => match store.load(root.key.parts(), &mut std::thread::sleep) {
-                    Ok(Some(snapshot)) => State::Open(Arc::new(snapshot)),
-                    Ok(None) => State::Absent,
-                    Err(error) if error.is_corrupt() => State::Corrupt(error.to_string()),
-                    // Locked, or out of reach for now: the next call looks again.
-                    Err(_) => return State::Absent,
-                },
-            };
-        }
-        state.clone()
+    fn root_at(&self, path: &Path) -> Option<&IndexRoot> {
+        self.roots.iter().find(|root| root.path == path)
     }
 
     /// Returns the facts of `stats`.
@@ -427,38 +405,39 @@ impl Indexes {
             safety_state: state.to_string(),
             uncertain_reason: reason.map(str::to_string),
             exclusion_used: used,
-            storage_mode: self.storage.as_str().to_string(),
+            storage_mode: match self.nowhere {
+                Some(_) => "none".to_string(),
+                None => self.storage.as_str().to_string(),
+            },
             storage_fallback_reason: self.fallback.as_ref().map(|f| f.code.to_string()),
         }
     }
 
-    /// Says how the index of each root is.
-    pub fn status(&self) -> Vec<RootStatus> {
-        let status = |root: &IndexRoot| {
-            let state = self.state_of(root);
-            let (name, reason, problem, snapshot) = match state {
-                State::Unknown | State::Absent => ("ABSENT", None, None, None),
-                State::Corrupt(why) => ("CORRUPT", None, Some(why), None),
-                State::Open(snapshot) => (
-                    "UNCERTAIN",
-                    Some("OPEN_REQUIRES_VALIDATION"),
-                    None,
-                    Some(snapshot),
-                ),
-            };
-            RootStatus {
-                path: root.path.clone(),
-                dir: self
-                    .store
-                    .as_ref()
-                    .map(|store| store.dir_of(root.key.parts())),
-                state: name,
-                reason,
-                problem,
-                snapshot,
-            }
-        };
-        self.roots.iter().map(status).collect()
+    /// Sees to it that the index of the root that is `path` can be used: builds it if there is none, or if it is
+    /// damaged or stale. Returns what was built, if anything was.
+    ///
+    /// An index that can't be used because something could not be listed is not built again: as long as that is so,
+    /// the next one could not be used either. [`Indexes::build`] builds it whatever there is.
+    ///
+    /// # Errors
+    ///
+    /// As [`Indexes::build`].
+    pub fn ensure(
+        &self,
+        path: &Path,
+        sandbox: &Arc<Sandbox>,
+        host: &dyn BuildHost,
+    ) -> Result<Option<Built>, BuildError> {
+        match self.condition(path, sandbox) {
+            Some(Condition::Usable) => Ok(None),
+            Some(Condition::Stale {
+                reason: "ENUMERATION_ERROR",
+                ..
+            }) => Ok(None),
+            _ => self
+                .build(path, sandbox, host)
+                .map(|(built, _)| Some(built)),
+        }
     }
 
     /// Builds the index of the root that is `path`, whatever there is, and puts it into use.
@@ -472,9 +451,12 @@ impl Indexes {
         sandbox: &Arc<Sandbox>,
         host: &dyn BuildHost,
     ) -> Result<(Built, Arc<Snapshot>), BuildError> {
-        let Some(root) = self.roots.iter().find(|root| root.path == path) else {
+        let Some(root) = self.root_at(path) else {
             return Err(BuildError::NotARoot(path.to_path_buf()));
         };
+        if let Some(nowhere) = &self.nowhere {
+            return Err(BuildError::NoPlace(nowhere.message.clone()));
+        }
         let Some((allowed, base)) = sandbox.locate(&root.path) else {
             return Err(BuildError::NotARoot(path.to_path_buf()));
         };
@@ -526,7 +508,7 @@ impl Indexes {
             }
         };
         let snapshot = Arc::new(snapshot);
-        *lock(&root.state) = State::Open(snapshot.clone());
+        root.set_open(self.store.as_ref(), snapshot.clone());
         Ok((built, snapshot))
     }
 }
@@ -543,151 +525,9 @@ fn look_above(top: &Path, excludes: Option<&Path>, host: &dyn BuildHost) -> Inpu
     above
 }
 
-impl IndexRoot {
-    /// Returns true if a sandbox and global excludes make the same files eligible as those for which the index is.
-    fn is_under(&self, sandbox: &Sandbox, global_excludes: Option<&Path>) -> bool {
-        let asked = global_excludes.map(|path| (path, sandbox.working_dir()));
-        let own = self.global_excludes.as_ref();
-        deny_of(sandbox) == self.key.parts().deny_patterns
-            && asked == own.map(|(path, base)| (&**path, &**base))
-    }
-}
+/// What is said of an index that a request has no use for: nobody has looked whether it is that of the tree as it is.
+const UNCERTAIN: (&str, Option<&str>) = ("UNCERTAIN", Some("OPEN_REQUIRES_VALIDATION"));
 
-/// Why a snapshot can't be used for a request.
-struct Unusable {
-    reason: &'static str,
-    why: String,
-}
-
-fn unusable(stale: &Stale) -> Unusable {
-    match stale {
-        Stale::EnumerationErrors(count) => Unusable {
-            reason: "ENUMERATION_ERROR",
-            why: format!("{count} files or directories could not be read when the index was built"),
-        },
-        Stale::Input(path) => Unusable {
-            reason: "ELIGIBILITY_CHANGED",
-            why: format!(
-                "{} changed since the index was built; build it again",
-                path.display()
-            ),
-        },
-        Stale::Dir(path) => Unusable {
-            reason: "OPEN_REQUIRES_VALIDATION",
-            why: match path.as_os_str().is_empty() {
-                true => "the index root changed since the index was built; build it again".into(),
-                false => format!(
-                    "the directory {} changed since the index was built; build it again",
-                    path.display()
-                ),
-            },
-        },
-    }
-}
-
-/// Locks even after a panic elsewhere: the state is replaced as a whole.
-fn lock(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Finds the index roots, deepest first, and says which configured ones can't be (FR-LSI-IDX-ROOT-01).
-fn index_roots(config: &SearchConfig, sandbox: &Sandbox) -> (Vec<PathBuf>, Vec<String>) {
-    let configured: Vec<PathBuf> = match &config.index_roots[..] {
-        [] => vec![sandbox.working_dir().to_path_buf()],
-        roots => roots
-            .iter()
-            .map(|root| sandbox.working_dir().join(root))
-            .collect(),
-    };
-    let (mut roots, mut rejected) = (Vec::new(), Vec::new());
-    for root in configured {
-        let shown = root.display().to_string();
-        let mut reject = |why: String| rejected.push(format!("index root {shown}: {why}"));
-        let canonical = match root.canonicalize() {
-            Ok(canonical) => canonical,
-            Err(error) => {
-                reject(error.to_string());
-                continue;
-            }
-        };
-        if !canonical.is_dir() {
-            reject("it is no directory".to_string());
-        } else if let Some((_, relative)) = sandbox.locate(&canonical) {
-            match sandbox.deny().denies_path_or_parent(&canonical, &relative) {
-                Some(pattern) => reject(format!("it is denied by the pattern {pattern}")),
-                None => roots.push(canonical),
-            }
-        } else {
-            reject("it lies outside of the allowed roots".to_string());
-        }
-    }
-    roots.sort_by(|a, b| {
-        let depth = |path: &PathBuf| path.components().count();
-        depth(b).cmp(&depth(a)).then_with(|| a.cmp(b))
-    });
-    roots.dedup();
-    (roots, rejected)
-}
-
-/// Returns the denied patterns as a key has them. Relative ones depend on the allowed roots, so these belong to it.
-fn deny_of(sandbox: &Sandbox) -> Vec<String> {
-    let mut deny = sandbox.deny().patterns().to_vec();
-    if deny
-        .iter()
-        .any(|pattern| !pattern.starts_with("**/") && !pattern.starts_with('/'))
-    {
-        let roots = sandbox.roots();
-        deny.extend(
-            roots
-                .iter()
-                .map(|root| format!("beneath {}", root.display())),
-        );
-    }
-    deny
-}
-
-/// Opens the store; without one, says why.
-fn open_store(
-    config: &SearchConfig,
-    sandbox: &Sandbox,
-    roots: &[IndexRoot],
-    places: &CachePlaces,
-) -> (Option<Store>, Option<Fallback>) {
-    let fall_back = |code, message| (None, Some(Fallback { code, message }));
-    let root = match (&config.index_path, &places.user_cache, &places.temporary) {
-        (Some(path), _, _) => sandbox.working_dir().join(path),
-        (None, Some(cache), _) => cache.join("forge").join("search-index"),
-        (None, None, Some(temporary)) => temporary.clone(),
-        (None, None, None) => {
-            let message = "no cache directory can be determined; set index_path in [tools.search]";
-            return fall_back("NO_CACHE_ROOT", message.to_string());
-        }
-    };
-    let shown = root.display().to_string();
-    // The directory may not exist yet, but those above it say where it is.
-    let existing = root.ancestors().find_map(|path| {
-        let real = path.canonicalize().ok()?;
-        Some(real.join(root.strip_prefix(path).ok()?))
-    });
-    let real = existing.unwrap_or_else(|| root.clone());
-    if let Some(tree) = roots.iter().find(|tree| real.starts_with(&tree.path)) {
-        let message = format!(
-            "the index directory {shown} lies inside of the indexed tree {}; set index_path to one outside",
-            tree.path.display()
-        );
-        return fall_back("INSIDE_TREE", message);
-    }
-    if let Some(pattern) = sandbox.deny().denies_path_or_parent(&real, &real) {
-        let message = format!("the index directory {shown} is denied by the pattern {pattern}");
-        return fall_back("DENIED", message);
-    }
-    let privacy = match config.index_allow_insecure_persistence {
-        true => Privacy::Waived,
-        false => Privacy::Required,
-    };
-    let timeout = Duration::from_millis(config.index_lock_timeout_ms);
-    match Store::open(real, privacy, timeout) {
-        Ok(store) => (Some(store), None),
-        Err(error) => fall_back("PERMISSION_DENIED", error.to_string()),
-    }
-}
+/// Why nothing is left out although a plan was tested.
+const EVERY_FILE: &str =
+    "no file could be left out: each holds what the plan requires, or is never left out";

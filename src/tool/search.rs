@@ -22,7 +22,7 @@ use crate::tool::budget::fit;
 use crate::tool::config::SearchConfig;
 use crate::tool::engines::Engines;
 use crate::tool::error::{DenialReason, ToolError};
-use crate::tool::indexing::{Choice, Explanation, Indexes};
+use crate::tool::indexing::{Choice, Indexes};
 use crate::tool::render::Cut;
 use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, SearchRequest, search_schema};
 use crate::tool::response::{ErrorEntry, IndexUse, Record, SearchResponse, Stats};
@@ -344,6 +344,7 @@ impl SearchTool {
     }
 
     /// Searches the target.
+    #[allow(clippy::too_many_arguments)]
     fn run(
         &self,
         request: &SearchRequest,
@@ -473,42 +474,6 @@ impl SearchTool {
             true => Ok(Some(choose())),
             false => schedule::within(options, choose),
         }
-    }
-
-    /// Says what a request would search and leave out, and why, without searching.
-    ///
-    /// # Errors
-    ///
-    /// As [`SearchTool::search`].
-    pub fn explain(
-        &self,
-        request: &SearchRequest,
-        context: &ToolContext,
-    ) -> Result<(Explanation, IndexUse), ToolError> {
-        if !self.config.enabled {
-            return Err(DenialReason::Disabled.into());
-        }
-        request.validate()?;
-        let plan = self.plan(request, SearchExtras::default(), context)?;
-        let globs = Globs::new(request.includes(), request.excludes())
-            .map_err(|error| ToolError::bad_args(error.to_string()))?;
-        let target = context.sandbox.resolve(request.path.as_deref())?;
-        let Some(indexes) = &self.indexes else {
-            let explanation = Explanation {
-                reason: Some("indexing is off (index_mode)".to_string()),
-                ..Explanation::default()
-            };
-            return Ok((explanation, IndexUse::not_used()));
-        };
-        let choice = indexes.choose(
-            &plan.query,
-            traversal(request),
-            &target,
-            &globs,
-            &context.sandbox,
-            context.global_excludes.as_deref(),
-        );
-        Ok((choice.explanation, choice.index))
     }
 
     fn respond(
@@ -726,6 +691,8 @@ fn failed(message: String) -> ToolError {
 fn to_usize(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
+
+mod explain;
 
 #[cfg(test)]
 mod tests;

@@ -46,7 +46,7 @@ pub(crate) enum Node {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Description {
+pub(crate) struct Description {
     text: Option<String>,
     hex: Option<String>,
     repeat: Option<String>,

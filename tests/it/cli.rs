@@ -23,14 +23,26 @@ fn tree() -> tempfile::TempDir {
     tmp
 }
 
-/// Runs the program in `dir`, away from the user's own configuration.
-fn run_with(dir: &Path, args: &[&str], stdin: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_forge-search"))
-        .args(args)
+/// A program to be run in `dir`, away from the user's own configuration and indexes.
+pub(crate) fn command(program: &str, dir: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
         .current_dir(dir)
-        .env("XDG_CONFIG_HOME", dir.join("no-config"))
-        .env("HOME", dir.join("no-home"))
-        .env_remove("FORGE_SEARCH_CONFIG")
+        .env("HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/home"))
+        .env_remove("XDG_CONFIG_HOME")
+        .env_remove("XDG_CACHE_HOME")
+        .env_remove("FORGE_SEARCH_CONFIG");
+    command
+}
+
+/// The program itself.
+pub(crate) fn forge_search(dir: &Path) -> Command {
+    command(env!("CARGO_BIN_EXE_forge-search"), dir)
+}
+
+fn run_with(dir: &Path, args: &[&str], stdin: &str) -> Output {
+    let mut child = forge_search(dir)
+        .args(args)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -443,9 +455,8 @@ fn a_reader_that_stops_reading_is_no_failure() {
         "'{}' --max-results 20000 needle | head -n 1; echo ${{PIPESTATUS[0]}}",
         env!("CARGO_BIN_EXE_forge-search")
     );
-    let output = Command::new("bash")
+    let output = command("bash", tree.path())
         .args(["-c", &script])
-        .current_dir(tree.path())
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -500,9 +511,8 @@ fn messages_that_cannot_be_written_are_no_panic() {
         (&["greet", "--max-results", "1", "--stats"], 0),
         (&["--no-such-flag"], 2),
     ] {
-        let ended = Command::new(env!("CARGO_BIN_EXE_forge-search"))
+        let ended = forge_search(tree.path())
             .args(args)
-            .current_dir(tree.path())
             .stdout(Stdio::null())
             .stderr(full())
             .status()
@@ -510,9 +520,8 @@ fn messages_that_cannot_be_written_are_no_panic() {
         assert_eq!(ended.code(), Some(status), "{args:?}");
     }
     for args in [["--help"].as_slice(), &["schema"], &["greet"]] {
-        let output = Command::new(env!("CARGO_BIN_EXE_forge-search"))
+        let output = forge_search(tree.path())
             .args(args)
-            .current_dir(tree.path())
             .stdout(full())
             .output()
             .unwrap();
@@ -545,9 +554,8 @@ fn with_a_root_the_working_directory_need_not_exist() {
     let binary = env!("CARGO_BIN_EXE_forge-search");
     let in_no_directory = |args: &str| {
         let script = format!("mkdir gone && cd gone && rmdir ../gone && '{binary}' {args}");
-        let output = Command::new("bash")
+        let output = command("bash", tree.path())
             .args(["-c", &script])
-            .current_dir(tree.path())
             .output()
             .unwrap();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
@@ -603,9 +611,8 @@ fn an_interrupt_ends_a_search_at_once() {
     let tree = tree();
     // Expensive to search: one long line and an expression that steps slowly.
     fs::write(tree.path().join("long.txt"), "a".repeat(40 << 20)).unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_forge-search"))
+    let mut child = forge_search(tree.path())
         .args(["--timeout-ms", "600000", "(?:a?){500}a{500}b", "long.txt"])
-        .current_dir(tree.path())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -637,9 +644,8 @@ fn a_signal_ends_a_process_that_waits_for_a_request() {
         (&["call", "--jsonl"], Signal::INT, 130),
         (&["call", "--jsonl"], Signal::TERM, 143),
     ] {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_forge-search"))
+        let mut child = forge_search(tree.path())
             .args(args)
-            .current_dir(tree.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -93,15 +93,7 @@ pub(crate) struct Kept {
     place: Arc<tempfile::TempDir>,
 }
 
-impl Kept {
-    /// The directory of the only index in the store.
-    pub(crate) fn dir(&self) -> PathBuf {
-        let store = self.indexes.store().unwrap();
-        let listed = store.list().unwrap();
-        assert_eq!(listed.len(), 1);
-        listed[0].dir.clone()
-    }
-}
+impl Kept {}
 
 impl Setup {
     /// Lets the tool use indexes, none of which is built yet. Their roots are the allowed ones, unless some are

@@ -7,6 +7,7 @@
 
 mod cases;
 mod cli;
+mod cli_index;
 mod conformance;
 mod contract;
 mod deadline;
@@ -21,6 +22,7 @@ mod index_edits;
 mod index_eligibility;
 mod index_properties;
 mod index_support;
+mod indexing;
 mod layering;
 mod oracle;
 mod peers;

@@ -18,6 +18,7 @@ use forge_search::format::sort_key::cmp_paths;
 use forge_search::tool::config::{Config, SandboxConfig, SearchConfig};
 use forge_search::tool::engines::Engines;
 use forge_search::tool::error::ToolError;
+use forge_search::tool::indexing::{CachePlaces, Indexes};
 use forge_search::tool::request::SearchRequest;
 use forge_search::tool::response::{Record, SearchResponse};
 use forge_search::tool::sandbox::Sandbox;
@@ -225,6 +226,20 @@ impl Setup {
     pub(crate) fn tool(&self) -> SearchTool {
         let indexes = self.kept.as_ref().map(|kept| kept.indexes.clone());
         SearchTool::new(self.config.clone(), self.engines.clone()).with_indexes(indexes)
+    }
+
+    /// A tool with the indexes that the configuration asks for, and the context of its calls; as a process of its
+    /// own would have them. Where no `index_path` is configured, there is no place to keep them in.
+    pub(crate) fn indexing_tool(&self) -> (SearchTool, ToolContext) {
+        let context = self.context();
+        let indexes = Indexes::new(
+            &self.config,
+            &self.engines,
+            &context.sandbox,
+            self.global_excludes.as_deref(),
+            &CachePlaces::default(),
+        );
+        (self.tool().with_indexes(indexes.map(Arc::new)), context)
     }
 
     pub(crate) fn context(&self) -> ToolContext {

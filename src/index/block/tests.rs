@@ -28,9 +28,9 @@ fn transposing_turns_lines_into_columns() {
     }
     let before = square;
     transpose(&mut square);
-    for i in 0..64 {
-        for j in 0..64 {
-            assert_eq!(square[j] >> i & 1, before[i] >> j & 1, "{i} {j}");
+    for (i, old) in before.iter().enumerate() {
+        for (j, new) in square.iter().enumerate() {
+            assert_eq!(new >> i & 1, old >> j & 1, "{i} {j}");
         }
     }
 }

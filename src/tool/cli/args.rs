@@ -14,6 +14,7 @@ Examples:
   forge-search -F 'a[0].x' src               search src for a text
   forge-search -w -g '*.rs' -g '!gen/' name  whole words, only in Rust files, not in gen
   forge-search -C2 --max-results 50 TODO     two lines around each match, at most 50 lines
+  forge-search index build                   index the working directory, so that later searches read less
   forge-search call '{\"pattern\":\"TODO\"}'     one JSON request, one JSON response
   forge-search doctor                        what is in effect here, and what needs doing
 
@@ -58,9 +59,31 @@ Examples:
   forge-search call '{\"pattern\": \"main\", \"include_glob\": [\"*.c\"]}'
   echo '{\"pattern\": \"main\"}' | forge-search call --root /srv/tree --set max_files=100000
   forge-search call --jsonl --root . < requests.jsonl
+  forge-search call --jsonl --wait-index --root /srv/tree < requests.jsonl
 
 A failed call prints {\"error\": {\"code\": …, \"message\": …}} and, without --jsonl, exits with 2.")]
     Call(CallArgs),
+    /// Build, look at and remove indexes.
+    ///
+    /// An index is kept in a cache directory (doctor says which) and used by every search of its tree. It never
+    /// changes an answer: what changed since it was built is searched as if there were no index, and when files
+    /// came, went or were renamed, or ignore files changed, everything is until it is built again.
+    #[command(after_help = INDEX_EXAMPLES)]
+    Index {
+        /// What to do.
+        #[command(subcommand)]
+        command: IndexCommand,
+    },
+    /// Say what an index does for a search, and why where it does nothing.
+    ///
+    /// Shows what a file must hold to be searched, how many files that leaves, and in how many of them there is
+    /// a match.
+    #[command(after_help = "\
+Examples:
+  forge-search explain kmalloc_array         the plan, and how many files are left out
+  forge-search explain -i 'foo|bar[0-9]' src below src, without case
+  forge-search explain --json -F 'a[0].x'    the same for programs")]
+    Explain(ExplainArgs),
     /// Print the JSON schema of a tool's request.
     Schema(ToolArgs),
     /// Say what is in effect here (engines, sandbox, configuration) and what needs doing.
@@ -83,6 +106,59 @@ Example:
     },
 }
 
+const INDEX_EXAMPLES: &str = "\
+Examples:
+  forge-search index build                   index the working directory
+  forge-search index status /srv/tree        is it still that of the tree, and if not, what changed
+  forge-search index verify --all            read all of every index and check it
+  forge-search index list                    every index, with its tree, size and age
+  forge-search index clear /srv/tree         remove the index of that tree
+
+Exit status: 0 if all is well, 1 if status finds no index that can be used, 2 if something went wrong or is
+damaged.";
+
+/// What to do with indexes.
+#[derive(Debug, Subcommand)]
+pub(super) enum IndexCommand {
+    /// Build the index of a tree, or build it again.
+    ///
+    /// Until the new index is complete, searches use the old one.
+    Build(IndexArgs),
+    /// Say whether the index of a tree can be used, what is in it, and what changed since.
+    Status(IndexArgs),
+    /// Read all of the indexes of a tree and check every page and every number.
+    Verify(IndexAllArgs),
+    /// List every index that is kept.
+    List(IndexArgs),
+    /// Remove the indexes of a tree.
+    Clear(IndexAllArgs),
+}
+
+/// Which tree, and with which configuration.
+#[derive(Clone, Debug, Args)]
+pub(super) struct IndexArgs {
+    /// Directory to which the command refers, as with --root [default: the working directory].
+    #[arg(value_name = "ROOT", conflicts_with = "root")]
+    pub(super) tree: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Where and how.
+    #[command(flatten)]
+    pub(super) setup: SetupArgs,
+}
+
+/// Which tree, or all.
+#[derive(Clone, Debug, Args)]
+pub(super) struct IndexAllArgs {
+    /// All indexes that are kept, of whatever tree.
+    #[arg(long, conflicts_with = "tree")]
+    pub(super) all: bool,
+    /// Which tree.
+    #[command(flatten)]
+    pub(super) index: IndexArgs,
+}
+
 /// Where to search and with which configuration.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct SetupArgs {
@@ -102,9 +178,9 @@ fn at_least_one() -> clap::builder::RangedU64ValueParser<u64> {
     clap::value_parser!(u64).range(1..)
 }
 
-/// A search for people.
+/// What is searched for, and in which files.
 #[derive(Debug, Args)]
-pub(super) struct SearchArgs {
+pub(super) struct QueryArgs {
     /// The regular expression to search for; after --, one that starts with a dash.
     #[arg(required = true)]
     pub(super) pattern: Option<String>,
@@ -130,16 +206,6 @@ pub(super) struct SearchArgs {
     #[arg(short = 'S', long, overrides_with_all = ["ignore_case", "case_sensitive"])]
     pub(super) smart_case: bool,
 
-    /// Show so many lines after each match.
-    #[arg(short = 'A', long, value_name = "NUM")]
-    pub(super) after_context: Option<u64>,
-    /// Show so many lines before each match.
-    #[arg(short = 'B', long, value_name = "NUM")]
-    pub(super) before_context: Option<u64>,
-    /// Show so many lines around each match.
-    #[arg(short = 'C', long, value_name = "NUM")]
-    pub(super) context: Option<u64>,
-
     /// Search only files that match GLOB (gitignore syntax), or with a leading ! none that do; repeatable.
     #[arg(short = 'g', long, value_name = "GLOB")]
     pub(super) glob: Vec<String>,
@@ -155,6 +221,69 @@ pub(super) struct SearchArgs {
     /// Search only the directory itself, not its subdirectories.
     #[arg(long)]
     pub(super) no_recursive: bool,
+
+    /// Whether to use an index: never, if there is one, or always, building it first where there is none or it is
+    /// not that of the tree any more [default: auto, or index_mode of the configuration].
+    #[arg(long, value_name = "MODE")]
+    pub(super) index: Option<IndexUsage>,
+}
+
+/// `--index`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum IndexUsage {
+    /// Never.
+    Off,
+    /// If there is one.
+    Auto,
+    /// Always; built first where that is needed.
+    On,
+}
+
+impl QueryArgs {
+    /// Returns the setup with what the flags say about indexes.
+    pub(super) fn setup(&self, setup: &SetupArgs) -> SetupArgs {
+        let mode = self.index.map(|usage| match usage {
+            IndexUsage::Off => "index_mode=off",
+            IndexUsage::Auto => "index_mode=auto",
+            IndexUsage::On => "index_mode=on",
+        });
+        let mut setup = setup.clone();
+        setup.set.extend(mode.map(str::to_string));
+        setup
+    }
+}
+
+/// An explanation.
+#[derive(Debug, Args)]
+pub(super) struct ExplainArgs {
+    /// The search.
+    #[command(flatten)]
+    pub(super) query: QueryArgs,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Where and how.
+    #[command(flatten)]
+    pub(super) setup: SetupArgs,
+}
+
+/// A search for people.
+#[derive(Debug, Args)]
+pub(super) struct SearchArgs {
+    /// What is searched for, and in which files.
+    #[command(flatten)]
+    pub(super) query: QueryArgs,
+
+    /// Show so many lines after each match.
+    #[arg(short = 'A', long, value_name = "NUM")]
+    pub(super) after_context: Option<u64>,
+    /// Show so many lines before each match.
+    #[arg(short = 'B', long, value_name = "NUM")]
+    pub(super) before_context: Option<u64>,
+    /// Show so many lines around each match.
+    #[arg(short = 'C', long, value_name = "NUM")]
+    pub(super) context: Option<u64>,
+
     /// Skip files larger than NUM bytes.
     #[arg(long, value_name = "NUM", value_parser = at_least_one())]
     pub(super) max_filesize: Option<u64>,
@@ -178,7 +307,8 @@ pub(super) struct SearchArgs {
     /// Print events as JSON lines, then a summary.
     #[arg(long, conflicts_with_all = ["color", "raw"])]
     pub(super) json: bool,
-    /// Print what the search did to standard error.
+    /// Print what the search did, and what an index had to do with it, to standard error; with --json as part of
+    /// the summary.
     #[arg(long)]
     pub(super) stats: bool,
     /// When to use colours and hyperlinks; on a terminal there are headings in any case.
@@ -225,6 +355,9 @@ pub(super) struct CallArgs {
     /// One request a line of standard input, one answer a line.
     #[arg(long)]
     pub(super) jsonl: bool,
+    /// Build the index, or wait for it, until it can be used, before the first request is answered.
+    #[arg(long)]
+    pub(super) wait_index: bool,
     /// Bytes that a response may have at most.
     #[arg(long, value_name = "BYTES")]
     pub(super) max_output_bytes: Option<usize>,

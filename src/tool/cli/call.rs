@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::args::CallArgs;
 use super::setup::{Environment, Setup, prepare};
-use super::{FAILED, Failure, check_tool};
+use super::{FAILED, Failure, building, check_tool};
 use crate::tool::error::ToolError;
 
 /// The longest request in bytes; a longer one is refused before it is parsed.
@@ -23,6 +23,12 @@ pub(super) fn run(args: &CallArgs, environment: &Environment) -> Result<u8, Fail
             return Ok(FAILED);
         }
     };
+    if args.wait_index
+        && let Err(error) = building::wait(&setup, environment)
+    {
+        writeln!(out, "{}", error.to_json())?;
+        return Ok(setup.signals.status().unwrap_or(FAILED));
+    }
     setup.context.max_output_bytes = args.max_output_bytes;
     if args.jsonl {
         answer_lines(&setup, &mut out)?;

@@ -12,8 +12,9 @@ use super::{FAILED, Failure};
 use crate::index::deny::DenySet;
 use crate::index::rules::{IGNORE_FILE_NAMES, malformed_lines};
 use crate::index::walk::{Entry, TraversalOptions, Walk};
-use crate::tool::config::Origin;
+use crate::tool::config::{IndexStorage, Origin};
 use crate::tool::engines::{EngineReport, Engines};
+use crate::tool::indexing::Condition;
 use crate::tool::render::escape_controls;
 
 /// Directories that are looked at for ignore files; beyond them the report says so.
@@ -29,8 +30,34 @@ struct Report {
     global_excludes: Option<String>,
     config_file: Option<String>,
     engines: Vec<EngineReport>,
+    index: IndexReport,
     config: Vec<Setting>,
     problems: Vec<Problem>,
+}
+
+/// Whether and where indexes are used.
+#[derive(Debug, Default, Serialize)]
+struct IndexReport {
+    mode: &'static str,
+    /// Where indexes are kept: `none`, `memory`, `mmap` or `sqlite`.
+    storage: &'static str,
+    /// The directory they are kept in, or would be.
+    directory: Option<String>,
+    /// Why they are not kept there.
+    fallback: Option<String>,
+    roots: Vec<IndexRootReport>,
+    /// Configured roots that can't be indexed, and why.
+    rejected: Vec<String>,
+}
+
+/// The index of a root.
+#[derive(Debug, Serialize)]
+struct IndexRootReport {
+    root: String,
+    state: &'static str,
+    uncertain_reason: Option<&'static str>,
+    /// Why it is not used.
+    why: Option<String>,
 }
 
 /// A configuration key in effect.
@@ -89,6 +116,7 @@ fn examine(args: &DoctorArgs, environment: &Environment, setup: &Setup) -> Repor
             message: "the tool is disabled; set enabled = true in [tools.search]".to_string(),
         });
     }
+    let index = index_report(environment, setup, &mut problems);
     let show = |path: &Path| path.display().to_string();
     Report {
         version: env!("CARGO_PKG_VERSION"),
@@ -103,6 +131,7 @@ fn examine(args: &DoctorArgs, environment: &Environment, setup: &Setup) -> Repor
             .or(environment.config_file.as_deref())
             .map(show),
         engines: survey(environment, setup),
+        index,
         config: setup
             .config
             .entries()
@@ -115,6 +144,54 @@ fn examine(args: &DoctorArgs, environment: &Environment, setup: &Setup) -> Repor
             .collect(),
         problems,
     }
+}
+
+/// Finds out about indexes. With index_mode off, nothing is looked at.
+fn index_report(
+    environment: &Environment,
+    setup: &Setup,
+    problems: &mut Vec<Problem>,
+) -> IndexReport {
+    let search = &setup.config.search;
+    let mut report = IndexReport {
+        mode: search.index_mode.as_str(),
+        storage: "none",
+        ..IndexReport::default()
+    };
+    let Some(indexes) = setup.tool.indexes() else {
+        return report;
+    };
+    if search.index_storage != IndexStorage::Memory {
+        let directory = environment.cache.cache_root(search, &setup.root);
+        report.directory = directory.map(|directory| directory.display().to_string());
+    }
+    report.storage = indexes.storage().as_str();
+    report.fallback = indexes.fallback().map(|fallback| fallback.message.clone());
+    report.rejected = indexes.rejected().to_vec();
+    let messages = report.fallback.iter().chain(&report.rejected);
+    problems.extend(messages.map(|message| Problem {
+        place: "index".to_string(),
+        message: message.clone(),
+    }));
+    for root in indexes.roots() {
+        let Some(condition) = indexes.condition(root, &setup.context.sandbox) else {
+            continue;
+        };
+        let root = root.display().to_string();
+        if let Condition::Damaged(_) | Condition::Unavailable(_) = &condition {
+            problems.push(Problem {
+                place: root.clone(),
+                message: condition.why().unwrap_or_default(),
+            });
+        }
+        report.roots.push(IndexRootReport {
+            root,
+            state: condition.state(),
+            uncertain_reason: condition.reason(),
+            why: condition.why(),
+        });
+    }
+    report
 }
 
 /// Looks at every engine there is, also at those that the configuration leaves alone.
@@ -191,6 +268,36 @@ fn ignore_problems(setup: &Setup) -> Vec<Problem> {
     problems
 }
 
+fn print_index(index: &IndexReport, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "\nindex")?;
+    writeln!(out, "  mode              {}", index.mode)?;
+    writeln!(out, "  storage           {}", index.storage)?;
+    if let Some(directory) = &index.directory {
+        writeln!(out, "  directory         {}", escape_controls(directory))?;
+    }
+    if let Some(fallback) = &index.fallback {
+        writeln!(out, "  not kept          {}", escape_controls(fallback))?;
+    }
+    for root in &index.roots {
+        let state = match root.uncertain_reason {
+            Some(reason) => format!("{} ({reason})", root.state),
+            None => root.state.to_string(),
+        };
+        writeln!(
+            out,
+            "  root              {}  {state}",
+            escape_controls(&root.root)
+        )?;
+        if let Some(why) = &root.why {
+            writeln!(out, "                    {}", escape_controls(why))?;
+        }
+    }
+    for rejected in &index.rejected {
+        writeln!(out, "  not indexed       {}", escape_controls(rejected))?;
+    }
+    Ok(())
+}
+
 fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "forge-search {}", report.version)?;
     writeln!(out, "\nsandbox")?;
@@ -226,6 +333,8 @@ fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             None => writeln!(out)?,
         }
     }
+
+    print_index(&report.index, out)?;
 
     writeln!(
         out,

@@ -3,11 +3,16 @@
 //! Owns arguments, output and exit codes. Every answer comes from [`crate::tool::search::SearchTool`].
 
 mod args;
+mod building;
 mod call;
 mod doctor;
+mod explain;
+mod index;
 mod printer;
+mod progress;
 mod search;
 mod setup;
+mod show;
 mod signals;
 
 use std::io::{self, Write};
@@ -25,7 +30,8 @@ use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, search_schema};
 const FAILED: u8 = 2;
 
 /// Runs the program and returns its exit status: 0 if a line matched or a command succeeded, 1 if no line
-/// matched, 2 if something went wrong or the search ended early without a match, 130 after an interrupt and 143 after a termination, as shells have it.
+/// matched or there is no index that can be used, 2 if something went wrong or the search ended early without a
+/// match, 130 after an interrupt and 143 after a termination, as shells have it.
 pub fn main() -> u8 {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -94,6 +100,8 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         None => search::run(&cli.search, &Environment::read()),
         Some(Command::Search(args)) => search::run(&args, &Environment::read()),
         Some(Command::Call(args)) => call::run(&args, &Environment::read()),
+        Some(Command::Index { command }) => index::run(&command, &Environment::read()),
+        Some(Command::Explain(args)) => explain::run(&args, &Environment::read()),
         Some(Command::Doctor(args)) => doctor::run(&args, &Environment::read()),
         Some(Command::Schema(tool)) => {
             check_tool(&tool)?;

@@ -5,29 +5,28 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::args::{SearchArgs, When};
+use super::args::{QueryArgs, SearchArgs, SetupArgs, When};
+use super::building::before_search;
 use super::printer::{Printer, Style};
 use super::setup::{Environment, prepare};
+use super::show::{count, things};
 use super::{FAILED, Failure, complain};
 use crate::tool::error::ToolError;
 use crate::tool::render::escape_controls;
 use crate::tool::request::{Case, SearchRequest};
-use crate::tool::response::SearchResponse;
+use crate::tool::response::{SearchResponse, Stats};
 use crate::tool::search::SearchExtras;
 
 /// Searches and prints.
 pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Failure> {
-    if let Some(more) = args.more.first() {
-        return Err(ToolError::bad_args(format!(
-            "{} is one path too many: a search is of one file or directory; name a directory above them, and use \
-             -g to choose from it",
-            more.display()
-        ))
-        .into());
+    let (path, extra_root) = target(&args.query, &args.setup, environment)?;
+    let request = limited(args, request(&args.query, path)?)?;
+    let mut setup_args = args.query.setup(&args.setup);
+    if args.stats {
+        setup_args.set.push("emit_stats=true".to_string());
     }
-    let (path, extra_root) = target(args, environment)?;
-    let request = request(args, path)?;
-    let setup = prepare(&args.setup, environment, extra_root.as_deref())?;
+    let setup = prepare(&setup_args, environment, extra_root.as_deref())?;
+    before_search(&setup, environment, &request)?;
     let search = || {
         setup
             .tool
@@ -65,10 +64,18 @@ fn status(response: &SearchResponse) -> u8 {
 
 /// Finds out what the path argument means. A person may name any path: one outside the root becomes a root
 /// of its own, unless --root says where to stay.
-fn target(
-    args: &SearchArgs,
+pub(super) fn target(
+    args: &QueryArgs,
+    setup: &SetupArgs,
     environment: &Environment,
 ) -> Result<(Option<String>, Option<PathBuf>), ToolError> {
+    if let Some(more) = args.more.first() {
+        return Err(ToolError::bad_args(format!(
+            "{} is one path too many: a search is of one file or directory; name a directory above them, and use \
+             -g to choose from it",
+            more.display()
+        )));
+    }
     let Some(path) = &args.path else {
         return Ok((None, None));
     };
@@ -78,7 +85,7 @@ fn target(
             path.display()
         ))
     })?;
-    if args.setup.root.is_some() {
+    if setup.root.is_some() {
         return Ok((Some(text), None));
     }
     let absolute = environment.absolute(path)?;
@@ -108,7 +115,12 @@ fn target(
     ))
 }
 
-fn request(args: &SearchArgs, path: Option<String>) -> Result<SearchRequest, ToolError> {
+/// Makes a request of what is searched for and where, without limits.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub(super) fn request(args: &QueryArgs, path: Option<String>) -> Result<SearchRequest, ToolError> {
     let mut request = SearchRequest::new(args.pattern.clone().unwrap_or_default());
     request.path = path;
     request.case = match (args.ignore_case, args.case_sensitive) {
@@ -130,6 +142,12 @@ fn request(args: &SearchArgs, path: Option<String>) -> Result<SearchRequest, Too
     request.hidden = args.hidden;
     request.follow = args.follow;
     request.no_ignore = args.no_ignore;
+    request.validate()?;
+    Ok(request)
+}
+
+/// Adds the limits of a search.
+fn limited(args: &SearchArgs, mut request: SearchRequest) -> Result<SearchRequest, ToolError> {
     request.max_results = args.max_results;
     request.max_matches_per_file = args.max_count;
     request.max_files = args.max_files;
@@ -203,13 +221,47 @@ fn report(args: &SearchArgs, response: &SearchResponse) {
     }
     if args.stats {
         complain(&format!(
-            "{} lines shown, {} files searched, {} errors",
-            response.count,
-            response.files_scanned,
-            response.errors.len()
+            "{} shown, {} covered, {}",
+            things(response.count as u64, "line"),
+            things(response.files_scanned, "file"),
+            things(response.errors.len() as u64, "error")
         ));
         if let Some(stats) = &response.stats {
-            complain(&serde_json::to_string(stats).unwrap_or_default());
+            print_stats(stats, &mut io::stderr().lock());
         }
+    }
+}
+
+/// Prints every field of the diagnostics, one a line. Where they can't be written, there is nobody left to tell.
+fn print_stats(stats: &Stats, out: &mut dyn Write) {
+    let or_none = |text: &Option<String>| text.clone().unwrap_or("-".to_string());
+    let yes = |yes: bool| if yes { "yes" } else { "no" }.to_string();
+    let levels = stats.fuzzy_levels_tried.iter().map(u8::to_string);
+    let levels = levels.collect::<Vec<_>>().join(" ");
+    for (name, value) in [
+        ("stats_version", stats.stats_version.to_string()),
+        ("index_safety_state", stats.index_safety_state.clone()),
+        (
+            "index_uncertain_reason",
+            or_none(&stats.index_uncertain_reason),
+        ),
+        ("index_exclusion_used", yes(stats.index_exclusion_used)),
+        ("storage_mode", stats.storage_mode.clone()),
+        (
+            "storage_fallback_reason",
+            or_none(&stats.storage_fallback_reason),
+        ),
+        ("candidates_total", count(stats.candidates_total)),
+        ("candidates_excluded", count(stats.candidates_excluded)),
+        ("candidates_scanned", count(stats.candidates_scanned)),
+        ("fallback_used", yes(stats.fallback_used)),
+        ("fallback_reason", or_none(&stats.fallback_reason)),
+        (
+            "fuzzy_levels_tried",
+            or_none(&Some(levels).filter(|levels| !levels.is_empty())),
+        ),
+        ("elapsed_ms", count(stats.elapsed_ms)),
+    ] {
+        let _ = writeln!(out, "  {name:<25}{value}");
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct Environment {
     pub(super) cache: CachePlaces,
     /// `NO_COLOR` is set, or `TERM` is `dumb`.
     pub(super) plain: bool,
+    /// `TERM` is `dumb`: the terminal can't move its cursor.
+    pub(super) dumb: bool,
 }
 
 impl Environment {
@@ -51,6 +53,7 @@ impl Environment {
                 .map(|home| home.join("forge-search").join("config.toml"))
                 .filter(|file| file.exists())
         });
+        let dumb = set("TERM").is_some_and(|term| term == "dumb");
         Environment {
             working_dir,
             path: set("PATH"),
@@ -58,7 +61,8 @@ impl Environment {
             global_excludes: ignore::gitignore::gitconfig_excludes_path()
                 .filter(|file| file.exists()),
             cache: cache_places(&set),
-            plain: set("NO_COLOR").is_some() || set("TERM").is_some_and(|term| term == "dumb"),
+            plain: set("NO_COLOR").is_some() || dumb,
+            dumb,
         }
     }
 
@@ -170,6 +174,10 @@ pub(super) fn prepare(
         && config.sandbox.allowed_roots.is_empty()
     {
         config.sandbox.allowed_roots = vec![root.clone(), extra.to_path_buf()];
+        // A tree that was indexed from within is used from without.
+        if config.search.index_roots.is_empty() {
+            config.search.index_roots = vec![root.clone(), extra.to_path_buf()];
+        }
     }
     let sandbox = Arc::new(Sandbox::new(&config.sandbox, &root)?);
     let mut context = ToolContext::new(sandbox);

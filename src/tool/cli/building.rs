@@ -1,0 +1,172 @@
+//! Building indexes while somebody waits.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::progress::Bar;
+use super::setup::{Environment, Setup};
+use super::{Failure, complain};
+use crate::exec::stop::Deadline;
+use crate::format::error::{FormatError, FormatErrorKind};
+use crate::index::builder::{BuildError, BuildHost};
+use crate::tool::config::IndexMode;
+use crate::tool::error::ToolError;
+use crate::tool::indexing::{Condition, Foreground, Indexes};
+use crate::tool::request::SearchRequest;
+
+/// How long to wait for another process that builds before looking again.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How often a tree may change while its index is built, before requests are answered without it.
+const ROUNDS: u32 = 3;
+
+/// Runs `build` with a host that a signal stops, and with a bar where there is a terminal.
+pub(super) fn with_host<T>(
+    setup: &Setup,
+    environment: &Environment,
+    build: impl FnOnce(&dyn BuildHost) -> T,
+) -> T {
+    let bar = Bar::on_terminal(environment);
+    let host = Foreground::new(setup.signals.cancel_handle()).with_progress(|progress| {
+        if let Some(bar) = &bar {
+            bar.show(progress);
+        }
+    });
+    setup.signals.while_calling(|| build(&host))
+}
+
+/// Builds the index that a search would use, if index_mode asks for that and it can't be used as it is. Where it
+/// can't be built, says so and leaves the search to do without (FR-LSI-IDX-05).
+///
+/// # Errors
+///
+/// An invalid request, or a signal.
+pub(super) fn before_search(
+    setup: &Setup,
+    environment: &Environment,
+    request: &SearchRequest,
+) -> Result<(), Failure> {
+    if setup.config.search.index_mode != IndexMode::On {
+        return Ok(());
+    }
+    let root = setup.tool.index_root(request, &setup.context)?;
+    let (Some(root), Some(indexes)) = (root, setup.tool.indexes()) else {
+        return Ok(());
+    };
+    let ensured = with_host(setup, environment, |host| {
+        indexes.ensure(&root, &setup.context.sandbox, host)
+    });
+    match ensured {
+        Ok(built) => {
+            if let (Some(_), Some(fallback)) = (built, indexes.fallback()) {
+                complain(&format!(
+                    "the index ends with this search: {}",
+                    fallback.message
+                ));
+            }
+            Ok(())
+        }
+        Err(BuildError::Stopped) => Err(setup.signals.failure(ToolError::Cancelled)),
+        Err(error) => {
+            complain(&format!(
+                "{} has no index, so everything is searched: {error}",
+                root.display()
+            ));
+            Ok(())
+        }
+    }
+}
+
+/// Waits until the index of every root can be used, building those that can't; another process that is building one
+/// is waited for.
+///
+/// # Errors
+///
+/// No index could ever be used, or one could not be built, or a signal came.
+pub(super) fn wait(setup: &Setup, environment: &Environment) -> Result<(), ToolError> {
+    let Some(indexes) = setup.tool.indexes() else {
+        return Err(ToolError::bad_args(
+            "--wait-index waits for ever where index_mode is off; set index_mode to auto or on, or leave it out",
+        ));
+    };
+    let roots = roots(indexes)?;
+    for root in roots {
+        wait_for(setup, environment, indexes, &root)?;
+    }
+    Ok(())
+}
+
+/// Returns the index roots.
+///
+/// # Errors
+///
+/// There are none: why.
+pub(super) fn roots(indexes: &Indexes) -> Result<Vec<PathBuf>, ToolError> {
+    let roots: Vec<PathBuf> = indexes.roots().map(PathBuf::from).collect();
+    if roots.is_empty() {
+        let rejected = indexes.rejected().join("; ");
+        return Err(ToolError::bad_args(format!(
+            "there is nothing to index: {rejected}"
+        )));
+    }
+    Ok(roots)
+}
+
+fn wait_for(
+    setup: &Setup,
+    environment: &Environment,
+    indexes: &Arc<Indexes>,
+    root: &Path,
+) -> Result<(), ToolError> {
+    let sandbox = &setup.context.sandbox;
+    let most = Duration::from_millis(setup.config.search.index_build_timeout_ms);
+    let deadline = Deadline::after(most, setup.context.clock.clone());
+    for _ in 0..ROUNDS {
+        let built = with_host(setup, environment, |host| {
+            loop {
+                match indexes.ensure(root, sandbox, host) {
+                    Err(error) if is_locked(&error) && !deadline.remaining().is_zero() => {
+                        host.pause(PATIENCE);
+                        if host.stopped() {
+                            return Err(BuildError::Stopped);
+                        }
+                    }
+                    ended => return ended,
+                }
+            }
+        });
+        built.map_err(failed)?;
+        match indexes.condition(root, sandbox) {
+            Some(Condition::Usable) | None => return Ok(()),
+            Some(Condition::Stale { reason, .. }) if reason != "ENUMERATION_ERROR" => {}
+            Some(_) => break,
+        }
+    }
+    // Answers don't depend on it.
+    let why = indexes
+        .condition(root, sandbox)
+        .and_then(|condition| condition.why());
+    complain(&format!(
+        "the index of {} is built, but can't be used: {}",
+        root.display(),
+        why.unwrap_or_default()
+    ));
+    Ok(())
+}
+
+/// Turns the failure of a build into that of a command.
+pub(super) fn failed(error: BuildError) -> ToolError {
+    match error {
+        BuildError::Stopped => ToolError::Cancelled,
+        error => ToolError::ExecutionFailed {
+            tool: "index".to_string(),
+            message: error.to_string(),
+        },
+    }
+}
+
+fn is_locked(error: &BuildError) -> bool {
+    let kind = |error: &FormatError| matches!(error.kind(), FormatErrorKind::Locked { .. });
+    matches!(error, BuildError::Format(error) if kind(error))
+}

@@ -1,0 +1,134 @@
+//! How far a build is, on a terminal.
+//!
+//! Owns the bar on standard error. Where that is no terminal there is none: a program that reads what it is told
+//! has no use for it.
+
+use std::io::{self, IsTerminal};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::setup::Environment;
+use super::show::{bytes, count, things};
+use crate::index::builder::{Phase, Progress};
+
+/// How often the bar moves while a build says nothing.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A bar on the terminal, gone when it is dropped.
+#[derive(Debug)]
+pub(super) struct Bar {
+    bar: ProgressBar,
+    phase: Mutex<Option<Phase>>,
+}
+
+impl Bar {
+    /// Makes a bar if standard error is a terminal that can move its cursor.
+    pub(super) fn on_terminal(environment: &Environment) -> Option<Bar> {
+        if environment.dumb || !io::stderr().is_terminal() {
+            return None;
+        }
+        Some(Bar {
+            bar: ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
+            phase: Mutex::new(None),
+        })
+    }
+
+    /// Shows how far the build is.
+    pub(super) fn show(&self, progress: Progress) {
+        let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = phase.replace(progress.phase) != Some(progress.phase);
+        self.bar.set_message(what(progress));
+        if is_new {
+            self.bar.set_style(style(progress.phase));
+            self.bar.reset();
+            self.bar.enable_steady_tick(TICK);
+        }
+        if progress.phase == Phase::Tokenize {
+            self.bar.set_length(progress.bytes_total);
+            self.bar.set_position(progress.bytes_done);
+            self.bar.set_prefix(how_much(progress, self.bar.elapsed()));
+        }
+    }
+}
+
+/// Says what is being done.
+fn what(progress: Progress) -> String {
+    let files = things(progress.files_total, "file");
+    match progress.phase {
+        Phase::Enumerate => "listing files".to_string(),
+        Phase::Tokenize => format!("reading, {} of {files}", count(progress.files_done)),
+        Phase::Persist | Phase::Activate => format!("writing the index of {files}"),
+    }
+}
+
+/// Says how much was read, how fast, and how long the rest will take. The rate is that since the beginning: files
+/// are read in batches, between which nothing is heard.
+fn how_much(progress: Progress, elapsed: Duration) -> String {
+    let (done, total) = (progress.bytes_done, progress.bytes_total);
+    let amount = format!("{} of {}", bytes(done), bytes(total));
+    let rate = done as f64 / elapsed.as_secs_f64();
+    if done == 0 || !rate.is_normal() {
+        return amount;
+    }
+    let left = (total.saturating_sub(done) as f64 / rate).ceil() as u64;
+    format!("{amount}, {}/s, {left} s left", bytes(rate as u64))
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn style(phase: Phase) -> ProgressStyle {
+    let template = match phase {
+        Phase::Tokenize => "{msg} [{bar:20}] {prefix}",
+        Phase::Enumerate | Phase::Persist | Phase::Activate => "{spinner} {msg}, {elapsed}",
+    };
+    let style = ProgressStyle::with_template(template);
+    // The templates are right, and if one were not, a plain bar would be no harm.
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    style.progress_chars("=> ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_templates_are_valid() {
+        for phase in [
+            Phase::Enumerate,
+            Phase::Tokenize,
+            Phase::Persist,
+            Phase::Activate,
+        ] {
+            let bar = ProgressBar::hidden().with_style(style(phase));
+            bar.set_message("x");
+            bar.tick();
+            assert_eq!(bar.message(), "x");
+        }
+    }
+
+    #[test]
+    fn rate_and_rest_follow_from_what_was_done() {
+        let progress = |done| Progress {
+            phase: Phase::Tokenize,
+            files_done: 1_024,
+            files_total: 2_048,
+            bytes_done: done,
+            bytes_total: 100_000_000,
+        };
+        let after = |done, seconds| how_much(progress(done), Duration::from_secs(seconds));
+        assert_eq!(
+            after(25_000_000, 5),
+            "25.00 MB of 100.00 MB, 5.00 MB/s, 15 s left"
+        );
+        assert_eq!(after(0, 5), "0 B of 100.00 MB");
+        assert_eq!(after(5, 0), "5 B of 100.00 MB");
+        assert!(after(1, 1 << 40).ends_with("s left"));
+        assert_eq!(what(progress(0)), "reading, 1,024 of 2,048 files");
+    }
+}

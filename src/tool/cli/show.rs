@@ -1,0 +1,93 @@
+//! Numbers, sizes and times for people.
+
+use indicatif::{DecimalBytes, HumanCount, HumanDuration};
+use jiff::Timestamp;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::tool::indexing::wall_clock_ns;
+use crate::tool::render::escape_controls;
+
+/// Writes a number with separators: `78,495`.
+pub(super) fn count(n: u64) -> String {
+    HumanCount(n).to_string()
+}
+
+/// Writes a number of things: `1 file`, `78,495 files`.
+pub(super) fn things(n: u64, thing: &str) -> String {
+    let ending = match (n, thing.strip_suffix('y')) {
+        (1, _) => return format!("1 {thing}"),
+        (_, Some(stem)) => return format!("{} {stem}ies", count(n)),
+        (_, None) => "s",
+    };
+    format!("{} {thing}{ending}", count(n))
+}
+
+/// Writes a number of bytes: `98.20 MB`.
+pub(super) fn bytes(n: u64) -> String {
+    DecimalBytes(n).to_string()
+}
+
+/// Writes a share: `10.4 %`.
+pub(super) fn share(part: u64, whole: u64) -> String {
+    match whole {
+        0 => "-".to_string(),
+        whole => format!("{:.1} %", part as f64 * 100.0 / whole as f64),
+    }
+}
+
+/// Writes how long something took: `5.3 s`.
+pub(super) fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+/// Writes a time, in milliseconds since the Unix epoch, for programs: `2025-11-22T03:44:22.5Z`.
+pub(super) fn timestamp(ms: i64) -> Option<String> {
+    let time = Timestamp::from_millisecond(ms).ok()?;
+    Some(time.to_string())
+}
+
+/// Writes a time, in milliseconds since the Unix epoch, and how long ago that was.
+pub(super) fn time(ms: i64) -> String {
+    let Ok(time) = Timestamp::from_millisecond(ms) else {
+        return "at an unknown time".to_string();
+    };
+    let shown = time.strftime("%Y-%m-%d %H:%M:%S UTC");
+    let ago = (wall_clock_ns() / 1_000_000).saturating_sub(ms);
+    match u64::try_from(ago) {
+        Ok(ago) => format!("{shown}, {} ago", HumanDuration(Duration::from_millis(ago))),
+        Err(_) => shown.to_string(),
+    }
+}
+
+/// Writes a path on one line, whatever it holds.
+pub(super) fn path(path: &Path) -> String {
+    escape_controls(&path.display().to_string()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_readable() {
+        assert_eq!(things(1, "file"), "1 file");
+        assert_eq!(things(78_495, "file"), "78,495 files");
+        assert_eq!(things(0, "directory"), "0 directories");
+        assert_eq!(bytes(947_100_000), "947.10 MB");
+        assert_eq!((share(1, 8), share(1, 0)), ("12.5 %".into(), "-".into()));
+    }
+
+    #[test]
+    fn times_are_dates() {
+        assert!(time(1_700_000_000_000).starts_with("2023-11-14 22:13:20 UTC, "));
+        assert_eq!(
+            timestamp(1_700_000_000_000).as_deref(),
+            Some("2023-11-14T22:13:20Z")
+        );
+        // A clock that was set back is no reason to count backwards.
+        let later = wall_clock_ns() / 1_000_000 + 100_000_000;
+        assert!(time(later).ends_with("UTC"));
+        assert_eq!(time(i64::MAX), "at an unknown time");
+    }
+}

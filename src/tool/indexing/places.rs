@@ -1,0 +1,142 @@
+//! Where indexes are kept: choosing the cache root, and whether it will do.
+//!
+//! Owns FR-LSI-CACHE-ROOT-01 and FR-LSI-CACHE-ROOT-02, and what happens where they leave no place
+//! (FR-LSI-STOR-FALLBACK-01). What is in that place is a lower layer's to know.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::format::error::FormatError;
+use crate::format::storage::Privacy;
+use crate::index::store::Store;
+use crate::tool::config::{IndexStorage, SearchConfig};
+use crate::tool::sandbox::Sandbox;
+
+/// What of the environment decides where indexes are kept (FR-LSI-CACHE-ROOT-01).
+#[derive(Clone, Debug, Default)]
+pub struct CachePlaces {
+    /// The user's cache directory, such as `~/.cache`.
+    pub user_cache: Option<PathBuf>,
+    /// The directory of temporary files, with a name for this user in it.
+    pub temporary: Option<PathBuf>,
+}
+
+/// Why an index is not kept where it was configured to be (FR-LSI-STOR-FALLBACK-01).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fallback {
+    /// The code in `stats`.
+    pub code: &'static str,
+    /// What happened and what to do.
+    pub message: String,
+}
+
+/// Where the indexes of a tool are.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// In files.
+    Store(Store),
+    /// In memory, because that is configured or for want of anything better.
+    Memory(Option<Fallback>),
+    /// Nowhere: there is not even a directory that could be tried.
+    Nowhere(Fallback),
+}
+
+impl CachePlaces {
+    /// Returns the directory of indexes under a configuration, which need not exist; relative ones start at
+    /// `working_dir`. `None` if there is no place at all (FR-LSI-CACHE-ROOT-01).
+    pub fn cache_root(&self, config: &SearchConfig, working_dir: &Path) -> Option<PathBuf> {
+        let configured = config.index_path.as_deref();
+        let configured = configured.filter(|path| !path.as_os_str().is_empty());
+        match (configured, &self.user_cache, &self.temporary) {
+            (Some(path), _, _) => Some(working_dir.join(path)),
+            (None, Some(cache), _) => Some(cache.join("forge").join("search-index")),
+            (None, None, temporary) => temporary.clone(),
+        }
+    }
+
+    /// Opens the store for looking at and clearing what is kept there, whatever trees are to be indexed. `None` if
+    /// nothing was ever kept; nothing is made then.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] if other users could reach into it and that was not allowed (SEC-LSI-STORE-01).
+    pub fn existing_store(
+        &self,
+        config: &SearchConfig,
+        working_dir: &Path,
+    ) -> Result<Option<Store>, FormatError> {
+        match self.cache_root(config, working_dir) {
+            Some(root) if root.exists() => open(&real_place(&root), config).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Decides where indexes of trees are kept, and makes the place (FR-LSI-CACHE-ROOT-02).
+pub(super) fn choose<'a>(
+    config: &SearchConfig,
+    sandbox: &Sandbox,
+    trees: impl Iterator<Item = &'a Path>,
+    places: &CachePlaces,
+) -> Place {
+    let mut trees = trees.peekable();
+    if config.index_storage == IndexStorage::Memory || trees.peek().is_none() {
+        return Place::Memory(None);
+    }
+    let fall_back = |code, message| Place::Memory(Some(Fallback { code, message }));
+    let Some(root) = places.cache_root(config, sandbox.working_dir()) else {
+        return Place::Nowhere(Fallback {
+            code: "PERSISTENCE_NOT_PERMITTED",
+            message: "no directory for indexes can be determined; set index_path in [tools.search]"
+                .to_string(),
+        });
+    };
+    let shown = root.display();
+    let real = real_place(&root);
+    if let Some(tree) = trees.find(|tree| real.starts_with(tree)) {
+        return fall_back(
+            "INSIDE_TREE",
+            format!(
+                "the index directory {shown} lies inside of the indexed tree {}; set index_path in \
+                 [tools.search] to a directory outside of it",
+                tree.display()
+            ),
+        );
+    }
+    if let Some(pattern) = sandbox.deny().denies_path_or_parent(&real, &real) {
+        return fall_back(
+            "DENIED",
+            format!(
+                "the index directory {shown} is denied by the pattern {pattern}; set index_path in [tools.search] \
+                 to another one"
+            ),
+        );
+    }
+    match open(&real, config) {
+        Ok(store) => Place::Store(store),
+        Err(error) => fall_back(
+            "PERMISSION_DENIED",
+            format!("{error} (or set index_path in [tools.search] to another directory)"),
+        ),
+    }
+}
+
+fn open(root: &Path, config: &SearchConfig) -> Result<Store, FormatError> {
+    let privacy = match config.index_allow_insecure_persistence {
+        true => Privacy::Waived,
+        false => Privacy::Required,
+    };
+    let timeout = Duration::from_millis(config.index_lock_timeout_ms);
+    Store::open(root.to_path_buf(), privacy, timeout)
+}
+
+/// Resolves the links in a path that need not exist: the directories above it say where it would be.
+fn real_place(path: &Path) -> PathBuf {
+    let existing = path.ancestors().find_map(|above| {
+        let real = above.canonicalize().ok()?;
+        let mut real = real;
+        real.extend(path.strip_prefix(above).ok()?.components());
+        Some(real)
+    });
+    existing.unwrap_or_else(|| path.to_path_buf())
+}

@@ -1,0 +1,311 @@
+//! How indexes are: the check that every search makes, and a report for people and programs.
+//!
+//! Owns the one answer to the question whether a search may leave files out, whatever it searches for. It changes
+//! nothing.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::Indexes;
+use super::roots::{IndexRoot, State};
+use crate::format::error::FormatError;
+use crate::format::manifest::KeyParts;
+use crate::index::beneath::RootDir;
+use crate::index::snapshot::{Snapshot, Stale, StorageMode};
+use crate::tool::sandbox::Sandbox;
+
+/// Whether the index of a root can be used, found out as a search finds it out: what was built is compared with
+/// what is there now (FR-LSI-SAFE-04).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// A search of the whole root may leave files out.
+    Usable,
+    /// There is no index.
+    Absent,
+    /// The index can't be opened, though it may be sound: it is locked, or out of reach, or of a newer program.
+    Unavailable(String),
+    /// The index is damaged, and this is what is wrong.
+    Damaged(String),
+    /// The index is not, or not certain to be, that of the tree as it is.
+    Stale {
+        /// The reason code (LSI Appendix D).
+        reason: &'static str,
+        /// What changed, and what to do.
+        why: String,
+    },
+    /// Indexes can neither be kept nor used here.
+    Disabled {
+        /// The reason code (LSI Appendix D).
+        reason: &'static str,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+}
+
+impl Condition {
+    /// Returns the state of LSI §4.2: `COMPLETE`, `ABSENT`, `CORRUPT`, `UNCERTAIN` or `DISABLED`.
+    pub fn state(&self) -> &'static str {
+        match self {
+            Condition::Usable => "COMPLETE",
+            Condition::Absent | Condition::Unavailable(_) => "ABSENT",
+            Condition::Damaged(_) => "CORRUPT",
+            Condition::Stale { .. } => "UNCERTAIN",
+            Condition::Disabled { .. } => "DISABLED",
+        }
+    }
+
+    /// Returns the reason code (LSI Appendix D), where the state has one.
+    pub fn reason(&self) -> Option<&'static str> {
+        match self {
+            Condition::Stale { reason, .. } | Condition::Disabled { reason, .. } => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// Returns in words why the index is not used; `None` if it is.
+    pub fn why(&self) -> Option<String> {
+        match self {
+            Condition::Usable => None,
+            Condition::Absent => Some(
+                "there is no index; `forge-search index build` makes one, or index_mode = \"on\""
+                    .to_string(),
+            ),
+            Condition::Unavailable(why) => Some(format!("the index can't be opened: {why}")),
+            Condition::Damaged(why) => {
+                Some(format!("the index is damaged ({why}); build it again"))
+            }
+            Condition::Stale { why, .. } | Condition::Disabled { why, .. } => Some(why.clone()),
+        }
+    }
+
+    /// Returns true if a search may leave files out.
+    pub fn is_usable(&self) -> bool {
+        *self == Condition::Usable
+    }
+}
+
+impl From<Stale> for Condition {
+    fn from(stale: Stale) -> Condition {
+        let again = "changed since the index was built; build it again";
+        match stale {
+            Stale::EnumerationErrors(count) => Condition::Stale {
+                reason: "ENUMERATION_ERROR",
+                why: format!(
+                    "{count} files or directories could not be listed when the index was built, and more may be \
+                     hidden behind them; make them readable, or deny them, and build it again"
+                ),
+            },
+            Stale::Input(path) => Condition::Stale {
+                reason: "ELIGIBILITY_CHANGED",
+                why: format!(
+                    "{}, which decides about what is searched, {again}",
+                    path.display()
+                ),
+            },
+            Stale::Dir(path) => Condition::Stale {
+                reason: "OPEN_REQUIRES_VALIDATION",
+                why: match path.as_os_str().is_empty() {
+                    true => format!("the index root {again}"),
+                    false => format!("the directory {} {again}", path.display()),
+                },
+            },
+        }
+    }
+}
+
+/// An index root and its index, for people and programs.
+#[derive(Clone, Debug)]
+pub struct RootStatus {
+    /// The index root.
+    pub path: PathBuf,
+    /// The directory that holds the index, or would, where it is kept in files.
+    pub dir: Option<PathBuf>,
+    /// Where it is kept.
+    pub storage: StorageMode,
+    /// Whether it can be used.
+    pub condition: Condition,
+    /// What it is made for, and how.
+    pub key: KeyParts,
+    /// What is in it, where it can be opened.
+    pub contents: Option<Contents>,
+}
+
+/// What is in an index.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Bytes of all its files.
+    pub bytes: u64,
+    /// When it was built, in milliseconds since the Unix epoch; unknown of one in memory.
+    pub built_ms: Option<i64>,
+    /// Files in the catalog.
+    pub files: u64,
+    /// Files beside the catalog, for the line breaks in their names; always searched.
+    pub side_files: u64,
+    /// Directories.
+    pub dirs: u64,
+    /// Bytes of the files that were tokenized.
+    pub text_bytes: u64,
+    /// Files in the catalog that no search leaves out: too large, binary, or with text that an index can't vouch for.
+    pub always_searched: u64,
+    /// Files in the catalog that changed since, or are gone; they are searched too.
+    pub changed_files: u64,
+    /// Ignore files and the like that decide about what is searched.
+    pub inputs: u64,
+    /// What could not be listed when it was built.
+    pub enumeration_errors: u64,
+}
+
+impl Indexes {
+    /// Says whether the index of the root that is `path` can be used. Opens it if need be, and unless it is frozen
+    /// looks at each directory of the catalog and at everything else that decides about what is searched.
+    ///
+    /// `None` if `path` is no index root.
+    pub fn condition(&self, path: &Path, sandbox: &Sandbox) -> Option<Condition> {
+        let root = self.root_at(path)?;
+        Some(self.condition_of(root, sandbox).0)
+    }
+
+    /// Says how the index of each root is. Beside the check of [`Indexes::condition`] this looks at each file of the
+    /// catalog.
+    pub fn status(&self, sandbox: &Sandbox) -> Vec<RootStatus> {
+        let roots = self.roots.iter();
+        roots.map(|root| self.status_of(root, sandbox)).collect()
+    }
+
+    fn status_of(&self, root: &IndexRoot, sandbox: &Sandbox) -> RootStatus {
+        let (mut condition, snapshot) = self.condition_of(root, sandbox);
+        let dir = self
+            .store
+            .as_ref()
+            .map(|store| store.dir_of(root.key.parts()));
+        let mut contents = None;
+        if let Some(snapshot) = snapshot {
+            match self.contents(&snapshot, dir.as_deref(), sandbox.locate(&root.path)) {
+                Ok(found) => contents = Some(found),
+                Err(error) => {
+                    root.set_damaged(&error);
+                    condition = Condition::Damaged(error.to_string());
+                }
+            }
+        }
+        RootStatus {
+            path: root.path.clone(),
+            dir,
+            storage: self.storage,
+            condition,
+            key: root.key.parts().clone(),
+            contents,
+        }
+    }
+
+    /// Opens the index of a root, and says whether it can be used for a search of the whole of it.
+    pub(super) fn condition_of(
+        &self,
+        root: &IndexRoot,
+        sandbox: &Sandbox,
+    ) -> (Condition, Option<Arc<Snapshot>>) {
+        let snapshot = match self.open(root) {
+            Ok(snapshot) => snapshot,
+            Err(condition) => return (condition, None),
+        };
+        let Some((allowed, base)) = sandbox.locate(&root.path) else {
+            return (outside(), Some(snapshot));
+        };
+        match self.staleness(&snapshot, &allowed, &base, Path::new("")) {
+            Ok(None) => (Condition::Usable, Some(snapshot)),
+            Ok(Some(stale)) => (stale.into(), Some(snapshot)),
+            Err(error) => {
+                root.set_damaged(&error);
+                (Condition::Damaged(error.to_string()), None)
+            }
+        }
+    }
+
+    /// Opens the index of a root; or says why there is none to be used.
+    pub(super) fn open(&self, root: &IndexRoot) -> Result<Arc<Snapshot>, Condition> {
+        if let Some(nowhere) = &self.nowhere {
+            return Err(Condition::Disabled {
+                reason: nowhere.code,
+                why: nowhere.message.clone(),
+            });
+        }
+        match root.state(self.store.as_ref()) {
+            State::Open(snapshot) => Ok(snapshot),
+            State::Absent => Err(Condition::Absent),
+            State::Corrupt(why) => Err(Condition::Damaged(why)),
+            State::Unavailable(why) => Err(Condition::Unavailable(why)),
+        }
+    }
+
+    /// Compares an index with the tree, as far as a search below `scope` (relative to the index root) depends on it.
+    pub(super) fn staleness(
+        &self,
+        snapshot: &Snapshot,
+        allowed: &RootDir,
+        base: &Path,
+        scope: &Path,
+    ) -> Result<Option<Stale>, FormatError> {
+        match snapshot.incomplete() {
+            None if !self.frozen => snapshot.stale(allowed, base, scope),
+            incomplete => Ok(incomplete),
+        }
+    }
+
+    fn contents(
+        &self,
+        snapshot: &Snapshot,
+        dir: Option<&Path>,
+        place: Option<(Arc<RootDir>, PathBuf)>,
+    ) -> Result<Contents, FormatError> {
+        let segment = snapshot.segment();
+        let meta = segment.meta();
+        let mut contents = Contents {
+            bytes: segment.storage().len() as u64,
+            built_ms: None,
+            files: u64::from(meta.files),
+            side_files: u64::from(meta.side),
+            dirs: u64::from(meta.dirs),
+            text_bytes: meta.text_bytes,
+            always_searched: 0,
+            changed_files: 0,
+            inputs: snapshot.inputs().len() as u64,
+            enumeration_errors: snapshot.enumeration_errors(),
+        };
+        if let (Some(store), Some(dir)) = (&self.store, dir) {
+            let listed = store.look_at(dir);
+            contents.bytes = listed.bytes;
+            contents.built_ms = listed
+                .manifest
+                .ok()
+                .map(|manifest| manifest.state.updated_ms);
+        }
+        let mut by_dir: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for rank in 0..meta.files {
+            let file = segment.file(rank)?;
+            contents.always_searched += u64::from(!file.excludable);
+            by_dir.entry(file.dir).or_default().push(rank);
+        }
+        if let Some((allowed, base)) = place
+            && !self.frozen
+        {
+            let dirs: Vec<(u32, Vec<u32>)> = by_dir.into_iter().collect();
+            let changed = dirs.par_iter().map(|(dir, ranks)| {
+                let same = snapshot.unchanged(&allowed, &base, *dir, ranks)?;
+                Ok(same.iter().filter(|same| !**same).count() as u64)
+            });
+            contents.changed_files = changed.sum::<Result<u64, FormatError>>()?;
+        }
+        Ok(contents)
+    }
+}
+
+/// An index root that the sandbox of a call does not have.
+pub(super) fn outside() -> Condition {
+    Condition::Stale {
+        reason: "POLICY_CHANGED",
+        why: "the index root is no longer in the sandbox".to_string(),
+    }
+}

@@ -1,0 +1,387 @@
+//! Building indexes and looking after them: `forge-search index`.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use forge_search::format::lock::{DirLock, LockFile};
+use serde_json::{Value, json};
+
+use super::World;
+
+#[test]
+fn build_says_what_was_indexed_and_where() {
+    let world = World::new();
+    let ran = world.run(&["index", "build"]).ok();
+    let dir = world.kept().remove(0);
+    for part in [
+        world.shown(),
+        "5 indexed",
+        "of the text",
+        dir.to_str().unwrap(),
+    ] {
+        assert!(ran.out.contains(part), "{part}: {}", ran.out);
+    }
+    // From elsewhere too, and again.
+    world.write("binary.dat", [0xFF; 100]);
+    world.write("bad\nname.txt", "x\n");
+    for args in [
+        ["index", "build", "--json", world.shown()].as_slice(),
+        &["index", "build", "--json", "--root", world.shown()],
+    ] {
+        let report = world.run_in(Path::new("/"), args).ok().json();
+        let index = &report["indexes"][0];
+        assert_eq!(index["root"], world.shown());
+        assert_eq!(index["dir"], dir.to_str().unwrap());
+        assert_eq!(
+            (&index["files"], &index["side_files"]),
+            (&json!(7), &json!(1))
+        );
+        assert_eq!(index["by_status"]["FULL"], 5);
+        assert_eq!(index["by_status"]["SKIPPED_BINARY"], 1);
+        assert!(index["index_bytes"].as_u64().unwrap() > 1000);
+        assert!(index["elapsed_ms"].is_u64());
+        assert_eq!(
+            (&index["errors"], &index["unreadable"]),
+            (&json!([]), &json!([]))
+        );
+    }
+    let ran = world.run(&["index", "build"]).ok();
+    assert!(
+        ran.out.contains("1 binary, 1 with a line break"),
+        "{}",
+        ran.out
+    );
+    assert_eq!(world.kept(), [dir]);
+    // No two ways to name the tree at once.
+    let ran = world.run(&["index", "build", "--root", "src", "src"]);
+    assert_eq!(ran.status, 2);
+}
+
+#[test]
+fn an_index_that_would_not_be_kept_is_not_built() {
+    let world = World::new();
+    let inside = format!("index_path={:?}", world.tree.join("cache"));
+    for (setting, parts) in [
+        (
+            "index_storage=memory",
+            ["would end with this command", "index_storage"],
+        ),
+        (
+            inside.as_str(),
+            ["lies inside of the indexed tree", "set index_path"],
+        ),
+        ("index_mode=off", ["indexing is off", "index_mode"]),
+        ("index_roots=[\"missing\"]", ["nothing to index", "missing"]),
+    ] {
+        let ran = world.run(&["index", "build", "--set", setting]);
+        assert_eq!((ran.status, ran.out.as_str()), (2, ""), "{setting}");
+        for part in parts {
+            assert!(ran.err.contains(part), "{setting}: {}", ran.err);
+        }
+    }
+    assert!(world.kept().is_empty() && !world.tree.join("cache").exists());
+}
+
+#[test]
+fn status_tells_absent_usable_stale_and_damaged_apart() {
+    let world = World::new();
+    let status = || {
+        let (text, json) = (
+            world.run(&["index", "status"]),
+            world.run(&["index", "status", "--json"]),
+        );
+        assert_eq!(text.status, json.status);
+        let index = json.json()["indexes"][0].clone();
+        let state = index["state"].as_str().unwrap().to_string();
+        assert!(text.out.contains(&state), "{}", text.out);
+        assert_eq!(index["usable"], json!(text.status == 0));
+        (text, index)
+    };
+    let (absent, index) = status();
+    assert_eq!((absent.status, &index["state"]), (1, &json!("ABSENT")));
+    assert!(
+        absent.out.contains("forge-search index build"),
+        "{}",
+        absent.out
+    );
+
+    world.run(&["index", "build"]).ok();
+    let (usable, index) = status();
+    assert_eq!((usable.status, &index["state"]), (0, &json!("COMPLETE")));
+    assert_eq!(index["why"], Value::Null);
+    let contents = &index["contents"];
+    assert_eq!(
+        (&contents["files"], &contents["directories"]),
+        (&json!(5), &json!(2))
+    );
+    assert_eq!(contents["changed_files"], 0);
+    assert!(contents["built"].as_str().unwrap().ends_with('Z'));
+    assert!(contents["eligibility_inputs"].as_u64().unwrap() > 0);
+    assert_eq!(index["key"]["hidden"], false);
+    assert_eq!(index["key"]["backend"], "embedded");
+    assert!(usable.out.contains("hidden=false"), "{}", usable.out);
+    assert!(usable.out.contains(" ago"), "{}", usable.out);
+
+    world.write("notes.txt", "nobody is left\n");
+    let (usable, index) = status();
+    assert_eq!(
+        (usable.status, &index["contents"]["changed_files"]),
+        (0, &json!(1))
+    );
+    assert!(usable.out.contains("1 changed since"), "{}", usable.out);
+
+    world.write("src/new.rs", "fn new() {}\n");
+    let (stale, index) = status();
+    assert_eq!((stale.status, &index["state"]), (1, &json!("UNCERTAIN")));
+    assert_eq!(index["uncertain_reason"], "OPEN_REQUIRES_VALIDATION");
+    assert!(
+        stale.out.contains("the directory src changed"),
+        "{}",
+        stale.out
+    );
+
+    world.damage("manifest", |bytes| bytes.truncate(70));
+    let (damaged, index) = status();
+    assert_eq!((damaged.status, &index["state"]), (2, &json!("CORRUPT")));
+    assert!(damaged.out.contains("manifest"), "{}", damaged.out);
+
+    let off = world.run(&["index", "status", "--set", "index_mode=off"]);
+    assert_eq!(off.status, 1);
+    assert!(off.out.starts_with("DISABLED"), "{}", off.out);
+}
+
+#[test]
+fn verify_reads_every_page() {
+    let world = World::new();
+    let none = world.run(&["index", "verify"]);
+    assert_eq!(none.status, 2);
+    assert!(none.err.contains("has no index"), "{}", none.err);
+    world.run(&["index", "verify", "--all"]).ok();
+
+    // Enough for several pages.
+    let mut state = 1u32;
+    let mut letter = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        char::from(b'a' + (state >> 24) as u8 % 26)
+    };
+    let text: String = (0..100_000).map(|_| letter()).collect();
+    world.write("letters.txt", text);
+    world.run(&["index", "build"]).ok();
+    for args in [
+        ["index", "verify"].as_slice(),
+        &["index", "verify", "--all"],
+    ] {
+        let ran = world.run(args).ok();
+        assert!(
+            ran.out.starts_with(&format!("ok       {}", world.shown())),
+            "{}",
+            ran.out
+        );
+    }
+    let report = world.run(&["index", "verify", "--json"]).ok().json();
+    assert_eq!(
+        (&report["ok"], &report["indexes"][0]["ok"]),
+        (&json!(true), &json!(true))
+    );
+
+    // Damage that opening does not see.
+    world.damage("segment-", |bytes| bytes[200] ^= 1);
+    let listed = world.run(&["index", "list", "--json"]).ok().json();
+    assert_eq!(listed["indexes"][0]["damaged"], Value::Null);
+    let ran = world.run(&["index", "verify"]);
+    assert_eq!(ran.status, 2);
+    assert!(ran.out.starts_with("damaged  "), "{}", ran.out);
+    assert!(
+        ran.out.contains("does not match its checksum"),
+        "{}",
+        ran.out
+    );
+    let report = world.run_in(Path::new("/"), &["index", "verify", "--all", "--json"]);
+    assert_eq!((report.status, &report.json()["ok"]), (2, &json!(false)));
+}
+
+#[test]
+fn verify_finds_an_index_that_is_in_the_place_of_another() {
+    let world = World::new();
+    world.run(&["index", "build"]).ok();
+    let dir = world.kept().remove(0);
+    let elsewhere = dir.with_file_name("0123456789abcdef0123456789abcdef");
+    fs::rename(&dir, elsewhere).unwrap();
+    let ran = world.run(&["index", "verify", "--all"]);
+    assert_eq!(ran.status, 2);
+    assert!(
+        ran.out.contains("belongs into another directory"),
+        "{}",
+        ran.out
+    );
+    assert_eq!(world.run(&["index", "status"]).status, 1);
+}
+
+#[test]
+fn list_shows_every_index_and_what_is_wrong_with_it() {
+    let world = World::new();
+    let ran = world.run(&["index", "list"]).ok();
+    assert!(ran.out.contains("no indexes are kept"), "{}", ran.out);
+    assert!(!world.store().exists(), "looking makes nothing");
+    world.run(&["index", "build"]).ok();
+    world.run(&["index", "build", "src"]).ok();
+    // From anywhere, even from where no index could be kept.
+    for dir in [world.tree.as_path(), Path::new("/")] {
+        let ran = world.run_in(dir, &["index", "list"]).ok();
+        assert_eq!(ran.out.matches("built ").count(), 2, "{}", ran.out);
+        let report = world.run_in(dir, &["index", "list", "--json"]).ok().json();
+        let mut roots: Vec<&str> = report["indexes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|index| index["root"].as_str().unwrap())
+            .collect();
+        roots.sort();
+        assert_eq!(
+            roots,
+            [world.shown(), world.tree.join("src").to_str().unwrap()]
+        );
+        assert_eq!(report["store"], world.store().to_str().unwrap());
+    }
+    for dir in world.kept() {
+        fs::write(dir.join("manifest"), "no manifest").unwrap();
+    }
+    let ran = world.run(&["index", "list"]).ok();
+    assert_eq!(ran.out.matches("an unknown tree").count(), 2, "{}", ran.out);
+    assert_eq!(ran.out.matches("  damaged").count(), 2, "{}", ran.out);
+}
+
+#[test]
+fn clear_removes_the_indexes_of_a_tree_and_nothing_else() {
+    let world = World::new();
+    let ran = world.run(&["index", "clear"]).ok();
+    assert!(ran.out.contains("nothing was removed"), "{}", ran.out);
+    let build = |args: &[&str]| {
+        let args: Vec<&str> = ["index", "build"].iter().chain(args).copied().collect();
+        world.run(&args).ok();
+    };
+    build(&[]);
+    build(&["--set", "index_default_hidden=true"]);
+    build(&["src"]);
+    fs::write(world.store().join("notes"), "mine").unwrap();
+    assert_eq!(world.kept().len(), 4);
+    // Whatever settings they were built with.
+    let ran = world.run(&["index", "clear"]).ok();
+    assert_eq!(
+        ran.out.matches("removed the index of").count(),
+        2,
+        "{}",
+        ran.out
+    );
+    assert_eq!(world.kept().len(), 2);
+    let report = world.run_in(Path::new("/"), &["index", "clear", "--all", "--json"]);
+    let report = report.ok().json();
+    assert_eq!(report["indexes"].as_array().unwrap().len(), 1);
+    assert_eq!(report["indexes"][0]["removed"], true);
+    assert_eq!(fs::read(world.store().join("notes")).unwrap(), b"mine");
+    // A damaged one is known by its place; that of a tree that is gone by what it says.
+    build(&[]);
+    world.damage("manifest", Vec::clear);
+    assert!(
+        world
+            .run(&["index", "clear"])
+            .ok()
+            .out
+            .starts_with("removed")
+    );
+    build(&["src"]);
+    fs::remove_dir_all(world.tree.join("src")).unwrap();
+    let listed = world.run(&["index", "list"]).ok();
+    assert!(listed.out.contains("(which is gone)"), "{}", listed.out);
+    assert!(
+        world
+            .run(&["index", "clear", "src"])
+            .ok()
+            .out
+            .starts_with("removed")
+    );
+    assert_eq!(world.kept().len(), 1, "only the notes are left");
+    // Also where indexing is off.
+    build(&[]);
+    world
+        .run(&["index", "clear", "--set", "index_mode=off"])
+        .ok();
+    assert_eq!(world.kept().len(), 1);
+}
+
+#[test]
+fn an_index_in_use_by_a_writer_is_not_cleared() {
+    let world = World::new();
+    world.run(&["index", "build"]).ok();
+    let mut wait = |_| panic!("the lock is free");
+    let lock = DirLock::exclusive(
+        &world.kept()[0],
+        LockFile::Writers,
+        Duration::ZERO,
+        &mut wait,
+    );
+    let ran = world.run(&["index", "clear"]);
+    assert_eq!((ran.status, ran.out.as_str()), (2, ""));
+    assert!(ran.err.contains("locked"), "{}", ran.err);
+    drop(lock);
+    world.run(&["index", "verify"]).ok();
+}
+
+#[test]
+fn every_command_has_help_with_examples() {
+    let world = World::new();
+    for args in [
+        ["index", "--help"].as_slice(),
+        &["explain", "--help"],
+        &["help", "index"],
+    ] {
+        let ran = world.run(args).ok();
+        assert!(ran.out.contains("Examples:"), "{args:?}");
+    }
+    for command in ["build", "status", "verify", "list", "clear"] {
+        let ran = world.run(&["index", command, "--help"]).ok();
+        assert!(
+            ran.out.contains("[ROOT]") && ran.out.contains("--json"),
+            "{command}"
+        );
+    }
+    let page = world.run(&["man", "index"]).ok();
+    assert!(page.out.contains("verify"), "{}", page.out);
+}
+
+#[test]
+fn trees_and_files_may_have_any_names() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let mut world = World::new();
+    let strange = world
+        .tree
+        .with_file_name(std::ffi::OsStr::from_bytes(b"t\xFF\x1Bee"));
+    fs::rename(&world.tree, &strange).unwrap();
+    world.tree = strange;
+    let lossy = world.tree.to_string_lossy().into_owned();
+    world.run(&["index", "build"]).ok();
+    let built = world.run(&["index", "build", "--json"]).ok().json();
+    assert_eq!(built["indexes"][0]["root"], lossy.as_str());
+    let explained = world.run(&["explain", "--json", "fn greet"]).ok().json();
+    assert_eq!(explained["index"]["root"], lossy.as_str());
+    assert_eq!(explained["files"]["excluded"], 4);
+    for args in [
+        ["explain", "fn greet"].as_slice(),
+        &["index", "status"],
+        &["index", "verify"],
+        &["index", "list"],
+        &["doctor"],
+        &["index", "clear"],
+    ] {
+        let ran = world.run(args).ok();
+        assert!(
+            ran.out.contains("t\u{FFFD}\\x1bee"),
+            "{args:?}: {}",
+            ran.out
+        );
+        assert!(!ran.out.contains('\u{1b}'), "{args:?}: {}", ran.out);
+    }
+    assert!(world.kept().is_empty());
+}

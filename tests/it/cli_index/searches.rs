@@ -1,0 +1,288 @@
+//! Searches with an index, and what is said of them.
+
+use std::fs;
+use std::time::Duration;
+
+use forge_search::format::lock::{DirLock, LockFile};
+use forge_search::format::manifest::Manifest;
+use serde_json::{Value, json};
+
+use super::World;
+
+#[test]
+fn an_index_serves_searches_from_wherever_they_come() {
+    let world = World::new();
+    world.run(&["index", "build"]).ok();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let src = world.tree.join("src");
+    for (dir, args) in [
+        (world.tree.as_path(), ["fn greet", "."]),
+        (&world.tree, ["fn greet", "src"]),
+        (elsewhere.path(), ["fn greet", world.shown()]),
+    ] {
+        let ran = world.run_in(dir, &[args[0], args[1], "--json", "--stats"]);
+        let summary: Value = serde_json::from_str(ran.out.lines().last().unwrap()).unwrap();
+        let stats = &summary["data"]["stats"];
+        assert_eq!(summary["data"]["count"], 1);
+        assert_eq!(stats["index_safety_state"], "COMPLETE", "{args:?}");
+        assert_eq!(stats["index_exclusion_used"], true, "{args:?}");
+        assert!(stats["candidates_excluded"].as_u64().unwrap() >= 2);
+        assert_eq!(stats["storage_mode"], "mmap");
+    }
+    // A subdirectory as the root is a tree of its own.
+    let ran = world.run_in(&src, &["fn greet", "--stats"]);
+    assert_eq!(ran.status, 0);
+    assert!(
+        ran.err.contains("index_safety_state       ABSENT"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn fr_lsi_stat_02_every_field_is_shown_to_people_and_programs() {
+    let world = World::new();
+    let fields = [
+        "stats_version",
+        "index_safety_state",
+        "index_uncertain_reason",
+        "index_exclusion_used",
+        "storage_mode",
+        "storage_fallback_reason",
+        "fallback_used",
+        "fallback_reason",
+        "fuzzy_levels_tried",
+        "elapsed_ms",
+        "candidates_total",
+        "candidates_excluded",
+        "candidates_scanned",
+    ];
+    let ran = world.run(&["--stats", "greet"]);
+    assert_eq!(ran.status, 0);
+    assert!(!ran.out.contains("stats"), "{}", ran.out);
+    for field in fields {
+        let lines = ran.err.lines().filter(|line| {
+            let mut words = line.split_whitespace();
+            words.next() == Some(field) && words.next().is_some()
+        });
+        assert_eq!(lines.count(), 1, "{field}: {}", ran.err);
+    }
+    let request = r#"{"pattern": "greet"}"#;
+    let answer = world
+        .run(&["call", "--set", "emit_stats=true", request])
+        .ok()
+        .json();
+    let stats = answer["stats"].as_object().unwrap();
+    assert_eq!(stats.len(), fields.len());
+    assert!(fields.iter().all(|field| stats.contains_key(*field)));
+}
+
+#[test]
+fn fr_lsi_idx_04_on_builds_an_index_of_however_small_a_tree() {
+    let world = World::new();
+    // Asked for by a flag or by the configuration.
+    let ran = world.run(&["--index", "auto", "fn greet"]).ok();
+    assert_eq!(ran.out, "src/greet.rs:1:5:pub fn greet() {}\n");
+    assert_eq!(
+        world.kept().len(),
+        0,
+        "one that is there is used, none is made"
+    );
+    let on = world.run(&["--index", "on", "fn greet"]).ok();
+    assert_eq!((on.out, world.kept().len()), (ran.out, 1));
+    let before = fs::read(world.kept()[0].join("manifest")).unwrap();
+    let sequence = || {
+        let bytes = fs::read(world.kept()[0].join("manifest")).unwrap();
+        Manifest::decode(bytes.into()).unwrap().state.sequence
+    };
+    // What can be used is not built again.
+    let ran = world.run(&["--set", "index_mode=on", "--stats", "fn greet"]);
+    assert!(
+        ran.err.contains("index_exclusion_used     yes"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(fs::read(world.kept()[0].join("manifest")).unwrap(), before);
+    // What is stale or damaged is.
+    world.write("src/new.rs", "fn greet_too() {}\n");
+    let ran = world.run(&["--index", "on", "fn greet_too"]).ok();
+    assert_eq!(ran.out, "src/new.rs:1:1:fn greet_too() {}\n");
+    assert_eq!(sequence(), 2);
+    world.damage("segment-", |bytes| bytes.truncate(99));
+    world.run(&["--index", "on", "fn greet_too"]).ok();
+    world.run(&["index", "verify"]).ok();
+    // The last word counts, and off is off.
+    let ran = world.run(&[
+        "--set",
+        "index_mode=on",
+        "--index",
+        "off",
+        "--stats",
+        "greet",
+    ]);
+    assert!(
+        ran.err.contains("index_safety_state       DISABLED"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(world.run(&["--index", "sometimes", "greet"]).status, 2);
+}
+
+#[test]
+fn fr_lsi_idx_05_a_search_whose_index_can_not_be_built_goes_on_without() {
+    let world = World::new();
+    let inside = format!("index_path={:?}", world.tree.join("cache"));
+    let ran = world.run(&["--index", "on", "--set", &inside, "fn greet"]);
+    assert_eq!((ran.status, ran.out.lines().count()), (0, 1));
+    assert!(ran.err.contains("ends with this search"), "{}", ran.err);
+    assert!(ran.err.contains("set index_path"), "{}", ran.err);
+    world.run(&["index", "build"]).ok();
+    world.write("src/new.rs", "fn greet_too() {}\n");
+    let mut wait = |_| panic!("the lock is free");
+    let lock = DirLock::exclusive(
+        &world.kept()[0],
+        LockFile::Writers,
+        Duration::ZERO,
+        &mut wait,
+    );
+    let ran = world.run(&["--index", "on", "fn greet"]);
+    assert_eq!((ran.status, ran.out.lines().count()), (0, 2));
+    assert!(ran.err.contains("locked"), "{}", ran.err);
+    drop(lock);
+    // What is wrong with a search is said before anything is built.
+    let ran = world.run(&["--index", "on", "("]);
+    assert!(ran.status == 2 && ran.err.contains("invalid regular expression"));
+    assert_eq!(world.run(&["index", "status"]).status, 1);
+}
+
+#[test]
+fn explain_shows_the_plan_and_what_it_leaves() {
+    let world = World::new();
+    world.run(&["index", "build"]).ok();
+    let ran = world.run(&["explain", "fn greet"]).ok();
+    for part in [
+        "\"fn greet\", an expression",
+        "insensitive (smart case)",
+        world.shown(),
+        "COMPLETE",
+        "a file must hold \"fn greet\"",
+        "\"fn \"",
+        "5 files",
+        "4 (80.0 %)",
+        "1 file with a match",
+    ] {
+        assert!(ran.out.contains(part), "{part}: {}", ran.out);
+    }
+    assert!(!ran.out.contains("because"), "{}", ran.out);
+    let explained = |args: &[&str]| {
+        let args: Vec<&str> = ["explain", "--json"].iter().chain(args).copied().collect();
+        world.run(&args).ok().json()
+    };
+    let report = explained(&["-i", "fn|grass"]);
+    assert_eq!(report["plan"]["requires"], Value::Null);
+    assert_eq!(report["files"]["excluded"], 0);
+    assert_eq!(report["files"]["confirmed"], 4);
+    assert!(
+        report["reason"]
+            .as_str()
+            .unwrap()
+            .contains("three characters")
+    );
+    // Candidates that turn out not to match.
+    let report = explained(&["-w", "gree", "src"]);
+    assert_eq!(
+        report["files"],
+        json!({"in_scope": 3, "excluded": 1, "candidates": 2, "searched": 2, "confirmed": 0})
+    );
+    let report = explained(&["-F", "-s", "()", "-g", "*.rs"]);
+    assert_eq!(
+        (&report["case"], &report["fixed_strings"]),
+        (&json!("sensitive"), &json!(true))
+    );
+    for (args, part) in [
+        (
+            ["--hidden", "greet"].as_slice(),
+            "hidden, follow and no_ignore",
+        ),
+        (&["-L", "greet"], "hidden, follow and no_ignore"),
+        (&["--no-ignore", "greet"], "hidden, follow and no_ignore"),
+        (&["greet", "--index", "off"], "indexing is off"),
+        (&["greet", "notes.txt"], "is a file"),
+        (&["greet", "/etc/hostname"], "is a file"),
+        (&["pub", "-g", "other.rs"], "no file could be left out"),
+    ] {
+        let report = explained(args);
+        let reason = report["reason"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{args:?}: {report}"));
+        assert!(reason.contains(part), "{args:?}: {reason}");
+        assert_eq!(report["files"]["excluded"], 0, "{args:?}");
+    }
+    let report = explained(&["greet", "--no-recursive"]);
+    assert_eq!(
+        (&report["files"]["in_scope"], &report["files"]["candidates"]),
+        (&json!(2), &json!(0))
+    );
+    // What changed is searched beside the candidates.
+    world.write("hay.txt", "wet hay\n");
+    let ran = world.run(&["explain", "fn greet"]).ok();
+    assert!(
+        ran.out.contains("2 files, 1 of them because"),
+        "{}",
+        ran.out
+    );
+    // Without an index it says how to get one, or makes it.
+    world.run(&["index", "clear"]).ok();
+    let report = explained(&["greet"]);
+    assert!(report["reason"].as_str().unwrap().contains("index build"));
+    assert_eq!(report["index"]["state"], "ABSENT");
+    assert_eq!(
+        explained(&["greet", "--index", "on"])["index"]["state"],
+        "COMPLETE"
+    );
+    let wrong = world.run(&["explain", "("]);
+    assert_eq!((wrong.status, wrong.out.as_str()), (2, ""));
+}
+
+#[test]
+fn doctor_reports_indexes_and_what_is_wrong_with_their_place() {
+    let world = World::new();
+    world.run(&["index", "build"]).ok();
+    let report = world.run(&["doctor", "--json"]).ok().json();
+    let index = &report["index"];
+    assert_eq!(
+        (&index["mode"], &index["storage"]),
+        (&json!("auto"), &json!("mmap"))
+    );
+    assert_eq!(index["directory"], world.store().to_str().unwrap());
+    assert_eq!(index["fallback"], Value::Null);
+    assert_eq!(index["roots"][0]["root"], world.shown());
+    assert_eq!(index["roots"][0]["state"], "COMPLETE");
+    let inside = format!("index_path={:?}", world.tree.join("cache"));
+    let ran = world.run(&[
+        "doctor",
+        "--set",
+        &inside,
+        "--set",
+        "index_roots=[\".\", \"missing\"]",
+    ]);
+    assert_eq!(ran.status, 2);
+    let (above, todo) = ran.out.split_once("\nto do\n").unwrap();
+    assert!(above.contains("storage           memory"), "{above}");
+    for part in ["set index_path", "missing"] {
+        assert!(
+            above.contains(part) && todo.contains(part),
+            "{part}: {}",
+            ran.out
+        );
+    }
+    world.damage("manifest", Vec::clear);
+    let ran = world.run(&["doctor"]);
+    assert!(
+        ran.status == 2 && ran.out.contains("CORRUPT"),
+        "{}",
+        ran.out
+    );
+    let off = world.run(&["doctor", "--set", "index_mode=off"]).ok();
+    assert!(off.out.contains("mode              off"), "{}", off.out);
+}

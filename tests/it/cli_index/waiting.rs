@@ -1,0 +1,243 @@
+//! Waiting for builds: `--wait-index`, signals, and what a terminal sees meanwhile.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use forge_search::format::lock::{DirLock, LockFile};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::World;
+
+#[test]
+fn wait_index_answers_with_an_index_from_the_first_request_on() {
+    let world = World::new();
+    let request = r#"{"pattern": "fn greet"}"#;
+    let call = |args: &[&str]| {
+        let all: Vec<&str> = ["call", "--set", "emit_stats=true"]
+            .iter()
+            .chain(args)
+            .copied()
+            .chain([request])
+            .collect();
+        world.run(&all)
+    };
+    // A call never builds by itself, whatever the mode.
+    for mode in ["index_mode=auto", "index_mode=on"] {
+        let answer = call(&["--set", mode]).ok().json();
+        assert_eq!(answer["stats"]["index_safety_state"], "ABSENT");
+    }
+    for args in [
+        ["--wait-index", "--set", "index_storage=memory"].as_slice(),
+        &["--wait-index"],
+        &["--wait-index", "--set", "index_mode=on"],
+    ] {
+        let answer = call(args).ok().json();
+        assert_eq!(answer["count"], 1);
+        assert_eq!(
+            answer["stats"]["index_safety_state"], "COMPLETE",
+            "{args:?}"
+        );
+        assert_eq!(answer["stats"]["candidates_excluded"], 4, "{args:?}");
+    }
+    let ran = call(&["--wait-index", "--set", "index_mode=off"]);
+    assert_eq!((ran.status, ran.err.as_str()), (2, ""));
+    assert_eq!(ran.json()["error"]["code"], "bad_args");
+    let ran = call(&["--wait-index", "--set", "index_roots=[\"missing\"]"]);
+    assert_eq!(ran.status, 2);
+    let message = ran.json()["error"]["message"].as_str().unwrap().to_string();
+    assert!(message.contains("missing"), "{message}");
+}
+
+#[test]
+fn wait_index_waits_for_whoever_is_building() {
+    let world = World::new();
+    world.run(&["index", "build"]).ok();
+    world.write("src/new.rs", "fn greet_too() {}\n");
+    let mut wait = |_| panic!("the lock is free");
+    let lock = DirLock::exclusive(
+        &world.kept()[0],
+        LockFile::Writers,
+        Duration::ZERO,
+        &mut wait,
+    );
+    let lock = lock.unwrap();
+    let args = [
+        "call",
+        "--wait-index",
+        "--set",
+        "emit_stats=true",
+        "--set",
+        "index_lock_timeout_ms=20",
+        r#"{"pattern": "greet_too"}"#,
+    ];
+    let mut child = world.program(&world.tree, &args);
+    let mut child = child.stdout(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(400));
+    assert!(child.try_wait().unwrap().is_none(), "it did not wait");
+    drop(lock);
+    let mut out = String::new();
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut out)
+        .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let answer: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(answer["stats"]["index_exclusion_used"], true, "{answer}");
+    assert_eq!(answer["count"], 1);
+}
+
+#[test]
+fn requests_by_the_line_see_what_changes_between_them() {
+    let world = World::new();
+    let args = [
+        "call",
+        "--jsonl",
+        "--wait-index",
+        "--set",
+        "emit_stats=true",
+    ];
+    let mut child = world
+        .program(&world.tree, &args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut ask = || {
+        stdin.write_all(b"{\"pattern\": \"everyone\"}\n").unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+        let answer: Value = serde_json::from_str(&line).unwrap();
+        (
+            answer["count"].as_u64().unwrap(),
+            answer["stats"]["index_exclusion_used"].as_bool().unwrap(),
+        )
+    };
+    assert_eq!(ask(), (1, true));
+    world.write("hay.txt", "everyone\n");
+    assert_eq!(ask(), (2, true));
+    world.write("new.txt", "everyone\n");
+    assert_eq!(ask(), (3, false));
+    // Another process builds it anew.
+    world.run(&["index", "build"]).ok();
+    assert_eq!(ask(), (3, true));
+    drop(stdin);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// Adds enough files to a tree that a build of it takes a while.
+fn add_many_files(world: &World) {
+    for dir in 0..20 {
+        for file in 0..100 {
+            let text: String = (0..800).map(|n| format!("{dir} {file} {n}\n")).collect();
+            world.write(&format!("many/{dir}/{file}.txt"), text);
+        }
+    }
+}
+
+/// Waits until a build has begun to write, which is before it reads anything.
+fn wait_for_unfinished_file(world: &World, child: &mut Child) {
+    let started = Instant::now();
+    loop {
+        let dirs = world.kept().into_iter();
+        let files = dirs.flat_map(|dir| fs::read_dir(dir).unwrap());
+        let mut names = files.map(|entry| entry.unwrap().file_name());
+        if names.any(|name| name.to_str().unwrap().ends_with(".tmp")) {
+            return;
+        }
+        assert!(child.try_wait().unwrap().is_none(), "the build ended early");
+        assert!(started.elapsed() < Duration::from_secs(30));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_signal_stops_a_build_and_leaves_the_old_index() {
+    let world = World::new();
+    world.run(&["index", "build"]).ok();
+    let manifest = fs::read(world.kept()[0].join("manifest")).unwrap();
+    add_many_files(&world);
+    let search = ["--index", "on", "greet"];
+    for (args, signal, status) in [
+        (["index", "build"].as_slice(), Signal::INT, 130),
+        (&["index", "build"], Signal::TERM, 143),
+        (&search, Signal::INT, 130),
+        (
+            &["call", "--wait-index", "{\"pattern\": \"greet\"}"],
+            Signal::INT,
+            130,
+        ),
+    ] {
+        let mut child = world.program(&world.tree, args);
+        let mut child = child
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        wait_for_unfinished_file(&world, &mut child);
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{args:?}");
+        let mut names: Vec<String> = fs::read_dir(&world.kept()[0])
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.retain(|name| !name.ends_with(".lock"));
+        names.sort();
+        assert_eq!(names, ["manifest", "segment-1.seg"], "{args:?}");
+        assert_eq!(
+            fs::read(world.kept()[0].join("manifest")).unwrap(),
+            manifest
+        );
+    }
+    world.run(&["index", "verify"]).ok();
+}
+
+/// Runs a build whose standard error is a terminal; returns what was written there.
+fn build_on_a_terminal(world: &World, environment: &[(&str, &str)]) -> String {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let slave = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(name.to_str().unwrap())
+        .unwrap();
+    let mut program = world.program(&world.tree, &["index", "build", "--json"]);
+    program
+        .env("TERM", "xterm")
+        .envs(environment.iter().copied());
+    let mut child = program
+        .stdout(Stdio::piped())
+        .stderr(slave)
+        .spawn()
+        .unwrap();
+    // The last copy of the terminal's other end goes with the child.
+    drop(program);
+    let mut shown = Vec::new();
+    // It ends with an error when nobody has the other end any more.
+    let _ = fs::File::from(master).read_to_end(&mut shown);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    String::from_utf8(shown).unwrap()
+}
+
+#[test]
+fn a_terminal_sees_how_far_a_build_is_and_a_pipe_does_not() {
+    let world = World::new();
+    add_many_files(&world);
+    let shown = build_on_a_terminal(&world, &[]);
+    for part in ["listing files", "reading, ", "of 2,005 files", "left"] {
+        assert!(shown.contains(part), "{part}: {shown:?}");
+    }
+    assert_eq!(build_on_a_terminal(&world, &[("TERM", "dumb")]), "");
+    assert_eq!(world.run(&["index", "build"]).ok().err, "");
+}

@@ -1,0 +1,211 @@
+//! Index keys: what another index is needed for, and what is filtered while searching.
+
+use std::fs;
+use std::path::Path;
+
+use forge_search::format::manifest::MANIFEST_VERSION;
+use forge_search::format::section::{FileKind, SectionWriter};
+use forge_search::format::segment::SEGMENT_VERSION;
+use forge_search::tool::indexing::Condition;
+use serde_json::json;
+
+use super::{World, listing, manifest, needle};
+
+#[test]
+fn fr_lsi_idx_key_01a_filters_of_requests_need_no_index_of_their_own() {
+    let world = World::new();
+    let opened = world.built();
+    for request in [
+        json!({"pattern": "needle", "glob": ["*.rs"]}),
+        json!({"pattern": "needle", "include_glob": ["/a/**"], "exclude_glob": ["*.txt"]}),
+        json!({"pattern": "needle()", "fixed_strings": true}),
+        json!({"pattern": "needle", "word_regexp": true}),
+        json!({"pattern": "NEEDLE", "case": "sensitive"}),
+        json!({"pattern": "NEEDLE", "case": "insensitive"}),
+        json!({"pattern": "NEEDLE", "case": "smart"}),
+        json!({"pattern": "needle", "path": "a", "recursive": false}),
+        json!({"pattern": "needle", "context": 2, "max_results": 1}),
+        json!({"pattern": "needle", "max_files": 3}),
+    ] {
+        let stats = world.check(&opened, &request);
+        assert!(stats.index_exclusion_used, "{request}: {stats:?}");
+    }
+    assert_eq!(world.kept().len(), 1);
+}
+
+#[test]
+fn fr_lsi_idx_key_02_another_key_is_another_index() {
+    let world = World::new();
+    world.check_used(&world.built(), &needle());
+    let first = world.kept();
+    let world = world.config(|config| config.index_max_tokenized_bytes = 4096);
+    let opened = world.open();
+    let stats = world.check_unused(&opened, &needle());
+    assert_eq!(stats.index_safety_state, "ABSENT");
+    // It is built under the new key; the other stays for those who have the other settings.
+    opened.build();
+    world.check_used(&opened, &needle());
+    assert_eq!(world.kept().len(), 2);
+    assert!(world.kept().contains(&first[0]));
+    let world = world.config(|config| config.index_max_tokenized_bytes = 1 << 20);
+    world.check_used(&world.open(), &needle());
+}
+
+#[test]
+fn fr_lsi_idx_key_02_a_key_is_compared_component_by_component() {
+    let world = World::new();
+    let opened = world.built();
+    let root = world.tree.root();
+    let dir = world.cache.join(&world.kept()[0]);
+    let good = manifest(&dir);
+    assert_eq!(good.key.root, root.as_os_str().as_encoded_bytes());
+    assert_eq!(good.key.unicode_normalization, "NFC");
+    assert_eq!(good.key.casefold, "ASCII");
+    assert_eq!(good.key.ngram_chars, 3);
+    // As if the hashes of two keys were the same: the name of the directory proves nothing.
+    let changes: [fn(&mut forge_search::format::manifest::KeyParts); 6] = [
+        |key| key.hidden = true,
+        |key| key.casefold = "UNICODE_SIMPLE".to_string(),
+        |key| key.unicode_normalization = "NFD".to_string(),
+        |key| key.backend_id = "rg@13.0.0".to_string(),
+        |key| key.tokenizer_id.push('x'),
+        |key| key.schema_version += 1,
+    ];
+    for change in changes {
+        let mut other = good.clone();
+        change(&mut other.key);
+        fs::write(dir.join("manifest"), other.encode().unwrap()).unwrap();
+        for opened in [&opened, &world.open()] {
+            assert_eq!(opened.condition(root), Condition::Absent, "{:?}", other.key);
+            world.check_unused(opened, &needle());
+        }
+    }
+    assert_eq!(world.open().ensure(), [true]);
+    world.check_used(&opened, &needle());
+    assert_eq!(manifest(&dir).key, good.key);
+}
+
+#[test]
+fn fr_lsi_idx_sched_01_one_index_a_root_with_the_default_options() {
+    let world = World::new();
+    let opened = world.built();
+    opened.build();
+    assert_eq!(world.kept().len(), 1);
+    let key = manifest(&world.cache.join(&world.kept()[0])).key;
+    assert_eq!(
+        (key.hidden, key.follow, key.no_ignore),
+        (false, false, false)
+    );
+    world.check_used(&opened, &needle());
+}
+
+#[test]
+fn fr_lsi_idx_sched_02_the_options_of_the_index_can_be_configured() {
+    let world = World::new();
+    world.tree.file(".ignore", "b/seven.txt\n");
+    let hidden = json!({"pattern": "needle", "hidden": true});
+    let no_ignore = json!({"pattern": "needle", "no_ignore": true});
+    let world = world.config(|config| config.index_default_hidden = true);
+    let opened = world.built();
+    assert_eq!(world.check_used(&opened, &hidden).candidates_total, 9);
+    world.check_unused(&opened, &needle());
+    world.check_unused(&opened, &no_ignore);
+    let world = world.config(|config| {
+        config.index_default_hidden = false;
+        config.index_default_no_ignore = true;
+    });
+    let opened = world.built();
+    assert_eq!(world.check_used(&opened, &no_ignore).candidates_total, 8);
+    world.check_unused(&opened, &needle());
+    world.check_unused(&opened, &hidden);
+    // An index that follows links is one; but what links lead to is not tracked, so it leaves nothing out.
+    let world = world.config(|config| {
+        config.index_default_no_ignore = false;
+        config.index_default_follow = true;
+    });
+    let opened = world.built();
+    world.check_unused(&opened, &json!({"pattern": "needle", "follow": true}));
+    assert_eq!(world.kept().len(), 3);
+}
+
+#[test]
+fn fr_lsi_idx_sched_03_requests_with_other_options_do_without_an_index() {
+    let world = World::new();
+    world.tree.file(".ignore", "a/two.txt\n");
+    let opened = world.built();
+    let before = listing(&world.cache);
+    world.check_used(&opened, &needle());
+    for option in ["hidden", "follow", "no_ignore"] {
+        let request = json!({"pattern": "needle", option: true});
+        world.check_unused(&opened, &request);
+        let reason = opened.explain(&request).reason.unwrap();
+        assert!(reason.contains("hidden, follow and no_ignore"), "{reason}");
+    }
+    assert_eq!(listing(&world.cache), before, "none was built for them");
+}
+
+#[test]
+fn fr_lsi_idx_sched_04_requests_for_less_do_without_an_index_too() {
+    let world = World::new().config(|config| {
+        config.index_default_hidden = true;
+        config.index_default_no_ignore = true;
+    });
+    world.tree.file(".ignore", "a/two.txt\n");
+    let opened = world.built();
+    let all = json!({"pattern": "needle", "hidden": true, "no_ignore": true});
+    assert_eq!(world.check_used(&opened, &all).candidates_total, 10);
+    // What they leave out counts for limits and statistics, and the index can't tell it apart.
+    for less in [
+        json!({"pattern": "needle", "hidden": true}),
+        json!({"pattern": "needle", "no_ignore": true}),
+        needle(),
+    ] {
+        let stats = world.check_unused(&opened, &less);
+        assert!(stats.candidates_total < 10, "{less}: {stats:?}");
+    }
+}
+
+/// Writes a file of an index as a later program would.
+fn of_version(kind: FileKind, version: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut out = SectionWriter::new(&mut bytes, kind, version).unwrap();
+    out.section(77, b"what a later program has to say").unwrap();
+    out.finish().unwrap();
+    bytes
+}
+
+/// Checks that a file of a newer version in an index is left alone by searches, and replaced by a build.
+#[track_caller]
+fn check_newer(name: impl Fn(&Path) -> String, bytes: &[u8]) {
+    let world = World::new();
+    world.built();
+    let dir = world.cache.join(&world.kept()[0]);
+    let file = dir.join(name(&dir));
+    // As a publication comes: the old file may be open.
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, bytes).unwrap();
+    let opened = world.open();
+    let condition = opened.condition(world.tree.root());
+    let Condition::Unavailable(why) = &condition else {
+        panic!("{condition:?}");
+    };
+    assert!(why.contains("version"), "{why}");
+    let stats = world.check_unused(&opened, &needle());
+    assert_eq!(stats.index_safety_state, "ABSENT");
+    assert_eq!(fs::read(&file).unwrap(), bytes, "it is not ours to change");
+    assert_eq!(opened.ensure(), [true]);
+    world.check_used(&opened, &needle());
+    world.check_used(&world.open(), &needle());
+}
+
+#[test]
+fn fr_lsi_roll_02_a_manifest_of_a_newer_version_is_not_used_and_is_built_anew() {
+    let newer = of_version(FileKind::Manifest, MANIFEST_VERSION + 1);
+    check_newer(|_| "manifest".to_string(), &newer);
+}
+
+#[test]
+fn fr_lsi_roll_02_a_segment_of_a_newer_version_is_not_used_and_is_built_anew() {
+    let newer = of_version(FileKind::Segment, SEGMENT_VERSION + 1);
+    check_newer(|dir| manifest(dir).segments[0].file.name.clone(), &newer);
+}

@@ -1,0 +1,420 @@
+//! Index modes, and that an index is only ever advice.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use forge_search::exec::stop::CancelHandle;
+use forge_search::format::lock::{DirLock, LockFile};
+use forge_search::index::builder::BuildError;
+use forge_search::tool::config::IndexMode;
+use forge_search::tool::indexing::{Condition, Foreground};
+use serde_json::json;
+
+use super::{World, listing, manifest, needle};
+use crate::support::Tree;
+
+#[test]
+fn fr_lsi_idx_01_there_are_three_modes() {
+    let words: Vec<&str> = IndexMode::ALL.iter().map(|mode| mode.as_str()).collect();
+    assert_eq!(words, ["off", "auto", "on"]);
+    let world = World::new();
+    world.built();
+    for (mode, used) in [
+        (IndexMode::Off, false),
+        (IndexMode::Auto, true),
+        (IndexMode::On, true),
+    ] {
+        let mut setup = world.setup.clone();
+        setup.config.index_mode = mode;
+        let (tool, context) = setup.indexing_tool();
+        assert_eq!(
+            tool.indexes().map(|indexes| indexes.mode()),
+            used.then_some(mode)
+        );
+        let response = tool.call(needle(), &context).unwrap();
+        assert_eq!(response.stats.unwrap().index_exclusion_used, used, "{mode}");
+    }
+}
+
+#[test]
+fn fr_lsi_idx_02_off_disables_everything() {
+    let world = World::new();
+    world.built();
+    let world = world.config(|config| config.index_mode = IndexMode::Off);
+    let (tool, context) = world.setup.indexing_tool();
+    assert!(
+        tool.indexes().is_none(),
+        "there is nothing that could be built or watched"
+    );
+    let opened = super::Opened { tool, context };
+    let stats = world.check_unused(&opened, &needle());
+    assert_eq!(stats.index_safety_state, "DISABLED");
+    assert_eq!(
+        (stats.storage_mode.as_str(), stats.storage_fallback_reason),
+        ("none", None)
+    );
+    assert_eq!(
+        opened.explain(&needle()).reason.as_deref(),
+        Some("indexing is off (index_mode)")
+    );
+}
+
+#[test]
+fn t_lsi_base_02_an_index_that_is_there_but_switched_off_is_not_used() {
+    let world = World::new();
+    let opened = world.built();
+    world.check_used(&opened, &needle());
+    let world = world.config(|config| config.index_mode = IndexMode::Off);
+    let stats = world.check_unused(&world.open(), &needle());
+    assert_eq!(stats.candidates_excluded, 0);
+    assert_eq!(stats.candidates_scanned, 8);
+}
+
+#[test]
+fn fr_lsi_roll_03_off_neither_reads_nor_writes_the_cache() {
+    let world = World::new().config(|config| config.index_mode = IndexMode::Off);
+    world.check_unused(&world.open(), &needle());
+    assert!(!world.cache.exists());
+    // Where there is an index, even a damaged one in a place that is not private, nobody notices.
+    let world = world.config(|config| config.index_mode = IndexMode::On);
+    world.built();
+    let dir = world.cache.join(&world.kept()[0]);
+    fs::write(dir.join("manifest"), "damage").unwrap();
+    fs::remove_file(dir.join(LockFile::Readers.name())).ok();
+    let before = listing(&world.cache);
+    let world = world.config(|config| config.index_mode = IndexMode::Off);
+    let stats = world.check_unused(&world.open(), &needle());
+    assert_eq!(stats.index_safety_state, "DISABLED");
+    assert_eq!(listing(&world.cache), before);
+}
+
+/// Does something to the only index of a world, and checks that searches go on as without one, that the condition
+/// is as told, and that `ensure` makes all well again.
+#[track_caller]
+fn check_damage(harm: impl Fn(&Path), expected: impl Fn(&Condition) -> bool) {
+    let world = World::new();
+    // One tool that has the index open, and one that comes later.
+    let early = world.built();
+    world.check_used(&early, &needle());
+    harm(&world.cache.join(&world.kept()[0]));
+    let late = world.open();
+    let condition = late.condition(world.tree.root());
+    assert!(expected(&condition), "{condition:?}");
+    world.check_unused(&late, &needle());
+    world.check(&early, &needle());
+    assert_eq!(late.ensure(), [true]);
+    world.check_used(&late, &needle());
+    world.check_used(&early, &needle());
+    assert_eq!(late.ensure(), [false]);
+}
+
+fn segment(dir: &Path) -> std::path::PathBuf {
+    dir.join(&manifest(dir).segments[0].file.name)
+}
+
+/// Puts other bytes in the place of a file, as nobody who follows the rules would: into a new one, so that what is
+/// mapped stays.
+fn replace(file: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = fs::read(file).unwrap();
+    change(&mut bytes);
+    fs::remove_file(file).unwrap();
+    fs::write(file, bytes).unwrap();
+}
+
+fn is_damaged(condition: &Condition) -> bool {
+    matches!(condition, Condition::Damaged(_)) && condition.state() == "CORRUPT"
+}
+
+#[test]
+fn fr_lsi_idx_05_a_damaged_manifest_never_fails_a_call() {
+    check_damage(
+        |dir| replace(&dir.join("manifest"), |bytes| bytes.truncate(100)),
+        is_damaged,
+    );
+    check_damage(|dir| replace(&dir.join("manifest"), Vec::clear), is_damaged);
+    check_damage(
+        |dir| {
+            replace(&dir.join("manifest"), |bytes| {
+                let middle = bytes.len() / 2;
+                bytes[middle] ^= 0x40;
+            });
+        },
+        is_damaged,
+    );
+    check_damage(
+        |dir| replace(&dir.join("manifest"), |bytes| bytes.fill(b'x')),
+        is_damaged,
+    );
+}
+
+#[test]
+fn fr_lsi_idx_05_a_damaged_segment_never_fails_a_call() {
+    check_damage(
+        |dir| replace(&segment(dir), |bytes| bytes.truncate(bytes.len() - 1)),
+        is_damaged,
+    );
+    check_damage(|dir| replace(&segment(dir), Vec::clear), is_damaged);
+    check_damage(
+        |dir| replace(&segment(dir), |bytes| bytes[3] ^= 1),
+        is_damaged,
+    );
+}
+
+#[test]
+fn fr_lsi_idx_05_damage_that_shows_only_in_use_never_fails_a_call() {
+    let world = World::new();
+    world.built();
+    let dir = world.cache.join(&world.kept()[0]);
+    // In the pages, which are looked at when they are needed. Wherever it is, answers stay what they are.
+    let segment = segment(&dir);
+    let whole = fs::read(&segment).unwrap();
+    let mut found = 0;
+    for at in (64..whole.len() - 64).step_by(997) {
+        replace(&segment, |bytes| {
+            bytes.clone_from(&whole);
+            bytes[at] ^= 0x10;
+        });
+        let opened = world.open();
+        for _ in 0..2 {
+            let stats = world.check(&opened, &needle());
+            found += u32::from(stats.index_safety_state == "CORRUPT");
+        }
+    }
+    assert!(found > 4, "{found}");
+    assert_eq!(world.open().ensure(), [true]);
+}
+
+#[test]
+fn fr_lsi_idx_05_an_index_that_is_gone_or_out_of_reach_never_fails_a_call() {
+    let absent = |condition: &Condition| *condition == Condition::Absent;
+    let unavailable = |condition: &Condition| matches!(condition, Condition::Unavailable(_));
+    check_damage(|dir| fs::remove_dir_all(dir).unwrap(), absent);
+    check_damage(|dir| fs::remove_file(dir.join("manifest")).unwrap(), absent);
+    check_damage(|dir| fs::remove_file(segment(dir)).unwrap(), unavailable);
+}
+
+#[test]
+fn fr_lsi_idx_05_a_locked_index_never_fails_a_call() {
+    let world = World::new();
+    world.built();
+    let dir = world.cache.join(&world.kept()[0]);
+    let mut wait = |_| panic!("the lock is free");
+    let lock = DirLock::exclusive(&dir, LockFile::Readers, Duration::ZERO, &mut wait).unwrap();
+    let world = world.config(|config| config.index_lock_timeout_ms = 20);
+    let opened = world.open();
+    let started = Instant::now();
+    let stats = world.check_unused(&opened, &needle());
+    assert!(started.elapsed() < Duration::from_secs(5));
+    assert_eq!(stats.index_safety_state, "ABSENT");
+    let condition = opened.condition(world.tree.root());
+    assert!(condition.why().unwrap().contains("locked"), "{condition:?}");
+    drop(lock);
+    world.check_used(&opened, &needle());
+}
+
+#[test]
+fn fr_lsi_idx_conc_02_a_lock_is_waited_for_only_so_long() {
+    let world = World::new().config(|config| config.index_lock_timeout_ms = 20);
+    let opened = world.built();
+    let dir = world.cache.join(&world.kept()[0]);
+    let mut wait = |_| panic!("the lock is free");
+    let lock = DirLock::exclusive(&dir, LockFile::Writers, Duration::ZERO, &mut wait).unwrap();
+    // Writers take turns, readers go on.
+    world.check_used(&opened, &needle());
+    world.check_used(&world.open(), &needle());
+    let host = Foreground::new(CancelHandle::new());
+    let sandbox = &opened.context.sandbox;
+    let started = Instant::now();
+    let refused = opened.indexes().build(world.tree.root(), sandbox, &host);
+    assert!(started.elapsed() < Duration::from_secs(5));
+    let error = refused.unwrap_err().to_string();
+    assert!(error.contains("locked by another process"), "{error}");
+    drop(lock);
+    opened.build();
+}
+
+#[test]
+fn fr_lsi_idx_conc_01_builds_and_searches_at_once_do_no_harm() {
+    let world = World::new().config(|config| config.index_lock_timeout_ms = 60_000);
+    let early = world.built();
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            // As a process each.
+            scope.spawn(|| world.built());
+            scope.spawn(|| {
+                for _ in 0..40 {
+                    world.check(&world.open(), &needle());
+                    world.check(&early, &needle());
+                }
+            });
+        }
+    });
+    world.check_used(&early, &needle());
+    let dir = world.cache.join(&world.kept()[0]);
+    assert_eq!(manifest(&dir).state.sequence, 4);
+    let store = early.indexes().store().unwrap();
+    let snapshot = store.open_at(&dir, &mut std::thread::sleep).unwrap();
+    snapshot.segment().verify().unwrap();
+    let segments = listing(&dir).into_keys();
+    let segments = segments.filter(|path| path.extension().is_some_and(|end| end == "seg"));
+    assert_eq!(segments.count(), 1, "old ones are removed");
+}
+
+#[test]
+fn fr_lsi_stat_03_all_but_the_time_is_deterministic() {
+    let world = World::new();
+    world.built();
+    world.tree.file("nine.txt", "changed since\n");
+    let mut seen = Vec::new();
+    for threads in [1, 2, 8] {
+        let world = World {
+            setup: world.setup.clone().threads(threads),
+            tree: Tree::new(),
+            cache: world.cache.clone(),
+        };
+        let opened = world.open();
+        for _ in 0..3 {
+            for request in [
+                needle(),
+                json!({"pattern": "needle", "max_results": 1}),
+                json!({"pattern": "straw", "max_files": 4}),
+                json!({"pattern": "ab"}),
+            ] {
+                let mut stats = opened.search(&request).stats.unwrap();
+                stats.elapsed_ms = 0;
+                seen.push((request.to_string(), stats));
+            }
+        }
+    }
+    for (request, stats) in &seen {
+        let (_, first) = seen.iter().find(|(other, _)| other == request).unwrap();
+        assert_eq!(stats, first, "{request}");
+    }
+}
+
+#[test]
+fn a_build_that_is_stopped_leaves_the_old_index() {
+    let world = World::new();
+    let opened = world.built();
+    let dir = world.cache.join(&world.kept()[0]);
+    let before = manifest(&dir);
+    let cancel = CancelHandle::new();
+    let host = Foreground::new(cancel.clone()).with_progress(|_| cancel.cancel());
+    let sandbox = &opened.context.sandbox;
+    let stopped = opened.indexes().build(world.tree.root(), sandbox, &host);
+    assert!(matches!(stopped, Err(BuildError::Stopped)), "{stopped:?}");
+    assert_eq!(manifest(&dir), before);
+    let names = listing(&dir).into_keys();
+    let unfinished = names.filter(|path| path.extension().is_some_and(|end| end == "tmp"));
+    assert_eq!(unfinished.count(), 0);
+    world.check_used(&opened, &needle());
+    world.check_used(&world.open(), &needle());
+}
+
+#[test]
+fn an_edit_right_after_a_build_is_found() {
+    for round in 0..5 {
+        let world = World::new();
+        let opened = world.built();
+        // The same length, and as soon after the build as can be.
+        world.tree.file("a/two.txt", "nothing but needl\n");
+        world.tree.file("a/b/four.txt", "more needle, and hay\n");
+        let request = json!({"pattern": "needl"});
+        let stats = world.check(&opened, &request);
+        assert_eq!(opened.search(&request).count, 5, "round {round}: {stats:?}");
+        // A file that was not there makes its directory another one.
+        world.tree.file("a/new.txt", "one more needle\n");
+        let stats = world.check_unused(&opened, &request);
+        assert_eq!(stats.index_safety_state, "UNCERTAIN");
+        let why = opened.condition(world.tree.root()).why().unwrap();
+        assert!(why.starts_with("the directory a changed since"), "{why}");
+        assert_eq!(opened.ensure(), [true]);
+        world.check_used(&opened, &request);
+    }
+}
+
+#[test]
+fn what_changed_is_said() {
+    let world = World::new();
+    let opened = world.built();
+    let root = world.tree.root();
+    let status = || opened.indexes().status(&opened.context.sandbox).remove(0);
+    let contents = status().contents.unwrap();
+    assert_eq!((contents.files, contents.dirs), (8, 5));
+    assert_eq!((contents.changed_files, contents.always_searched), (0, 0));
+    assert!(contents.built_ms.unwrap() > 1_700_000_000_000);
+    assert!(contents.inputs >= 5 && contents.bytes > 0);
+    assert!(status().condition.is_usable());
+    // Files that only changed are searched, and the index stays in use.
+    world.tree.file("nine.txt", "something else\n");
+    assert_eq!(status().contents.unwrap().changed_files, 1);
+    assert!(status().condition.is_usable());
+    // Rules that changed are another matter.
+    world.tree.file(".ignore", "a\n");
+    let condition = opened.condition(root);
+    let why = condition.why().unwrap();
+    assert_eq!(condition.state(), "UNCERTAIN", "{why}");
+    world.check_unused(&opened, &needle());
+    opened.build();
+    assert!(opened.condition(root).is_usable());
+    world.tree.file(".ignore", "b\n");
+    let condition = opened.condition(root);
+    assert_eq!(condition.reason(), Some("ELIGIBILITY_CHANGED"));
+    assert!(
+        condition.why().unwrap().contains(".ignore"),
+        "{condition:?}"
+    );
+    world.check_unused(&opened, &needle());
+}
+
+#[test]
+fn an_index_that_another_process_builds_or_removes_is_noticed() {
+    let world = World::new();
+    let (here, there) = (world.open(), world.open());
+    world.check_unused(&here, &needle());
+    there.build();
+    world.check_used(&here, &needle());
+    world.tree.file("b/new.txt", "needle\n");
+    world.check_unused(&here, &needle());
+    there.build();
+    world.check_used(&here, &needle());
+    let store = there.indexes().store().unwrap();
+    let dir = store.list().unwrap().remove(0).dir;
+    store.remove(&dir, &mut std::thread::sleep).unwrap();
+    let stats = world.check_unused(&here, &needle());
+    assert_eq!(stats.index_safety_state, "ABSENT");
+}
+
+#[test]
+fn only_indexes_are_removed_from_a_store() {
+    let world = World::new();
+    let opened = world.built();
+    let store = opened.indexes().store().unwrap();
+    let outside = world
+        .cache
+        .with_file_name("0123456789abcdef0123456789abcdef");
+    let beside = world.cache.join("mine");
+    let link = world.cache.join("fedcba9876543210fedcba9876543210");
+    for dir in [&outside, &beside] {
+        fs::create_dir(dir).unwrap();
+        fs::write(dir.join("manifest"), "precious").unwrap();
+    }
+    std::os::unix::fs::symlink(&outside, &link).unwrap();
+    for dir in [
+        &outside,
+        &beside,
+        &link,
+        &world.cache,
+        &world.cache.join(".."),
+    ] {
+        assert!(
+            store.remove(dir, &mut std::thread::sleep).is_err(),
+            "{dir:?}"
+        );
+    }
+    for dir in [&outside, &beside] {
+        assert_eq!(fs::read(dir.join("manifest")).unwrap(), b"precious");
+    }
+    assert_eq!(store.list().unwrap().len(), 1);
+}

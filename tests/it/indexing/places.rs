@@ -1,0 +1,376 @@
+//! Where indexes are kept, what they give away, and what happens where they can't be kept.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use forge_search::exec::stop::CancelHandle;
+use forge_search::index::snapshot::StorageMode;
+use forge_search::tool::config::{IndexMode, IndexStorage};
+use forge_search::tool::indexing::{CachePlaces, Condition, Foreground, Indexes};
+use serde_json::json;
+
+use super::{World, listing, needle};
+use crate::support::Tree;
+
+#[test]
+fn fr_lsi_cache_root_01_the_configured_path_comes_first_then_the_users_cache_then_a_temporary_one()
+{
+    let world = World::new();
+    let mut config = world.setup.config.clone();
+    let places = CachePlaces {
+        user_cache: Some(PathBuf::from("/home/u/.cache")),
+        temporary: Some(PathBuf::from("/tmp/forge-search-7")),
+    };
+    let root = |places: &CachePlaces, config: &_| places.cache_root(config, Path::new("/src"));
+    assert_eq!(root(&places, &config), Some(world.cache.clone()));
+    config.index_path = Some(PathBuf::from("../mine"));
+    assert_eq!(root(&places, &config), Some(PathBuf::from("/src/../mine")));
+    for empty in [None, Some(PathBuf::new())] {
+        config.index_path = empty;
+        let user = Path::new("/home/u/.cache/forge/search-index");
+        assert_eq!(root(&places, &config).as_deref(), Some(user));
+    }
+    let places = CachePlaces {
+        user_cache: None,
+        ..places
+    };
+    assert_eq!(root(&places, &config), places.temporary);
+    assert_eq!(root(&CachePlaces::default(), &config), None);
+}
+
+#[test]
+fn fr_lsi_idx_stor_02_by_default_indexes_are_in_the_users_cache_outside_of_the_tree() {
+    let mut world = World::new();
+    world.setup.config.index_path = None;
+    let home = tempfile::tempdir().unwrap();
+    let places = CachePlaces {
+        user_cache: Some(home.path().join(".cache")),
+        temporary: None,
+    };
+    let context = world.setup.context();
+    let indexes = |config: &_| {
+        Indexes::new(
+            config,
+            &world.setup.engines,
+            &context.sandbox,
+            None,
+            &places,
+        )
+        .unwrap()
+    };
+    let store = indexes(&world.setup.config)
+        .store()
+        .unwrap()
+        .root()
+        .to_path_buf();
+    let home = home.path().canonicalize().unwrap();
+    assert_eq!(store, home.join(".cache/forge/search-index"));
+    assert!(!store.starts_with(world.tree.root()));
+    // Where the user's cache is part of the tree, the default will not do.
+    let mut setup = world.setup.clone();
+    setup.working_dir = home;
+    let context = setup.context();
+    let indexes = Indexes::new(
+        &setup.config,
+        &setup.engines,
+        &context.sandbox,
+        None,
+        &places,
+    )
+    .unwrap();
+    assert!(indexes.store().is_none());
+    assert_eq!(indexes.fallback().unwrap().code, "INSIDE_TREE");
+}
+
+/// Checks that indexes are not kept at `path`, for the reason `code`, but work in memory.
+#[track_caller]
+fn check_fallback(world: &World, path: &Path, code: &str) -> String {
+    let mut setup = world.setup.clone();
+    setup.config.index_path = Some(path.to_path_buf());
+    let world = World {
+        tree: Tree::of(super::FILES),
+        setup: setup.clone(),
+        cache: path.to_path_buf(),
+    };
+    let (tool, context) = setup.indexing_tool();
+    let opened = super::Opened { tool, context };
+    let indexes = opened.indexes();
+    assert!(indexes.store().is_none());
+    assert_eq!(indexes.storage(), StorageMode::Memory);
+    let fallback = indexes.fallback().unwrap().clone();
+    assert_eq!(fallback.code, code, "{fallback:?}");
+    assert!(
+        fallback.message.contains("index_path"),
+        "no remedy: {fallback:?}"
+    );
+    assert_eq!(indexes.unkept().as_ref(), Some(&fallback.message));
+    // Before and after a build in memory, answers are right and the reason is given.
+    let request = json!({"pattern": "needle"});
+    let plain = {
+        let mut setup = setup.clone();
+        setup.config.index_mode = IndexMode::Off;
+        setup.config.emit_stats = false;
+        setup.search(request.clone()).to_json()
+    };
+    for used in [false, true] {
+        let mut response = opened.search(&request);
+        let stats = response.stats.take().unwrap();
+        assert_eq!(response.to_json(), plain);
+        assert_eq!(stats.storage_mode, "memory");
+        assert_eq!(stats.storage_fallback_reason.as_deref(), Some(code));
+        assert_eq!(stats.index_exclusion_used, used, "{stats:?}");
+        opened.build();
+    }
+    drop(world);
+    fallback.message
+}
+
+#[test]
+fn fr_lsi_cache_root_02_no_index_is_kept_inside_of_a_tree_that_is_indexed() {
+    let world = World::new();
+    let before = listing(world.tree.root());
+    let inside = world.tree.root().join("cache/of/indexes");
+    check_fallback(&world, &inside, "INSIDE_TREE");
+    check_fallback(&world, world.tree.root(), "INSIDE_TREE");
+    assert_eq!(listing(world.tree.root()), before, "nothing is made there");
+    // Nor by way of a link that leads in.
+    let link = world.cache.with_file_name("link");
+    symlink(world.tree.root().join("a"), &link).unwrap();
+    check_fallback(&world, &link, "INSIDE_TREE");
+    check_fallback(&world, &link.join("deeper"), "INSIDE_TREE");
+    assert_eq!(listing(world.tree.root()), before);
+}
+
+#[test]
+fn fr_lsi_cache_root_02_no_index_is_kept_where_patterns_deny() {
+    let mut world = World::new();
+    world.setup.sandbox.denied_patterns = vec!["**/cache/**".to_string()];
+    let message = check_fallback(&world, &world.cache.join("indexes"), "DENIED");
+    assert!(message.contains("**/cache/**"), "{message}");
+    assert!(!world.cache.exists());
+}
+
+#[test]
+fn fr_lsi_cache_root_02_the_directory_must_be_one_that_can_be_made_for_the_user_alone() {
+    let world = World::new();
+    let file = world.cache.with_file_name("file");
+    fs::write(&file, "").unwrap();
+    check_fallback(&world, &file, "PERMISSION_DENIED");
+    check_fallback(&world, &file.join("below"), "PERMISSION_DENIED");
+}
+
+#[test]
+fn fr_lsi_stor_fallback_01_what_can_not_be_kept_is_in_memory_for_the_session() {
+    let world = World::new();
+    fs::create_dir(&world.cache).unwrap();
+    fs::set_permissions(&world.cache, fs::Permissions::from_mode(0o777)).unwrap();
+    let message = check_fallback(&world, &world.cache, "PERMISSION_DENIED");
+    assert!(message.contains("chmod 700"), "{message}");
+    assert_eq!(listing(&world.cache).len(), 0);
+    // Each session builds its own.
+    assert_eq!(world.open().condition(world.tree.root()), Condition::Absent);
+    // Memory that was asked for is no fallback.
+    let world = world.config(|config| config.index_storage = IndexStorage::Memory);
+    let opened = world.built();
+    let stats = world.check_used(&opened, &needle());
+    assert_eq!(stats.storage_mode, "memory");
+    assert_eq!(stats.storage_fallback_reason, None);
+    assert!(opened.indexes().unkept().unwrap().contains("index_storage"));
+}
+
+#[test]
+fn t_lsi_safe_07_without_any_place_for_indexes_indexing_is_disabled() {
+    let mut world = World::new();
+    world.setup.config.index_path = None;
+    let opened = world.open();
+    let condition = opened.condition(world.tree.root());
+    assert_eq!(condition.state(), "DISABLED");
+    assert_eq!(condition.reason(), Some("PERSISTENCE_NOT_PERMITTED"));
+    assert!(condition.why().unwrap().contains("index_path"));
+    let stats = world.check_unused(&opened, &needle());
+    assert_eq!(stats.index_safety_state, "DISABLED");
+    assert_eq!(
+        stats.index_uncertain_reason.as_deref(),
+        Some("PERSISTENCE_NOT_PERMITTED")
+    );
+    assert_eq!(stats.storage_mode, "none");
+    let host = Foreground::new(CancelHandle::new());
+    let refused = opened
+        .indexes()
+        .build(world.tree.root(), &opened.context.sandbox, &host);
+    assert!(refused.unwrap_err().to_string().contains("index_path"));
+}
+
+#[test]
+fn fr_lsi_cache_root_03_unfinished_files_are_in_the_cache_and_never_in_the_tree() {
+    let world = World::new();
+    let before = listing(world.tree.root());
+    let seen = Mutex::new(Vec::new());
+    let host = Foreground::new(CancelHandle::new()).with_progress(|_| {
+        assert_eq!(listing(world.tree.root()), before);
+        let unfinished = listing(&world.cache).into_keys().filter(|path| {
+            let name = path.file_name().unwrap().to_string_lossy();
+            name.starts_with(".segment-") && name.ends_with(".tmp")
+        });
+        seen.lock().unwrap().push(unfinished.count());
+    });
+    let opened = world.open();
+    let sandbox = &opened.context.sandbox;
+    opened
+        .indexes()
+        .build(world.tree.root(), sandbox, &host)
+        .unwrap();
+    world.check_used(&opened, &needle());
+    assert_eq!(listing(world.tree.root()), before);
+    assert!(seen.lock().unwrap().contains(&1), "{seen:?}");
+    let left = listing(&world.cache);
+    let tmp = |path: &&PathBuf| path.extension().is_some_and(|extension| extension == "tmp");
+    assert_eq!(left.keys().find(tmp), None);
+}
+
+#[test]
+fn fr_lsi_cache_root_04_the_place_of_indexes_is_none_of_the_sandboxs_business() {
+    let world = World::new();
+    assert!(!world.setup.sandbox.allow_absolute);
+    assert!(world.cache.is_absolute());
+    let opened = world.built();
+    world.check_used(&opened, &needle());
+    // It is no place to be searched, though.
+    let request = json!({"pattern": "needle", "path": world.cache});
+    let error = opened.tool.call(request, &opened.context).unwrap_err();
+    assert_eq!(error.code(), "path_outside_sandbox");
+}
+
+#[test]
+fn sec_lsi_store_01_only_the_user_can_reach_what_is_kept() {
+    let world = World::new();
+    world.built();
+    let mode = |path: &Path| fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode(&world.cache), 0o700);
+    let all = listing(&world.cache);
+    assert!(all.len() >= 4, "{all:?}");
+    for path in all.keys() {
+        let expected = if path.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(mode(path), expected, "{}", path.display());
+    }
+}
+
+#[test]
+fn sec_lsi_store_02_without_private_permissions_nothing_is_kept_unless_that_is_allowed() {
+    for mode in [0o755, 0o770, 0o777] {
+        let world = World::new();
+        fs::create_dir(&world.cache).unwrap();
+        fs::set_permissions(&world.cache, fs::Permissions::from_mode(mode)).unwrap();
+        check_fallback(&world, &world.cache, "PERMISSION_DENIED");
+        assert_eq!(listing(&world.cache).len(), 0);
+        let world = world.config(|config| config.index_allow_insecure_persistence = true);
+        let opened = world.built();
+        assert_eq!(opened.indexes().fallback(), None);
+        let stats = world.check_used(&world.open(), &needle());
+        assert_eq!(stats.storage_fallback_reason, None);
+        assert_eq!(world.kept().len(), 1);
+    }
+}
+
+#[test]
+fn fr_lsi_idx_stor_03_no_text_of_any_file_is_kept() {
+    let world = World::new();
+    let texts = [
+        "zweihundertsiebzig",
+        "Wortungeheuer",
+        "déjà-vu-vécu",
+        "q8Zk2Lw0",
+    ];
+    for (n, text) in texts.iter().enumerate() {
+        world.tree.file(&format!("{n}.txt"), format!("{text}\n"));
+    }
+    let opened = world.built();
+    for text in texts {
+        world.check_used(&opened, &json!({"pattern": text, "fixed_strings": true}));
+    }
+    for path in listing(&world.cache)
+        .into_keys()
+        .filter(|path| path.is_file())
+    {
+        let bytes = fs::read(&path).unwrap();
+        // Names are kept, and single n-grams; anything longer would be text.
+        for text in texts {
+            let text = text.as_bytes();
+            for part in text.windows(5).chain([text]) {
+                let found = bytes.windows(part.len()).any(|bytes| bytes == part);
+                assert!(
+                    !found,
+                    "{}: {:?}",
+                    path.display(),
+                    String::from_utf8_lossy(part)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn sec_lsi_02_denied_files_have_no_entry() {
+    let tree = Tree::of([
+        ("src/open.txt", "a needle\n"),
+        ("src/other.txt", "straw\n"),
+        ("src/key.pem", "a needle, BEGIN PRIVATE\n"),
+        (".ssh/config", "a needle\n"),
+        ("id_rsa", "a needle\n"),
+        ("secret/inner/deep.txt", "a needle\n"),
+        ("src/notes.secret", "a needle\n"),
+    ]);
+    let mut world = World::over(tree);
+    world.setup.sandbox.denied_patterns = vec!["secret/**".into(), "**/*.secret".into()];
+    world.setup.config.index_default_hidden = true;
+    let request = json!({"pattern": "needle", "hidden": true});
+    let opened = world.built();
+    world.check_used(&opened, &request);
+    let status = opened.indexes().status(&opened.context.sandbox);
+    assert_eq!(status[0].contents.as_ref().unwrap().files, 2);
+    // Neither they nor the directories that hold nothing else are named anywhere but in the patterns.
+    let store = opened.indexes().store().unwrap();
+    let snapshot = store
+        .load(&status[0].key, &mut std::thread::sleep)
+        .unwrap()
+        .unwrap();
+    let segment = snapshot.segment();
+    let names: Vec<String> = (0..segment.file_count())
+        .map(|rank| {
+            let file = segment.file(rank).unwrap();
+            let dir = segment.dir_path(file.dir).unwrap();
+            let path = dir.join(segment.name(file.name).unwrap());
+            path.to_str().unwrap().to_string()
+        })
+        .collect();
+    assert_eq!(names, ["src/open.txt", "src/other.txt"]);
+    let bytes = segment.storage().as_bytes();
+    for denied in ["key.pem", "id_rsa", "deep.txt", "inner", "notes.secret"] {
+        let found = bytes
+            .windows(denied.len())
+            .any(|part| part == denied.as_bytes());
+        assert!(!found, "{denied}");
+    }
+    // Other patterns are another key: what was indexed under these is not used for them.
+    world.setup.sandbox.denied_patterns = vec!["**/*.secret".into()];
+    let opened = world.open();
+    let stats = world.check_unused(&opened, &request);
+    assert_eq!(stats.index_safety_state, "ABSENT");
+    world.setup.sandbox.denied_patterns = vec!["secret/**".into(), "**/*.secret".into()];
+    world.check_used(&world.open(), &request);
+    // So is a sandbox that a later call brings along.
+    let mut other = world.setup.clone();
+    other.sandbox.denied_patterns = vec!["**/open.txt".into()];
+    let opened = world.open();
+    let context = other.context();
+    let response = opened.tool.call(request, &context).unwrap();
+    assert_eq!(response.count, 2, "{}", response.content);
+    let stats = response.stats.unwrap();
+    assert!(!stats.index_exclusion_used);
+    assert_eq!(
+        stats.index_uncertain_reason.as_deref(),
+        Some("POLICY_CHANGED")
+    );
+}
