@@ -93,8 +93,6 @@ pub(crate) struct Kept {
     place: Arc<tempfile::TempDir>,
 }
 
-impl Kept {}
-
 impl Setup {
     /// Lets the tool use indexes, none of which is built yet. Their roots are the allowed ones, unless some are
     /// configured.
@@ -145,8 +143,8 @@ impl Setup {
     pub(crate) fn build(&self, host: &Host) -> (Built, Arc<Snapshot>) {
         let indexes = &self.kept().indexes;
         let roots: Vec<PathBuf> = indexes.roots().map(Path::to_path_buf).collect();
-        let built = roots.iter().map(|root| self.build_root(root, host));
-        built.last().expect("a root").unwrap()
+        let mut built = roots.iter().map(|root| self.build_root(root, host));
+        built.next_back().expect("a root").unwrap()
     }
 
     /// Builds the index of one root.
