@@ -114,8 +114,8 @@ Examples:
   forge-search index list                    every index, with its tree, size and age
   forge-search index clear /srv/tree         remove the index of that tree
 
-Exit status: 0 if all is well, 1 if status finds no index that can be used, 2 if something went wrong or is
-damaged.";
+Exit status: 0 if all is well, 1 if status finds no index that can be used, 2 if something went
+wrong or is damaged.";
 
 /// What to do with indexes.
 #[derive(Debug, Subcommand)]

@@ -59,6 +59,41 @@ fn build_says_what_was_indexed_and_where() {
 }
 
 #[test]
+fn what_can_not_be_listed_is_said_and_no_search_leaves_files_out() {
+    let world = World::new();
+    // The shortest way to a listing that is not whole, for whoever runs this.
+    std::os::unix::fs::symlink("nowhere", world.tree.join("dangling")).unwrap();
+    let follow = ["--set", "index_default_follow=true"];
+    let with = |args: &[&str]| {
+        let args: Vec<&str> = args.iter().chain(&follow).copied().collect();
+        world.run(&args)
+    };
+    let ran = with(&["index", "build"]);
+    assert_eq!(ran.status, 2);
+    assert!(ran.out.contains("5 indexed"), "{}", ran.out);
+    for part in ["dangling: ", "no search leaves files out"] {
+        assert!(ran.err.contains(part), "{part}: {}", ran.err);
+    }
+    let report = with(&["index", "build", "--json"]).json();
+    assert_eq!(report["indexes"][0]["errors"][0]["path"], "dangling");
+    let ran = with(&["index", "status", "--json"]);
+    let index = &ran.json()["indexes"][0];
+    assert_eq!(ran.status, 1);
+    assert_eq!(index["uncertain_reason"], "ENUMERATION_ERROR");
+    assert_eq!(index["contents"]["enumeration_errors"], 1);
+    let manifest = fs::read(world.kept()[0].join("manifest")).unwrap();
+    // The next one would be no better, so no search builds it.
+    assert_eq!(with(&["--index", "on", "greet"]).status, 0);
+    let ran = with(&["call", "--wait-index", r#"{"pattern": "greet"}"#]);
+    assert_eq!((ran.status, &ran.json()["count"]), (0, &json!(2)));
+    assert!(ran.err.contains("can't be used"), "{}", ran.err);
+    assert_eq!(
+        fs::read(world.kept()[0].join("manifest")).unwrap(),
+        manifest
+    );
+}
+
+#[test]
 fn an_index_that_would_not_be_kept_is_not_built() {
     let world = World::new();
     let inside = format!("index_path={:?}", world.tree.join("cache"));
