@@ -140,7 +140,7 @@ fn check(requests: impl Strategy<Value = Vec<Value>>) -> Tally {
 
 #[test]
 fn nfr_lsi_cor_01_random_requests_are_answered_as_without_an_index() {
-    check(prop::collection::vec(asked(), 4..12)).check(5);
+    check(prop::collection::vec(asked(), 4..12)).check(8);
 }
 
 /// The request that everything is asked with, cut at every place there is.
@@ -156,5 +156,5 @@ fn fr_lsi_trunc_02_every_limit_cuts_where_it_does_without_an_index() {
         }
         requests
     });
-    check(limits).check(3);
+    check(limits).check(6);
 }

@@ -20,6 +20,7 @@ mod hooked;
 mod index_cases;
 mod index_edits;
 mod index_eligibility;
+mod index_exclusion;
 mod index_properties;
 mod index_support;
 mod indexing;

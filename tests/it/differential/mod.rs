@@ -8,7 +8,7 @@
 mod events;
 mod ignores;
 mod rg;
-mod sources;
+pub(crate) mod sources;
 
 /// A small deterministic generator of numbers (splitmix64), so that every machine tries the same requests.
 #[derive(Clone, Debug)]
