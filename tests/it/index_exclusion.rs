@@ -410,7 +410,7 @@ fn hostile(rng: &mut Seeded) -> Vec<u8> {
     if rng.one_in(5) {
         out.extend_from_slice(rng.pick(MARKS));
     }
-    let mut line = |out: &mut Vec<u8>, rng: &mut Seeded| {
+    let line = |out: &mut Vec<u8>, rng: &mut Seeded| {
         if odd_allowed {
             out.extend(phrase(rng, invalid));
         } else {
