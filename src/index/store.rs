@@ -137,7 +137,7 @@ impl Store {
         publish(&disk, &lock, MANIFEST, |out| {
             out.write_all(&encoded).map_err(BuildError::Output)
         })?;
-        remove_unnamed(&disk, &dir, &manifest)?;
+        remove_unnamed(&disk, &dir, &manifest);
         let snapshot = self.open_index(&dir, manifest)?;
         Ok((built, snapshot))
     }
@@ -353,24 +353,19 @@ fn manifest_of(
 }
 
 /// Removes segments that the manifest does not name. Those who have one open keep it.
-fn remove_unnamed(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<(), FormatError> {
-    let fail = |error| FormatError::io("remove an old segment", error).in_file(dir);
-    for name in disk.names(dir).map_err(fail)? {
+fn remove_unnamed(disk: &dyn Disk, dir: &Path, manifest: &Manifest) {
+    for name in disk.names(dir).unwrap_or_default() {
         let text = name.to_string_lossy();
         let named = manifest
             .segments
             .iter()
             .any(|segment| *segment.file.name == *text);
         if text.starts_with("segment-") && !named {
-            match disk.remove(&dir.join(&name)) {
-                // Where open files can't be removed, the next publication does it.
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                removed => removed.map_err(fail)?,
-            }
+            // What can't be removed, because it is open or is no file, is in nobody's way, and the new index is
+            // published already: the next publication tries again.
+            let _left_behind = disk.remove(&dir.join(&name));
         }
     }
-    Ok(())
 }
 
 fn refused(dir: &Path) -> FormatError {
