@@ -15,6 +15,7 @@ use forge_search::exec::matcher::LineMatcher;
 use forge_search::exec::query::{CaseMode, Fold, Query, QueryOptions};
 use forge_search::exec::stop::Stop;
 use forge_search::index::plan::{Strategy, SupersetSafe};
+use forge_search::index::ranks::RankSet;
 use forge_search::index::snapshot::Snapshot;
 use forge_search::tool::config::IndexStorage;
 use rayon::prelude::*;
@@ -25,9 +26,9 @@ use crate::index_support::{Host, LIVE, Variant};
 use crate::support::{Setup, Tree};
 
 /// A tree with its index, and the contents of its files by rank.
-struct World {
-    contents: Vec<Vec<u8>>,
-    snapshot: Arc<Snapshot>,
+pub(crate) struct World {
+    pub(crate) contents: Vec<Vec<u8>>,
+    pub(crate) snapshot: Arc<Snapshot>,
 }
 
 /// A pattern with what a request would say about it.
@@ -77,6 +78,23 @@ impl World {
             })
             .collect();
         World { contents, snapshot }
+    }
+
+    /// The tree of real sources.
+    pub(crate) fn real() -> World {
+        match std::env::var_os("FORGE_SEARCH_TREE") {
+            Some(root) => {
+                let root = PathBuf::from(root).canonicalize().unwrap();
+                World::new(Setup::new(&root), IndexStorage::Mmap)
+            }
+            None => World::new(sources::tree().setup(), IndexStorage::Mmap),
+        }
+    }
+
+    /// The files that a plan for a literal keeps; `None` if nothing can be made of it.
+    pub(crate) fn candidates(&self, literal: &str, case: CaseMode) -> Option<RankSet> {
+        let plan = SupersetSafe::for_literal(literal, case.fold(literal) == Fold::AsciiInsensitive);
+        (!plan.keeps_everything()).then(|| self.snapshot.segment().candidates(&plan).unwrap())
     }
 
     /// Checks one pattern.
@@ -169,7 +187,7 @@ impl Counts {
 }
 
 /// Returns a random part of a random line: valid UTF-8, since patterns are, but else as it stands there.
-fn drawn(rng: &mut Seeded, contents: &[Vec<u8>], chars: usize) -> Option<String> {
+pub(crate) fn drawn(rng: &mut Seeded, contents: &[Vec<u8>], chars: usize) -> Option<String> {
     let content = &contents[rng.below(contents.len())];
     if content.is_empty() {
         return None;
@@ -184,7 +202,7 @@ fn drawn(rng: &mut Seeded, contents: &[Vec<u8>], chars: usize) -> Option<String>
 }
 
 /// Changes a text a little.
-fn mutated(rng: &mut Seeded, text: &str) -> String {
+pub(crate) fn mutated(rng: &mut Seeded, text: &str) -> String {
     let mut chars: Vec<char> = text.chars().collect();
     let at = rng.below(chars.len().max(1));
     let odd = [
@@ -296,18 +314,7 @@ fn t_lsi_bloom_02_no_false_negatives() {
         Ok(count) => count.parse().expect("FORGE_SEARCH_PATTERNS is a number"),
         Err(_) => 2_000,
     };
-    let (_tree, setup) = match std::env::var_os("FORGE_SEARCH_TREE") {
-        Some(root) => (
-            None,
-            Setup::new(&PathBuf::from(root).canonicalize().unwrap()),
-        ),
-        None => {
-            let tree = sources::tree();
-            let setup = tree.setup();
-            (Some(tree), setup)
-        }
-    };
-    let world = World::new(setup, IndexStorage::Mmap);
+    let world = World::real();
     let counts = check(&world, &mut Seeded::new(1), patterns);
     println!("{counts:?} over {} files", world.contents.len());
     assert!(counts.matching * 3 > counts.patterns, "{counts:?}");

@@ -90,14 +90,40 @@ impl BuildHost for Host {
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) indexes: Arc<Indexes>,
-    place: Arc<tempfile::TempDir>,
+    /// Removed with the last of the setups.
+    _place: Option<Arc<tempfile::TempDir>>,
+}
+
+impl Kept {
+    /// The directory of the only index in the store.
+    pub(crate) fn dir(&self) -> PathBuf {
+        let store = self.indexes.store().unwrap();
+        let listed = store.list().unwrap();
+        assert_eq!(listed.len(), 1);
+        listed[0].dir.clone()
+    }
 }
 
 impl Setup {
     /// Lets the tool use indexes, none of which is built yet. Their roots are the allowed ones, unless some are
     /// configured.
-    pub(crate) fn with_indexes(mut self, variant: Variant) -> Setup {
+    pub(crate) fn with_indexes(self, variant: Variant) -> Setup {
         let place = Arc::new(tempfile::tempdir().unwrap());
+        let store = place.path().join("store");
+        self.with_indexes_in(variant, &store, Some(place))
+    }
+
+    /// The same, kept in a directory that is not removed.
+    pub(crate) fn with_indexes_at(self, variant: Variant, store: &Path) -> Setup {
+        self.with_indexes_in(variant, store, None)
+    }
+
+    fn with_indexes_in(
+        mut self,
+        variant: Variant,
+        store: &Path,
+        place: Option<Arc<tempfile::TempDir>>,
+    ) -> Setup {
         let roots: Vec<PathBuf> = {
             let context = self.context();
             let roots = context.sandbox.roots();
@@ -108,28 +134,30 @@ impl Setup {
         config.index_storage = variant.storage;
         config.index_frozen = variant.frozen;
         config.index_regex_strategy = variant.strategy;
-        config.index_path = Some(place.path().join("store"));
+        config.index_path = Some(store.to_path_buf());
         config.emit_stats = true;
         if config.index_roots.is_empty() {
             config.index_roots = roots;
         }
-        self.opened_in(place)
+        self.opened(place)
     }
 
     /// Opens the store of these indexes anew, as another process would.
     pub(crate) fn reopened(self) -> Setup {
-        let place = self.kept().place.clone();
-        self.opened_in(place)
+        let place = self.kept()._place.clone();
+        self.opened(place)
     }
 
-    fn opened_in(mut self, place: Arc<tempfile::TempDir>) -> Setup {
+    fn opened(mut self, place: Option<Arc<tempfile::TempDir>>) -> Setup {
         let context = self.context();
         let places = CachePlaces::default();
         let global = self.global_excludes.as_deref();
         let sandbox = &context.sandbox;
         let indexes = Indexes::new(&self.config, &self.engines, sandbox, global, &places).unwrap();
-        let indexes = Arc::new(indexes);
-        self.kept = Some(Kept { indexes, place });
+        self.kept = Some(Kept {
+            indexes: Arc::new(indexes),
+            _place: place,
+        });
         self
     }
 

@@ -69,9 +69,14 @@ pub(crate) struct Tree {
 
 impl Tree {
     pub(crate) fn new() -> Tree {
+        Tree::new_in(&std::env::temp_dir())
+    }
+
+    /// Makes a tree on the filesystem of a certain directory.
+    pub(crate) fn new_in(place: &Path) -> Tree {
         let dir = tempfile::Builder::new()
             .prefix("forge-search-test-")
-            .tempdir()
+            .tempdir_in(place)
             .unwrap();
         let root = dir.path().canonicalize().unwrap().join("tree");
         fs::create_dir(&root).unwrap();

@@ -1,0 +1,178 @@
+//! One tree, one segment: threads and the order in which directories list their entries change no byte.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use forge_search::format::section::{Container, FileKind};
+use forge_search::format::segment::{SEGMENT_VERSION, StampRecord, id};
+use forge_search::format::storage::Storage;
+use forge_search::index::snapshot::Snapshot;
+use forge_search::tool::config::IndexStorage;
+
+use crate::differential::Seeded;
+use crate::index_support::{Host, LIVE, Variant};
+use crate::support::{Setup, Tree};
+
+/// Enough for several batches of a build.
+const FILES: usize = 3_500;
+
+/// A tree of names that sort in every way, and contents of all sizes; of enough different words for several
+/// groups of blocks.
+fn planted() -> Tree {
+    // In memory, where there is such a place: there directories list what came last first, not by hashes of names.
+    let memory = Path::new("/dev/shm");
+    let tree = match memory.is_dir() {
+        true => Tree::new_in(memory),
+        false => Tree::new(),
+    };
+    let mut rng = Seeded::new(7);
+    let word = |rng: &mut Seeded| -> String {
+        let length = 3 + rng.below(9);
+        (0..length)
+            .map(|_| char::from(rng.pick(b"abcdefghijklmnopqrstuvwxyzABCDEFGH_0123456789")))
+            .collect()
+    };
+    let dirs = [
+        "",
+        "a/",
+        "a-b/",
+        "a/b/",
+        "\u{E9}/",
+        "e\u{301}/",
+        r"\xFF/",
+        r"n\nl/",
+    ];
+    for n in 0..FILES {
+        let words = match n % 40 {
+            0 => 2_000,
+            1..=3 => 600,
+            _ => rng.below(140),
+        };
+        let mut text = String::new();
+        for _ in 0..words {
+            text.push_str(&word(&mut rng));
+            text.push(rng.pick(&[' ', '\n', 'é']));
+        }
+        tree.file(&format!("{}{n}", rng.pick(&dirs)), text);
+    }
+    tree
+}
+
+fn setup(tree: &Tree, storage: IndexStorage) -> Setup {
+    let variant = Variant { storage, ..LIVE };
+    let setup = tree
+        .setup()
+        .config(|config| config.index_max_memory_bytes = 1 << 20);
+    setup.with_indexes(variant)
+}
+
+/// Builds with so many threads.
+fn built(setup: &Setup, threads: usize) -> Arc<Snapshot> {
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .unwrap();
+    pool.install(|| setup.build(&Host::hasty()).1)
+}
+
+/// Takes every entry of a directory and its subdirectories out and puts it back in another order.
+fn shuffle(dir: &Path, aside: &Path, rng: &mut Seeded) {
+    let mut paths: Vec<PathBuf> = fs::read_dir(dir)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .collect();
+    for path in &paths {
+        if path.is_dir() {
+            shuffle(path, &aside.join("below"), rng);
+        }
+    }
+    fs::create_dir_all(aside).unwrap();
+    for path in &paths {
+        fs::rename(path, aside.join(path.file_name().unwrap())).unwrap();
+    }
+    while !paths.is_empty() {
+        let path = paths.swap_remove(rng.below(paths.len()));
+        fs::rename(aside.join(path.file_name().unwrap()), path).unwrap();
+    }
+}
+
+/// All sections but those with stamps, byte for byte, and what is in those, without the stamps.
+fn without_stamps(snapshot: &Snapshot) -> (Vec<Vec<u8>>, Vec<String>) {
+    let segment = snapshot.segment();
+    let storage = segment.storage().clone();
+    let container = Container::open(storage, FileKind::Segment, SEGMENT_VERSION).unwrap();
+    let sections = [
+        id::ROWS,
+        id::BLOCKS,
+        id::GROUPS,
+        id::DIRECT,
+        id::SLOTS,
+        id::SIDE,
+        id::NAMES,
+        id::ALWAYS,
+        id::META,
+    ];
+    let sections = sections.map(|id| container.section(id).unwrap().all().unwrap().to_vec());
+    let mut records = Vec::new();
+    for number in 0..segment.dir_count() {
+        let mut dir = segment.dir(number).unwrap();
+        dir.stamp = StampRecord::default();
+        records.push(format!("{dir:?}"));
+    }
+    for rank in 0..segment.file_count() {
+        let mut file = segment.file(rank).unwrap();
+        file.stamp = StampRecord {
+            len: file.stamp.len,
+            ..StampRecord::default()
+        };
+        records.push(format!("{file:?}"));
+    }
+    (sections.to_vec(), records)
+}
+
+#[test]
+fn one_tree_gives_one_segment() {
+    let tree = planted();
+    let memory = setup(&tree, IndexStorage::Memory);
+    let first = built(&memory, 1);
+    let meta = first.segment().meta();
+    assert!(
+        meta.groups > 2 && meta.blocks > 5 && meta.side > 0,
+        "{meta:?}"
+    );
+    first.segment().verify().unwrap();
+    let bytes = first.segment().storage().as_bytes();
+    for threads in [2, 8] {
+        let other = built(&memory, threads);
+        assert!(
+            other.segment().storage().as_bytes() == bytes,
+            "{threads} threads"
+        );
+    }
+    // What is published is what was built.
+    let mapped = built(&setup(&tree, IndexStorage::Mmap), 3);
+    assert!(mapped.segment().storage().is_mapped());
+    assert!(mapped.segment().storage().as_bytes() == bytes);
+    // Of the same files in another order only the times of the last changes differ.
+    let listed = |dir: &str| -> Vec<_> {
+        let entries = fs::read_dir(tree.path(dir)).unwrap();
+        entries.map(|entry| entry.unwrap().file_name()).collect()
+    };
+    let before = listed("a");
+    let aside = tree.path("../aside");
+    shuffle(tree.root(), &aside, &mut Seeded::new(8));
+    let after = listed("a");
+    println!(
+        "the order of listing is {}",
+        if before == after {
+            "the filesystem's own"
+        } else {
+            "another"
+        }
+    );
+    let other = built(&memory, 2);
+    let (expected, found) = (without_stamps(&first), without_stamps(&other));
+    assert!(found.0 == expected.0, "a section differs");
+    assert_eq!(found.1, expected.1);
+}

@@ -1,0 +1,103 @@
+//! How much an index leaves out: files are kept without need only rarely.
+//!
+//! `FORGE_SEARCH_TREE` names another tree to measure, as for the tests of what is left out.
+
+use forge_search::exec::query::CaseMode;
+use forge_search::index::gram::{Gram, NGRAM_CHARS};
+
+use crate::differential::Seeded;
+use crate::index_exclusion::{World, drawn, mutated};
+
+/// The shortest literals that are measured, in characters.
+const SHORTEST: usize = 8;
+
+/// What was kept for literals.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kept {
+    literals: u64,
+    /// Files that may be left out, times literals.
+    pairs: u64,
+    /// Of these, kept ones.
+    kept: u64,
+    /// Of these, ones that do not hold all n-grams of the literal.
+    needlessly: u64,
+}
+
+/// Whether a text holds every n-gram of a literal.
+fn holds_all(text: &[u8], literal: &str, fold: bool) -> bool {
+    let chars: Vec<char> = literal.chars().collect();
+    let folded;
+    let text = match fold {
+        true => {
+            folded = text.to_ascii_lowercase();
+            &folded[..]
+        }
+        false => text,
+    };
+    Gram::all_in(&chars).all(|gram| {
+        let mut gram: String = gram.chars().iter().collect();
+        if fold {
+            gram.make_ascii_lowercase();
+        }
+        memchr::memmem::find(text, gram.as_bytes()).is_some()
+    })
+}
+
+/// Measures one literal.
+fn measure(world: &World, literal: &str, fold: bool) -> Kept {
+    let case = match fold {
+        true => CaseMode::Insensitive,
+        false => CaseMode::Sensitive,
+    };
+    let mut kept = Kept::default();
+    let Some(candidates) = world.candidates(literal, case) else {
+        return kept;
+    };
+    kept.literals = 1;
+    for rank in 0..world.contents.len() as u32 {
+        if !world.snapshot.segment().file(rank).unwrap().excludable {
+            continue;
+        }
+        kept.pairs += 1;
+        if candidates.contains(rank) {
+            kept.kept += 1;
+            let text = &world.contents[rank as usize];
+            kept.needlessly += u64::from(!holds_all(text, literal, fold));
+        }
+    }
+    kept
+}
+
+#[test]
+fn at_most_one_file_in_a_thousand_is_kept_without_need() {
+    let world = World::real();
+    let mut rng = Seeded::new(3);
+    let mut all = Kept::default();
+    let mut worst = Vec::new();
+    while all.literals < 400 {
+        let length = SHORTEST + rng.below(12);
+        let Some(mut literal) = drawn(&mut rng, &world.contents, length) else {
+            continue;
+        };
+        if rng.one_in(2) {
+            literal = mutated(&mut rng, &literal);
+        }
+        if literal.chars().count() < SHORTEST || literal.contains(['\r', '\0']) {
+            continue;
+        }
+        let fold = rng.one_in(2);
+        let one = measure(&world, &literal, fold);
+        worst.push((one.needlessly, literal, fold));
+        all.literals += one.literals;
+        all.pairs += one.pairs;
+        all.kept += one.kept;
+        all.needlessly += one.needlessly;
+    }
+    worst.sort();
+    let share = 100.0 * all.needlessly as f64 / all.pairs as f64;
+    println!("{all:?}: {share:.4} % of the files are kept without need");
+    println!("most for {:?}", &worst[worst.len() - 5..]);
+    assert_eq!(NGRAM_CHARS, 3);
+    // Of files as small and as many as these, some more than of the many for which blocks are made.
+    assert!(share < 0.3, "{all:?}");
+}
