@@ -18,6 +18,7 @@ mod format;
 mod fuzz_replay;
 mod hooked;
 mod index_cases;
+mod index_damage;
 mod index_determinism;
 mod index_edits;
 mod index_eligibility;

@@ -1,0 +1,443 @@
+//! Damage to what is kept, and builders that end before they are done: searches answer as without an index, and
+//! the next build makes all good.
+
+use std::fs;
+use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use forge_search::format::segment::SEGMENT_VERSION;
+use forge_search::format::storage::Storage;
+use forge_search::index::builder::{BuildError, BuildHost, Progress};
+use forge_search::index::segment::Segment;
+use forge_search::tool::config::IndexStorage;
+use serde_json::{Value, json};
+
+use crate::differential::Seeded;
+use crate::index_support::{Host, LIVE, VARIANTS, Variant, compare};
+use crate::support::{Setup, Tree};
+
+const MAPPED: Variant = Variant {
+    storage: IndexStorage::Mmap,
+    ..LIVE
+};
+
+/// Some files in some directories, one in five with the needle; enough of them for several pages of everything.
+fn planted() -> Tree {
+    let tree = Tree::new();
+    let mut rng = Seeded::new(5);
+    for n in 0..120 {
+        let mut text = String::new();
+        for _ in 0..rng.below(300) {
+            for _ in 0..2 + rng.below(8) {
+                text.push(char::from(b'a' + rng.below(26) as u8));
+            }
+            text.push(rng.pick(&[' ', '\n', '-']));
+        }
+        if n % 5 == 0 {
+            text.push_str("the needle\n");
+        }
+        tree.file(&format!("{}/{}/{n:03}-\u{E9}", n % 3, n % 7), text);
+    }
+    tree.file(r"0/line\nbreak", "the needle\n");
+    tree
+}
+
+fn requests() -> Vec<Value> {
+    vec![
+        json!({"pattern": "needle"}),
+        json!({"pattern": "needle", "path": "1"}),
+        json!({"pattern": "NEEDLE", "case": "insensitive", "path": "2/3", "max_files": 3}),
+        json!({"pattern": "the n[a-e]{2}dle", "include_glob": ["/0/**"], "max_results": 4}),
+        json!({"pattern": "absent from all"}),
+    ]
+}
+
+/// The only index in the store.
+struct Files {
+    segment: PathBuf,
+    manifest: PathBuf,
+    segment_bytes: Vec<u8>,
+    manifest_bytes: Vec<u8>,
+}
+
+impl Files {
+    fn of(setup: &Setup) -> Files {
+        let dir = setup.kept().dir();
+        let segments: Vec<PathBuf> = fs::read_dir(&dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|extension| extension == "seg"))
+            .collect();
+        let [segment] = &segments[..] else {
+            panic!("not one segment, but {segments:?}");
+        };
+        let manifest = dir.join("manifest");
+        Files {
+            segment_bytes: fs::read(segment).unwrap(),
+            manifest_bytes: fs::read(&manifest).unwrap(),
+            segment: segment.clone(),
+            manifest,
+        }
+    }
+
+    fn restore(&self) {
+        replace(&self.segment, &self.segment_bytes);
+        replace(&self.manifest, &self.manifest_bytes);
+    }
+}
+
+/// Puts another file in the place of one: those who have it mapped keep what they have.
+fn replace(path: &Path, bytes: &[u8]) {
+    let temporary = path.with_extension("new");
+    fs::write(&temporary, bytes).unwrap();
+    fs::set_permissions(&temporary, fs::Permissions::from_mode(0o600)).unwrap();
+    if path.is_dir() {
+        fs::remove_dir(path).unwrap();
+    }
+    fs::rename(temporary, path).unwrap();
+}
+
+/// Damages bytes in one of many ways; says how.
+fn damaged(rng: &mut Seeded, bytes: &mut Vec<u8>) -> String {
+    let at = rng.below(bytes.len());
+    let end = (at + 1 + rng.below(5_000)).min(bytes.len());
+    match rng.below(10) {
+        0..=3 => {
+            bytes[at] ^= 1 << rng.below(8);
+            format!("a bit of byte {at} is flipped")
+        }
+        4 => {
+            for _ in 0..1 + rng.below(20) {
+                let at = rng.below(bytes.len());
+                bytes[at] = rng.next() as u8;
+            }
+            "some bytes are others".to_string()
+        }
+        5 => {
+            bytes.truncate(at);
+            format!("cut off at {at}")
+        }
+        6 => {
+            let last = bytes.len() - 1 - rng.below(64.min(bytes.len() - 1));
+            bytes.truncate(last);
+            format!("cut off at {last}, near the end")
+        }
+        7 => {
+            bytes[at..end].fill(0);
+            format!("{at} to {end} are zero")
+        }
+        8 => {
+            let part = bytes[at..end].to_vec();
+            let to = rng.below(bytes.len() - part.len() + 1);
+            bytes[to..to + part.len()].copy_from_slice(&part);
+            format!("{at} to {end} are copied to {to}")
+        }
+        _ => {
+            let more = rng.below(5_000);
+            bytes.extend((0..more).map(|_| rng.next() as u8));
+            format!("{more} bytes more")
+        }
+    }
+}
+
+/// Searches with what is kept as it is now; returns for how many requests it was used.
+#[track_caller]
+fn answers(setup: &Setup, what: &str) -> u64 {
+    let mut used = 0;
+    for request in requests() {
+        println!("{what}: {request}");
+        used += compare(setup, &request).0.used;
+    }
+    used
+}
+
+/// Builds again, and sees that all is well.
+#[track_caller]
+fn repair(setup: &Setup, what: &str) {
+    setup.build(&Host::hasty());
+    let files = Files::of(setup);
+    assert_eq!(answers(setup, what), 5, "{what}: built again");
+    let names: Vec<_> = fs::read_dir(files.manifest.parent().unwrap())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(names.len(), 4, "two files and two locks: {names:?}");
+    let fresh = setup.clone().reopened();
+    assert_eq!(answers(&fresh, what), 5, "{what}: built again, opened anew");
+}
+
+#[test]
+fn fr_lsi_idx_05_damage_at_random_places_changes_no_answer() {
+    let tree = planted();
+    let (mut used, mut corrupt) = (0, 0);
+    for seed in 0..200 {
+        let mut rng = Seeded::new(seed);
+        let variant = VARIANTS[2 + rng.below(2)];
+        let setup = tree.setup().with_indexes(variant);
+        setup.build(&Host::hasty());
+        let files = Files::of(&setup);
+        // A segment of several pages, so that damage is in places that are looked at and in others.
+        assert!(files.segment_bytes.len() > 40_000);
+        for _ in 0..3 {
+            let (path, pristine) = match rng.one_in(3) {
+                true => (&files.manifest, &files.manifest_bytes),
+                false => (&files.segment, &files.segment_bytes),
+            };
+            let mut bytes = pristine.clone();
+            let how = damaged(&mut rng, &mut bytes);
+            let what = format!("seed {seed}, {}: {how}", path.display());
+            replace(path, &bytes);
+            let opened = setup.clone().reopened();
+            used += u64::from(answers(&opened, &what) > 0);
+            let sandbox = opened.context().sandbox;
+            let condition = opened.kept().indexes.condition(tree.root(), &sandbox);
+            corrupt += u64::from(condition.unwrap().state() == "CORRUPT");
+            // What can be opened still does not pass for whole.
+            if path == &files.segment && bytes != *pristine {
+                let opened = Segment::open(Storage::from(bytes));
+                assert!(
+                    opened.and_then(|segment| segment.verify()).is_err(),
+                    "{what}"
+                );
+            }
+            if rng.one_in(12) {
+                repair(&opened, &what);
+                break;
+            }
+            files.restore();
+        }
+    }
+    println!("{used} damaged indexes were used all the same, {corrupt} were noticed");
+    assert!(corrupt > 300, "{corrupt} only");
+}
+
+#[test]
+fn other_files_in_the_place_of_an_index_change_no_answer() {
+    let tree = planted();
+    let other_tree = Tree::of([("a", "something else"), ("needle", "needle")]);
+    let other = other_tree.setup().with_indexes(MAPPED);
+    other.build(&Host::hasty());
+    let other = Files::of(&other);
+    let setup = tree.setup().with_indexes(MAPPED);
+    setup.build(&Host::hasty());
+    let files = Files::of(&setup);
+    let newer = |bytes: &[u8]| {
+        let mut bytes = bytes.to_vec();
+        let version = SEGMENT_VERSION.to_le_bytes();
+        let at = bytes.windows(4).position(|four| four == version).unwrap();
+        bytes[at..at + 4].copy_from_slice(&99u32.to_le_bytes());
+        bytes
+    };
+    type Change<'a> = Box<dyn Fn(&Path) + 'a>;
+    let changes: [(&str, Change<'_>); 9] = [
+        ("empty", Box::new(|path: &Path| replace(path, b""))),
+        (
+            "removed",
+            Box::new(|path: &Path| fs::remove_file(path).unwrap()),
+        ),
+        (
+            "another segment",
+            Box::new(|path: &Path| replace(path, &other.segment_bytes)),
+        ),
+        (
+            "another manifest",
+            Box::new(|path: &Path| replace(path, &other.manifest_bytes)),
+        ),
+        (
+            "its own segment",
+            Box::new(|path: &Path| replace(path, &files.segment_bytes)),
+        ),
+        (
+            "a newer version",
+            Box::new(|path: &Path| replace(path, &newer(&files.segment_bytes))),
+        ),
+        (
+            "a directory",
+            Box::new(|path: &Path| {
+                fs::remove_file(path).unwrap();
+                fs::create_dir(path).unwrap();
+            }),
+        ),
+        (
+            "a link",
+            Box::new(|path: &Path| {
+                let aside = path.with_extension("aside");
+                fs::rename(path, &aside).unwrap();
+                symlink(&aside, path).unwrap();
+            }),
+        ),
+        (
+            "writable for all",
+            Box::new(|path: &Path| {
+                fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap();
+            }),
+        ),
+    ];
+    for (what, change) in &changes {
+        for manifest in [false, true] {
+            setup.build(&Host::hasty());
+            let files = Files::of(&setup);
+            let path = if manifest {
+                &files.manifest
+            } else {
+                &files.segment
+            };
+            let what = format!("{what} in the place of {}", path.display());
+            change(path);
+            let opened = setup.clone().reopened();
+            let same = fs::read(path).is_ok_and(|bytes| bytes == files.segment_bytes) && !manifest;
+            let used = answers(&opened, &what);
+            assert!(used == 0 || same, "{what}: used {used} times");
+            if path.is_dir() {
+                // It can't be replaced by a manifest, which is said. Beside one it is in nobody's way.
+                let built = opened.build_root(tree.root(), &Host::hasty());
+                assert_eq!(built.is_err(), manifest, "{what}");
+                let used = if manifest { 0 } else { 5 };
+                assert_eq!(answers(&opened, &what), used);
+                fs::remove_dir(path).unwrap();
+            }
+            // What was moved aside is not ours to remove.
+            let _ = fs::remove_file(path.with_extension("aside"));
+            repair(&opened, &what);
+        }
+    }
+}
+
+/// What changes under an opened index can't be noticed everywhere, but never does more than that.
+#[test]
+fn damage_after_opening_is_survived() {
+    let tree = planted();
+    let setup = tree.setup().with_indexes(MAPPED);
+    setup.build(&Host::hasty());
+    let files = Files::of(&setup);
+    for seed in 0..60 {
+        let mut rng = Seeded::new(seed);
+        files.restore();
+        let opened = setup.clone().reopened();
+        if rng.one_in(2) {
+            assert_eq!(answers(&opened, "as it was"), 5);
+        }
+        let file = fs::File::options()
+            .write(true)
+            .open(&files.segment)
+            .unwrap();
+        for _ in 0..1 + rng.below(300) {
+            let at = rng.below(files.segment_bytes.len());
+            file.write_all_at(&[rng.next() as u8], at as u64).unwrap();
+        }
+        for request in requests() {
+            opened.call(request).unwrap();
+        }
+    }
+}
+
+/// Says in the environment of a child that it is to build, and where: the tree, and the store after a line feed.
+const BUILDER: &str = "FORGE_SEARCH_TEST_BUILDER";
+
+fn setup_at(root: &Path, store: &Path) -> Setup {
+    Setup::new(root).with_indexes_at(MAPPED, store)
+}
+
+#[test]
+fn fr_lsi_idx_conc_03_a_killed_builder_leaves_the_index_as_it_was() {
+    if let Ok(places) = std::env::var(BUILDER) {
+        let (root, store) = places.split_once('\n').unwrap();
+        let setup = setup_at(root.as_ref(), store.as_ref());
+        println!("building");
+        loop {
+            setup.build_root(root.as_ref(), &Host::hasty()).unwrap();
+        }
+    }
+    let tree = planted();
+    let store = tree.path("../store");
+    let setup = setup_at(tree.root(), &store);
+    let started = Instant::now();
+    setup.build(&Host::hasty());
+    let once = started.elapsed();
+    let places = format!("{}\n{}", tree.root().display(), store.display());
+    let name = "index_damage::fr_lsi_idx_conc_03_a_killed_builder_leaves_the_index_as_it_was";
+    let mut rng = Seeded::new(1);
+    let mut left_behind = 0;
+    for round in 0..40 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture"])
+            .env(BUILDER, &places)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // Once it is at it, anywhere in some of its builds.
+        let mut said = Vec::new();
+        let mut out = child.stdout.take().unwrap();
+        while !said.ends_with(b"building\n") {
+            let mut byte = [0];
+            std::io::Read::read_exact(&mut out, &mut byte).unwrap();
+            said.push(byte[0]);
+        }
+        let wait = rng.next() % (3 * once.as_micros() as u64).max(1);
+        std::thread::sleep(Duration::from_micros(wait));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let names = fs::read_dir(setup.kept().dir()).unwrap();
+        left_behind += names
+            .filter(|entry| {
+                let name = entry.as_ref().unwrap().file_name();
+                name.to_string_lossy().ends_with(".tmp")
+            })
+            .count();
+        let fresh = setup_at(tree.root(), &store);
+        assert_eq!(answers(&fresh, &format!("killed in round {round}")), 5);
+    }
+    println!("{left_behind} unfinished files were left behind");
+    assert!(left_behind > 0, "no builder was killed while it wrote");
+    repair(&setup_at(tree.root(), &store), "after all");
+}
+
+/// Stops a build the `n`th time that it asks whether to.
+struct Impatient(AtomicUsize);
+
+impl BuildHost for Impatient {
+    fn now_ns(&self) -> i64 {
+        Host::hasty().now_ns()
+    }
+
+    fn pause(&self, _: Duration) {}
+
+    fn progress(&self, _: Progress) {}
+
+    fn stopped(&self) -> bool {
+        let left = self.0.load(Ordering::Relaxed);
+        self.0.store(left.saturating_sub(1), Ordering::Relaxed);
+        left == 0
+    }
+}
+
+#[test]
+fn a_stopped_build_leaves_the_index_as_it_was() {
+    let tree = planted();
+    let setup = tree.setup().with_indexes(MAPPED);
+    let build = |times: usize| {
+        let sandbox = setup.context().sandbox;
+        let host = Impatient(AtomicUsize::new(times));
+        setup.kept().indexes.build(tree.root(), &sandbox, &host)
+    };
+    // Nothing is there yet.
+    assert!(matches!(build(0), Err(BuildError::Stopped)));
+    assert_eq!(answers(&setup.clone().reopened(), "none"), 0);
+    setup.build(&Host::hasty());
+    let mut stops = 0;
+    for times in 0.. {
+        match build(times) {
+            Err(BuildError::Stopped) => stops += 1,
+            Err(error) => panic!("{error}"),
+            Ok(_) => break,
+        }
+        assert_eq!(answers(&setup, "stopped"), 5);
+        assert_eq!(answers(&setup.clone().reopened(), "stopped"), 5);
+    }
+    assert!(stops >= 3, "{stops}");
+    repair(&setup, "after all");
+}
