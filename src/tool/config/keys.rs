@@ -232,9 +232,10 @@ tables! {
             Kind::choice(IntegrityCheck::WORDS);
         /// With `index_integrity_check = "periodic"`, the number of searches between two checks.
         index_integrity_period_calls: u64 = 200; Kind::POSITIVE;
-        /// The size up to which a file is indexed, in bytes; larger ones are always searched.
+        /// The size up to which a file is indexed, in bytes; larger ones are always searched, since
+        /// a line of more than 256 MiB is an error whether or not anything matches.
         index_max_tokenized_bytes: u64 = MIB, command_line 64 * MIB;
-            Kind::Integer { min: 2, max: 1024 * MIB };
+            Kind::Integer { min: 2, max: 256 * MIB };
         /// The rate of needless candidates that the filters of an index are made for.
         bloom_target_fp_rate: f64 = 0.01; Kind::Number { min: 0.0, max: 1.0, inclusive: false };
         /// Which regular expressions may exclude files by the index: those with a literal that

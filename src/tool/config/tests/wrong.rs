@@ -171,6 +171,7 @@ fn cfg_lsi_val_01_a_wrong_value_is_answered_with_key_value_range_and_place() {
         ("index_roots = [\"\"]", &["empty entry"]),
         ("index_path = 1", &["a string with a path"]),
         ("index_max_tokenized_bytes = 1", &["an integer from 2 to"]),
+        ("index_max_tokenized_bytes = 268435457", &["to 268435456"]),
     ] {
         let name = line.split(' ').next().unwrap();
         let column = name.len() + 4;
