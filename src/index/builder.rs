@@ -16,17 +16,15 @@ use rayon::prelude::*;
 use crate::format::error::FormatError;
 use crate::format::section::{FileKind, SectionWriter, Summary};
 use crate::format::segment::{
-    BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, Record,
-    SEGMENT_VERSION, SideRecord, id,
+    BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, SEGMENT_VERSION,
+    SideRecord, id,
 };
-use crate::format::sort_key::component_key;
-use crate::format::wire::Writer;
 use crate::index::block::{Direct, FileGrams, STORED_HASHES, Shape, Spreads, encode, partition};
 use crate::index::bloom::BloomParams;
 use crate::index::casefold::Casefold;
 use crate::index::enumerate::{Enumeration, FileEntry};
 use crate::index::inputs::Inputs;
-use crate::index::names::name_bytes;
+use crate::index::sections::{Sections, write_rows};
 use crate::index::stamp::Stamp;
 use crate::index::token::{TokenStatus, Tokenizer};
 use crate::index::walk::{FoundFile, Walk};
@@ -211,10 +209,7 @@ pub fn assemble<W: Write>(
         started_ns,
         out: SectionWriter::new(out, FileKind::Segment, SEGMENT_VERSION)?,
         spreads: Spreads::new(options.params, bytes.map(Stamp::len).sum()),
-        blocks: Vec::new(),
-        groups: Vec::new(),
-        direct: Vec::new(),
-        slots: Vec::new(),
+        sections: Sections::default(),
         ngrams: 0,
     };
     build.out.begin(id::ROWS)?;
@@ -256,10 +251,7 @@ struct Build<'a, W: Write> {
     started_ns: i64,
     out: SectionWriter<W>,
     spreads: Spreads,
-    blocks: Vec<BlockRecord>,
-    groups: Vec<GroupRecord>,
-    direct: Vec<u32>,
-    slots: Vec<u32>,
+    sections: Sections,
     ngrams: u64,
 }
 
@@ -389,24 +381,21 @@ impl<W: Write> Build<'_, W> {
                 })
                 .collect();
             for (shape, rows) in encoded {
-                // Rows of a block start at a cache line, so that none lies across two pages.
-                let padding = self.out.section_len().next_multiple_of(64) - self.out.section_len();
-                self.out.write_all(&[0; 64][..padding as usize])?;
-                self.blocks.push(BlockRecord {
+                self.sections.blocks.push(BlockRecord {
                     files: shape.files,
                     words: shape.words,
                     hashed_rows: shape.hashed_rows,
-                    rows_at: self.out.section_len(),
+                    rows_at: write_rows(&mut self.out, &rows)?,
                 });
-                self.out.write_all(&rows)?;
             }
         }
-        self.slots.extend(order.iter().map(|&n| ranks[n]));
-        self.groups.push(GroupRecord {
+        let ranks = order.iter().map(|&n| ranks[n]);
+        self.sections.slots.extend(ranks);
+        self.sections.groups.push(GroupRecord {
             blocks: blocks.len() as u32,
             direct: direct.grams().len() as u32,
         });
-        self.direct.extend_from_slice(direct.grams());
+        self.sections.direct.extend_from_slice(direct.grams());
         Ok(())
     }
 
@@ -419,12 +408,14 @@ impl<W: Write> Build<'_, W> {
             bytes_done: 0,
             bytes_total: 0,
         });
-        let mut names = Writer::new();
-        let dirs = records(&tree.dirs, |dir| {
-            let name = dir.place.logical.file_name().unwrap_or_default();
-            Ok(DirRecord {
+        let too_long =
+            |_| BuildError::TooLarge("names of more than 4 GiB, or one of more than 64 KiB");
+        // Adding a name fills these in.
+        let name = NameRecord::default();
+        for dir in &tree.dirs {
+            let record = DirRecord {
                 parent: dir.parent,
-                name: add_name(&mut names, name)?,
+                name,
                 first_rank: dir.ranks.start,
                 end_rank: dir.ranks.end,
                 stamp: dir
@@ -432,40 +423,39 @@ impl<W: Write> Build<'_, W> {
                     .filter(|stamp| stamp.is_settled(self.started_ns))
                     .map(Stamp::record)
                     .unwrap_or_default(),
-            })
-        })?;
-        let mut always = vec![0u8; tree.files.len().div_ceil(8)];
-        let mut rank = 0;
-        let files = records(&tree.files, |file| {
-            let own = &kept[rank];
-            if !own.excludable {
-                always[rank / 8] |= 1 << (rank % 8);
-            }
-            rank += 1;
-            Ok(FileRecord {
+            };
+            let name = dir.place.logical.file_name().unwrap_or_default();
+            self.sections.push_dir(name, record).map_err(too_long)?;
+        }
+        for (file, own) in tree.files.iter().zip(kept) {
+            let record = FileRecord {
                 dir: file.dir,
-                name: add_name(&mut names, &file.name)?,
+                name,
                 status: own.status as u8,
                 excludable: own.excludable,
                 ngrams: own.ngrams,
                 stamp: own.stamp.map(Stamp::record).unwrap_or_default(),
-            })
-        })?;
-        let side = records(&tree.side, |file| {
-            Ok(SideRecord {
+            };
+            let pushed = self.sections.push_file(&file.name, record);
+            pushed.map_err(too_long)?;
+        }
+        for file in &tree.side {
+            let record = SideRecord {
                 dir: file.dir,
                 before_rank: file.before_rank,
-                name: add_name(&mut names, &file.name)?,
-            })
-        })?;
+                name,
+            };
+            let pushed = self.sections.push_side(&file.name, record);
+            pushed.map_err(too_long)?;
+        }
         let full = kept.iter().filter(|own| own.status == TokenStatus::Full);
         let text_bytes = full.filter_map(|own| own.stamp).map(Stamp::len).sum();
         let meta = MetaRecord {
             files: tree.files.len() as u32,
             dirs: tree.dirs.len() as u32,
             side: tree.side.len() as u32,
-            blocks: self.blocks.len() as u32,
-            groups: self.groups.len() as u32,
+            blocks: self.sections.blocks.len() as u32,
+            groups: self.sections.groups.len() as u32,
             ngram_chars: self.options.params.ngram_chars,
             bloom_bits: self.options.params.bits,
             bloom_hashes: self.options.params.hashes,
@@ -474,29 +464,7 @@ impl<W: Write> Build<'_, W> {
             text_bytes,
             ngrams: self.ngrams,
         };
-        let numbers = |numbers: &[u32]| {
-            let mut out = Writer::new();
-            numbers.iter().for_each(|&number| out.u32(number));
-            out
-        };
-        let out = &mut self.out;
-        out.section(
-            id::BLOCKS,
-            records(&self.blocks, |block| Ok(*block))?.as_bytes(),
-        )?;
-        out.section(
-            id::GROUPS,
-            records(&self.groups, |group| Ok(*group))?.as_bytes(),
-        )?;
-        out.section(id::DIRECT, numbers(&self.direct).as_bytes())?;
-        out.section(id::SLOTS, numbers(&self.slots).as_bytes())?;
-        out.section(id::DIRS, dirs.as_bytes())?;
-        out.section(id::FILES, files.as_bytes())?;
-        out.section(id::SIDE, side.as_bytes())?;
-        out.section(id::NAMES, names.as_bytes())?;
-        out.section(id::ALWAYS, &always)?;
-        out.section(id::META, records(&[meta], |meta| Ok(*meta))?.as_bytes())?;
-        let summary = self.out.finish()?;
+        let summary = self.sections.write(self.out, meta)?;
         let mut by_status = [0; TokenStatus::ALL.len()];
         for own in kept {
             by_status[own.status as usize] += 1;
@@ -512,37 +480,6 @@ impl<W: Write> Build<'_, W> {
             unsettled: kept.iter().filter(|own| !own.settled).count() as u64,
         })
     }
-}
-
-/// Encodes records one after the other.
-fn records<T, R: Record>(
-    items: &[T],
-    mut record: impl FnMut(&T) -> Result<R, BuildError>,
-) -> Result<Writer, BuildError> {
-    let mut out = Writer::new();
-    for item in items {
-        record(item)?.encode(&mut out);
-    }
-    Ok(out)
-}
-
-/// Adds a name to the names, and its ordering key where that is another.
-fn add_name(names: &mut Writer, name: &std::ffi::OsStr) -> Result<NameRecord, BuildError> {
-    let too_long = |_| BuildError::TooLarge("names of more than 4 GiB, or one of more than 64 KiB");
-    let bytes = name_bytes(name);
-    let key = component_key(name);
-    let key: &[u8] = match key.as_bytes() {
-        key if key == bytes => &[],
-        key => key,
-    };
-    let record = NameRecord {
-        offset: names.len().try_into().map_err(too_long)?,
-        len: bytes.len().try_into().map_err(too_long)?,
-        key_len: key.len().try_into().map_err(too_long)?,
-    };
-    names.bytes(bytes);
-    names.bytes(key);
-    Ok(record)
 }
 
 /// Reads files one after the other, with buffers that are kept between them.

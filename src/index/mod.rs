@@ -17,6 +17,7 @@ mod names;
 pub mod plan;
 pub mod ranks;
 pub mod rules;
+mod sections;
 pub mod segment;
 pub mod snapshot;
 pub mod stamp;

@@ -1,0 +1,136 @@
+//! The sections of a segment that follow its rows.
+//!
+//! Owns their order and the section of names. A builder fills them from a tree, a database from its tables; equal
+//! records give equal bytes. What the records say is those callers' business.
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+
+use crate::format::section::{SectionWriter, Summary};
+use crate::format::segment::{
+    BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, Record, SideRecord, id,
+};
+use crate::format::sort_key::component_key;
+use crate::format::wire::Writer;
+use crate::index::names::name_bytes;
+
+/// The records of a segment, as they come. Names are added in the order of the records that have them: those of
+/// directories, of files, of the side list.
+#[derive(Debug, Default)]
+pub(crate) struct Sections {
+    pub(crate) blocks: Vec<BlockRecord>,
+    pub(crate) groups: Vec<GroupRecord>,
+    /// N-grams with rows of their own, group by group.
+    pub(crate) direct: Vec<u32>,
+    /// Ranks, block by block.
+    pub(crate) slots: Vec<u32>,
+    dirs: Writer,
+    files: Writer,
+    file_count: usize,
+    side: Writer,
+    names: Writer,
+    always: Vec<u8>,
+}
+
+/// Names of more than 4 GiB in all, or one of more than 64 KiB.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NamesTooLong;
+
+impl Sections {
+    /// Adds a directory; its name is `name`, whatever the record says.
+    pub(crate) fn push_dir(&mut self, name: &OsStr, dir: DirRecord) -> Result<(), NamesTooLong> {
+        let name = self.add_name(name)?;
+        DirRecord { name, ..dir }.encode(&mut self.dirs);
+        Ok(())
+    }
+
+    /// Adds the file with the next rank.
+    pub(crate) fn push_file(&mut self, name: &OsStr, file: FileRecord) -> Result<(), NamesTooLong> {
+        let name = self.add_name(name)?;
+        FileRecord { name, ..file }.encode(&mut self.files);
+        let bit = self.file_count % 8;
+        if bit == 0 {
+            self.always.push(0);
+        }
+        if let Some(last) = self.always.last_mut() {
+            *last |= u8::from(!file.excludable) << bit;
+        }
+        self.file_count += 1;
+        Ok(())
+    }
+
+    /// Adds a file of the side list.
+    pub(crate) fn push_side(&mut self, name: &OsStr, side: SideRecord) -> Result<(), NamesTooLong> {
+        let name = self.add_name(name)?;
+        SideRecord { name, ..side }.encode(&mut self.side);
+        Ok(())
+    }
+
+    /// Adds a name to the names, and its ordering key where that is another.
+    fn add_name(&mut self, name: &OsStr) -> Result<NameRecord, NamesTooLong> {
+        let too_long = |_| NamesTooLong;
+        let bytes = name_bytes(name);
+        let key = component_key(name);
+        let key: &[u8] = match key.as_bytes() {
+            key if key == bytes => &[],
+            key => key,
+        };
+        let record = NameRecord {
+            offset: self.names.len().try_into().map_err(too_long)?,
+            len: bytes.len().try_into().map_err(too_long)?,
+            key_len: key.len().try_into().map_err(too_long)?,
+        };
+        self.names.bytes(bytes);
+        self.names.bytes(key);
+        Ok(record)
+    }
+
+    /// Writes all sections after that of the rows, and completes the file.
+    ///
+    /// # Errors
+    ///
+    /// Those of the output.
+    pub(crate) fn write<W: Write>(
+        &self,
+        mut out: SectionWriter<W>,
+        meta: MetaRecord,
+    ) -> io::Result<Summary> {
+        out.section(id::BLOCKS, records(&self.blocks).as_bytes())?;
+        out.section(id::GROUPS, records(&self.groups).as_bytes())?;
+        out.section(id::DIRECT, numbers(&self.direct).as_bytes())?;
+        out.section(id::SLOTS, numbers(&self.slots).as_bytes())?;
+        out.section(id::DIRS, self.dirs.as_bytes())?;
+        out.section(id::FILES, self.files.as_bytes())?;
+        out.section(id::SIDE, self.side.as_bytes())?;
+        out.section(id::NAMES, self.names.as_bytes())?;
+        out.section(id::ALWAYS, &self.always)?;
+        out.section(id::META, records(&[meta]).as_bytes())?;
+        out.finish()
+    }
+}
+
+/// Writes the rows of a block to their section, at a cache line, so that no row lies across two pages. Returns where
+/// they start in it.
+///
+/// # Errors
+///
+/// Those of the output.
+pub(crate) fn write_rows<W: Write>(out: &mut SectionWriter<W>, rows: &[u8]) -> io::Result<u64> {
+    let padding = out.section_len().next_multiple_of(64) - out.section_len();
+    out.write_all(&[0; 64][..padding as usize])?;
+    let at = out.section_len();
+    out.write_all(rows)?;
+    Ok(at)
+}
+
+fn records<R: Record>(items: &[R]) -> Writer {
+    let mut out = Writer::new();
+    items.iter().for_each(|item| item.encode(&mut out));
+    out
+}
+
+fn numbers(numbers: &[u32]) -> Writer {
+    let mut out = Writer::new();
+    numbers.iter().for_each(|&number| out.u32(number));
+    out
+}
