@@ -24,6 +24,10 @@ pub const MAX_NAME_BYTES: usize = 200;
 /// The end of the names of unfinished files.
 const UNFINISHED: &str = ".tmp";
 
+/// What a database library appends to the name of a file for those that it keeps beside it while it has it open.
+/// [`publish_path`] knows them; a published file has none that matter.
+const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
+
 /// How many names are tried for an unfinished file. They are taken only by what earlier processes of the same
 /// number left behind.
 const MAX_TRIES: u32 = 1000;
@@ -74,14 +78,61 @@ where
     // Dropped as it is, it would write what is left of a file that failed.
     drop(out.into_parts());
     let value = written?;
-    file.sync().map_err(|e| fail("sync the new file", e))?;
-    drop(file);
-    disk.rename(&unfinished.path, &path)
-        .map_err(|e| fail("rename the new file", e))?;
-    unfinished.exists = false;
-    disk.sync_dir(dir)
-        .map_err(|e| fail("sync the directory of the new file", e))?;
+    unfinished
+        .complete(file, &path)
+        .map_err(|e| e.in_file(&path))?;
     Ok(value)
+}
+
+/// As [`publish`], for a file whose content a library writes that wants its path: `write` gets the path of an empty
+/// file, and returns when everything is in it and it is closed.
+///
+/// Files that the library left beside it, or beside the one that is replaced, are removed: a new file must not be read
+/// with what belongs to an old one.
+///
+/// # Errors
+///
+/// As [`publish`].
+pub fn publish_path<T, E, F>(disk: &dyn Disk, lock: &DirLock, name: &str, write: F) -> Result<T, E>
+where
+    E: From<FormatError>,
+    F: FnOnce(&Path) -> Result<T, E>,
+{
+    let dir = lock.dir();
+    let path = dir.join(name);
+    check_use(lock, name)?;
+    // The file stays open meanwhile: on Unix closing it would give back the locks that the library has on it.
+    let (mut unfinished, file) = Unfinished::create(disk, dir, name)
+        .map_err(|e| E::from(FormatError::io("create the new file", e).in_file(&path)))?;
+    unfinished.companions = true;
+    let value = write(&unfinished.path)?;
+    remove_companions(disk, &unfinished.path)?;
+    remove_companions(disk, &path)?;
+    unfinished
+        .complete(file, &path)
+        .map_err(|e| e.in_file(&path))?;
+    Ok(value)
+}
+
+/// Removes what a library has left beside a file.
+fn remove_companions(disk: &dyn Disk, path: &Path) -> Result<(), FormatError> {
+    for end in COMPANIONS {
+        let companion = with_end(path, end);
+        match disk.remove(&companion) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                let fail = FormatError::io("remove what belongs to a replaced file", error);
+                return Err(fail.in_file(&companion));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(end);
+    PathBuf::from(name)
 }
 
 /// Removes what interrupted publications left in the locked directory; returns how many files those were.
@@ -112,12 +163,14 @@ pub fn remove_leftovers(disk: &dyn Disk, lock: &DirLock) -> Result<usize, Format
     Ok(removed)
 }
 
-/// Returns whether a file of that name is one whose publication has not ended.
+/// Returns whether a file of that name is one whose publication has not ended, or was beside one.
 pub fn is_unfinished(name: &OsStr) -> bool {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let Some(inner) = name.to_str().and_then(|name| {
         let name = name.strip_prefix('.')?;
-        name.strip_suffix(UNFINISHED)
+        let ends = COMPANIONS.iter().filter_map(|end| name.strip_suffix(end));
+        ends.chain([name])
+            .find_map(|name| name.strip_suffix(UNFINISHED))
     }) else {
         return false;
     };
@@ -149,6 +202,8 @@ struct Unfinished<'a> {
     disk: &'a dyn Disk,
     path: PathBuf,
     exists: bool,
+    /// Whether a library may have left files beside it.
+    companions: bool,
 }
 
 impl<'a> Unfinished<'a> {
@@ -161,14 +216,34 @@ impl<'a> Unfinished<'a> {
             tries += 1;
             match disk.create_new(&path) {
                 Ok(file) => {
-                    let exists = true;
-                    return Ok((Self { disk, path, exists }, file));
+                    let unfinished = Self {
+                        disk,
+                        path,
+                        exists: true,
+                        companions: false,
+                    };
+                    return Ok((unfinished, file));
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < MAX_TRIES => {
                 }
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Gives it its final name, after it was written.
+    fn complete(&mut self, mut file: Box<dyn DiskFile>, path: &Path) -> Result<(), FormatError> {
+        let fail = FormatError::io;
+        file.sync().map_err(|e| fail("sync the new file", e))?;
+        drop(file);
+        self.disk
+            .rename(&self.path, path)
+            .map_err(|e| fail("rename the new file", e))?;
+        self.exists = false;
+        let dir = path.parent().unwrap_or(Path::new(""));
+        self.disk
+            .sync_dir(dir)
+            .map_err(|e| fail("sync the directory of the new file", e))
     }
 }
 
@@ -177,6 +252,9 @@ impl Drop for Unfinished<'_> {
         if self.exists {
             // The error that led here is the one to report.
             let _left_behind = self.disk.remove(&self.path);
+            if self.companions {
+                let _left_behind = remove_companions(self.disk, &self.path);
+            }
         }
     }
 }

@@ -156,6 +156,24 @@ impl From<Vec<u8>> for Storage {
     }
 }
 
+/// Looks at the file at `path` as [`Storage::read`] would before reading it, and returns its length in bytes: for files
+/// that a library opens by itself. It is not opened, since closing it would give back the library's locks.
+///
+/// # Errors
+///
+/// As [`Storage::read`].
+pub fn check_private(path: &Path, privacy: Privacy) -> Result<u64, FormatError> {
+    let look = || {
+        let meta = std::fs::symlink_metadata(path).map_err(|e| FormatError::io("look at it", e))?;
+        if meta.is_symlink() {
+            return Err(FormatError::insecure("a symbolic link; delete it"));
+        }
+        check_file(&meta, privacy)?;
+        Ok(meta.len())
+    };
+    look().map_err(|error: FormatError| error.in_file(path))
+}
+
 /// Checks that a file of `len` bytes can be seen at once.
 fn address_space(len: u64) -> Result<usize, FormatError> {
     let limit = isize::MAX as u64 - ALIGNMENT as u64;
@@ -217,15 +235,22 @@ fn check_file(meta: &std::fs::Metadata, privacy: Privacy) -> Result<(), FormatEr
 
 /// Opens a regular file for reading; returns it with its length. Access lists are not looked at.
 #[cfg(not(unix))]
-fn open(path: &Path, _privacy: Privacy) -> Result<(File, u64), FormatError> {
+fn open(path: &Path, privacy: Privacy) -> Result<(File, u64), FormatError> {
     let file = File::open(path).map_err(|e| FormatError::io("open it", e))?;
     let meta = file
         .metadata()
         .map_err(|e| FormatError::io("look at it", e))?;
-    if !meta.is_file() {
-        return Err(FormatError::insecure("not a regular file; delete it"));
-    }
+    check_file(&meta, privacy)?;
     Ok((file, meta.len()))
+}
+
+/// Access lists are not looked at.
+#[cfg(not(unix))]
+fn check_file(meta: &std::fs::Metadata, _privacy: Privacy) -> Result<(), FormatError> {
+    match meta.is_file() {
+        true => Ok(()),
+        false => Err(FormatError::insecure("not a regular file; delete it")),
+    }
 }
 
 #[cfg(test)]

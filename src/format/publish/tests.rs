@@ -580,3 +580,89 @@ fn new_files_are_private_and_can_be_mapped() {
     let mapped = crate::format::storage::Storage::map(&path).unwrap();
     assert_eq!(mapped.as_bytes(), OLD);
 }
+
+const NEW: &[u8] = b"new content, of another length";
+
+/// Publishes with a library that keeps files beside its own.
+fn put_by_path(disk: &dyn Disk, lock: &DirLock, fail: bool) -> Result<(), FormatError> {
+    publish_path(disk, lock, NAME, |path| {
+        let write = |path: &Path| std::fs::write(path, NEW).unwrap();
+        write(path);
+        COMPANIONS
+            .iter()
+            .for_each(|end| write(&with_end(path, end)));
+        match fail {
+            true => Err(FormatError::inconsistent("the test", 0, "it fails")),
+            false => Ok(()),
+        }
+    })
+}
+
+fn names_in(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> = RealDisk
+        .names(dir)
+        .unwrap()
+        .into_iter()
+        .map(|name| name.into_string().unwrap())
+        .filter(|name| name != LockFile::Writers.name())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_file_written_by_its_path_comes_without_companions() {
+    let dir = tempfile::tempdir().unwrap();
+    let lock = lock(dir.path());
+    put(&RealDisk, &lock, OLD).unwrap();
+    for end in COMPANIONS {
+        std::fs::write(with_end(&dir.path().join(NAME), end), "of the old file").unwrap();
+    }
+    put_by_path(&RealDisk, &lock, true).unwrap_err();
+    assert_eq!(std::fs::read(dir.path().join(NAME)).unwrap(), OLD);
+    assert_eq!(names_in(dir.path()).len(), 4, "nothing new is left");
+    put_by_path(&RealDisk, &lock, false).unwrap();
+    assert_eq!(names_in(dir.path()), [NAME]);
+    assert_eq!(std::fs::read(dir.path().join(NAME)).unwrap(), NEW);
+}
+
+#[test]
+fn fr_lsi_idx_conc_03_a_file_written_by_its_path_is_the_old_one_or_the_new_one() {
+    for fault in [Fault::Once, Fault::Crash, Fault::CannotRemove] {
+        for at in 0.. {
+            let dir = tempfile::tempdir().unwrap();
+            let lock = lock(dir.path());
+            put(&RealDisk, &lock, OLD).unwrap();
+            let disk = Faulty::new(&RealDisk, at, fault);
+            let result = put_by_path(&disk, &lock, false);
+            let content = std::fs::read(dir.path().join(NAME)).unwrap();
+            assert!(content == OLD || content == NEW, "{fault:?} {at}");
+            let done = disk.done();
+            remove_leftovers(&RealDisk, &lock).unwrap();
+            assert_eq!(names_in(dir.path()), [NAME], "{fault:?} {at}");
+            if at >= done.len() {
+                // What can't be removed is never published: it might be read with the new file.
+                assert_eq!(result.is_ok(), fault != Fault::CannotRemove, "{done:?}");
+                assert_eq!(content == NEW, result.is_ok());
+                break;
+            }
+            assert!(result.is_err(), "{fault:?} {at}: {done:?}");
+        }
+    }
+}
+
+#[test]
+fn companions_of_unfinished_files_are_unfinished() {
+    for name in [".a.1.2.tmp-wal", ".a.1.2.tmp-shm", ".a.b.1.2.tmp-journal"] {
+        assert!(is_unfinished(OsStr::new(name)), "{name}");
+    }
+    for name in [
+        ".a.1.2-wal",
+        ".a.1.2.tmp-wax",
+        "a.1.2.tmp-wal",
+        "a-wal",
+        ".a.1.2.tmp-wal-wal",
+    ] {
+        assert!(!is_unfinished(OsStr::new(name)), "{name}");
+    }
+}
