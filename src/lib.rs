@@ -42,7 +42,7 @@
 //!
 //! # Features
 //!
-//! `cli` (default) is the program `forge-search`. Without default features the crate is the library alone.
+//! `sqlite` adds `index_storage = "sqlite"`, and compiles SQLite. `cli` (default) is the program `forge-search`. Without default features the crate is the library alone.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 // The rules about processes, clocks and hash maps are for what is shipped.

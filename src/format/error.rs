@@ -87,6 +87,12 @@ pub enum FormatErrorKind {
         /// What does not hold.
         problem: &'static str,
     },
+    /// A database that its library finds damaged, or in which something else is than we put there.
+    #[error("the database is damaged: {problem}")]
+    Database {
+        /// What is wrong with it.
+        problem: String,
+    },
     /// A length or count beyond what any writer produces.
     #[error("{what} is {found}, more than the limit of {limit}")]
     TooLarge {
@@ -210,6 +216,13 @@ impl FormatError {
         })
     }
 
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn database(problem: impl Into<String>) -> Self {
+        Self::new(FormatErrorKind::Database {
+            problem: problem.into(),
+        })
+    }
+
     /// Names the file or directory the error is about, unless one is named already: readers work on bytes
     /// and know no names.
     #[must_use]
@@ -245,6 +258,7 @@ impl FormatError {
             | FormatErrorKind::Truncated { .. }
             | FormatErrorKind::Checksum { .. }
             | FormatErrorKind::Inconsistent { .. }
+            | FormatErrorKind::Database { .. }
             | FormatErrorKind::TooLarge { .. } => true,
             FormatErrorKind::NewerVersion { .. }
             | FormatErrorKind::OverLimit { .. }
@@ -347,6 +361,12 @@ mod tests {
                     what,
                     offset: 4,
                     problem: "no end",
+                },
+                true,
+            ),
+            (
+                K::Database {
+                    problem: "malformed".into(),
                 },
                 true,
             ),

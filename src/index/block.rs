@@ -336,7 +336,7 @@ fn fill(
 }
 
 /// Transposes a square of bits: bit `j` of line `i` becomes bit `i` of line `j`.
-fn transpose(square: &mut [u64; 64]) {
+pub(crate) fn transpose(square: &mut [u64; 64]) {
     let mut width = 32;
     let mut mask = 0x0000_0000_FFFF_FFFFu64;
     while width > 0 {

@@ -20,6 +20,8 @@ pub mod rules;
 mod sections;
 pub mod segment;
 pub mod snapshot;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 pub mod stamp;
 pub mod store;
 pub mod text;

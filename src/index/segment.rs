@@ -4,6 +4,9 @@
 //! checked: what tables say is held against each other when a segment is opened, numbers of files and names when
 //! they are used. A segment in memory and one in a mapping are the same type.
 
+#[cfg(feature = "sqlite")]
+pub(crate) mod content;
+
 use std::ffi::OsString;
 use std::ops::Range;
 use std::path::{Path, PathBuf};

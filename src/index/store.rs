@@ -7,7 +7,13 @@
 //! ```text
 //! <cache root>/<hash of the key>/manifest          names the segment
 //!                               /segment-<n>.seg
+//!                               /index.sqlite      or all in one
 //! ```
+
+#[cfg(feature = "sqlite")]
+mod database;
+mod files;
+mod keep;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,29 +24,37 @@ use crate::format::disk::{Disk, RealDisk};
 use crate::format::error::{FormatError, FormatErrorKind};
 use crate::format::lock::{DirLock, LockFile, create_private_dir};
 use crate::format::manifest::{FileRef, IndexState, KeyParts, Manifest, SegmentRef};
-use crate::format::publish::{publish, remove_leftovers};
-use crate::format::storage::{Privacy, Storage};
+use crate::format::publish::remove_leftovers;
+use crate::format::storage::Privacy;
 use crate::index::beneath::metadata_following;
 use crate::index::bloom::BloomParams;
-use crate::index::builder::{BuildError, BuildHost, Built, Phase, Progress};
+use crate::index::builder::{BuildError, BuildHost, Built};
 use crate::index::inputs::Inputs;
 use crate::index::key::{bloom_parts, hash_of};
 use crate::index::segment::Segment;
 use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::stamp::Stamp;
+use crate::index::store::keep::{Keep, Publishing, Terms};
 
 /// The name of the manifest in an index's directory.
 const MANIFEST: &str = "manifest";
 
-/// The longest manifest that is read, in bytes.
-const MAX_MANIFEST: usize = 1 << 30;
+/// The name of the database in an index's directory.
+pub(super) const DATABASE: &str = "index.sqlite";
+
+/// The forms in which this program can keep an index.
+const FORMS: &[&dyn Keep] = &[
+    &files::Files,
+    #[cfg(feature = "sqlite")]
+    &database::Database,
+];
 
 /// A place for indexes.
 #[derive(Clone, Debug)]
 pub struct Store {
     root: PathBuf,
-    privacy: Privacy,
-    lock_timeout: Duration,
+    terms: Terms,
+    form: &'static dyn Keep,
 }
 
 /// What the store has under one key.
@@ -80,11 +94,33 @@ impl Store {
         lock_timeout: Duration,
     ) -> Result<Store, FormatError> {
         create_private_dir(&root, privacy)?;
-        Ok(Store {
-            root,
+        let terms = Terms {
             privacy,
             lock_timeout,
-        })
+            check: false,
+        };
+        let form = &files::Files;
+        Ok(Store { root, terms, form })
+    }
+
+    /// Keeps indexes as `mode` says, instead of in mapped files. A store of the same directory that keeps them otherwise
+    /// does not load them. `None` for what is not kept at all, or not in this build.
+    pub fn kept_as(mut self, mode: StorageMode) -> Option<Store> {
+        self.form = *FORMS.iter().find(|form| form.mode() == mode)?;
+        Some(self)
+    }
+
+    /// Checks an index as a whole when it is loaded (`index_integrity_check`). That of mapped files is checked page by
+    /// page when it is read, and this changes nothing.
+    #[must_use]
+    pub fn checked(mut self, check: bool) -> Store {
+        self.terms.check = check;
+        self
+    }
+
+    /// Returns how indexes are kept.
+    pub fn mode(&self) -> StorageMode {
+        self.form.mode()
     }
 
     /// Returns the directory of the store.
@@ -111,9 +147,10 @@ impl Store {
         build: impl FnOnce(&mut dyn io::Write) -> Result<Built, BuildError>,
     ) -> Result<(Built, Snapshot), BuildError> {
         let dir = self.dir_of(publication.key);
-        create_private_dir(&dir, self.privacy)?;
+        create_private_dir(&dir, self.terms.privacy)?;
         let mut wait = |time| host.pause(time);
-        let lock = DirLock::exclusive(&dir, LockFile::Writers, self.lock_timeout, &mut wait)?;
+        let timeout = self.terms.lock_timeout;
+        let lock = DirLock::exclusive(&dir, LockFile::Writers, timeout, &mut wait)?;
         let disk = RealDisk;
         remove_leftovers(&disk, &lock)?;
         // What can't be read is replaced like anything else.
@@ -122,28 +159,22 @@ impl Store {
             .as_ref()
             .map_or(0, |manifest| manifest.state.sequence)
             + 1;
-        // A name of its own: readers may still be about to open the one before.
-        let name = self.free_name(&dir, sequence);
-        let built = publish(&disk, &lock, &name, |out| build(out))?;
-        host.progress(Progress {
-            phase: Phase::Activate,
-            files_done: u64::from(built.meta.files),
-            files_total: u64::from(built.meta.files),
-            bytes_done: built.summary.len,
-            bytes_total: built.summary.len,
-        });
-        let manifest = manifest_of(publication, &built, sequence, name, before.as_ref());
-        let encoded = manifest.encode()?;
-        publish(&disk, &lock, MANIFEST, |out| {
-            out.write_all(&encoded).map_err(BuildError::Output)
-        })?;
-        remove_unnamed(&disk, &dir, &manifest);
-        let snapshot = self.open_index(&dir, manifest)?;
-        Ok((built, snapshot))
+        let to = Publishing {
+            disk: &disk,
+            lock: &lock,
+            sequence,
+            host,
+            describe: &|built, name| {
+                manifest_of(publication, built, sequence, name, before.as_ref())
+            },
+        };
+        let (built, manifest, segment) = self.form.publish(&self.terms, &to, Box::new(build))?;
+        self.remove_others(&disk, &dir, &manifest);
+        Ok((built, snapshot_of(self.form, manifest, segment)))
     }
 
-    /// Opens the index with a key; `None` if there is none. The time it takes does not depend on its size, but for
-    /// the list of eligibility inputs.
+    /// Opens the index with a key; `None` if there is none. That of mapped files takes a time that does not
+    /// depend on its size, but for the list of eligibility inputs; that in a database is read.
     ///
     /// # Errors
     ///
@@ -154,22 +185,19 @@ impl Store {
         pause: &mut dyn FnMut(Duration),
     ) -> Result<Option<Snapshot>, FormatError> {
         let dir = self.dir_of(key);
-        let lock = match DirLock::shared(&dir, LockFile::Readers, self.lock_timeout, pause) {
+        let timeout = self.terms.lock_timeout;
+        let lock = match DirLock::shared(&dir, LockFile::Readers, timeout, pause) {
             Ok(lock) => lock,
             Err(_) if !dir.exists() => return Ok(None),
             Err(error) => return Err(error),
         };
-        let manifest = match self.read_manifest(&dir) {
-            Err(error) if error.is_not_found() => return Ok(None),
-            manifest => manifest?,
+        // Another key with the same hash is none: the hash is a name, not an identity (FR-LSI-IDX-KEY-02).
+        let opened = match self.form.open(&self.terms, &dir, &|found| found == key) {
+            Err(error) if error.is_not_found() && !is_there(self.form, &dir) => None,
+            opened => opened?,
         };
-        if manifest.key != *key {
-            // Another key with the same hash: the hash is a name, not an identity (FR-LSI-IDX-KEY-02).
-            return Ok(None);
-        }
-        let snapshot = self.open_index(&dir, manifest)?;
         drop(lock);
-        Ok(Some(snapshot))
+        Ok(opened.map(|(manifest, segment)| snapshot_of(self.form, manifest, segment)))
     }
 
     /// Lists what the store has, ordered by directory.
@@ -206,11 +234,11 @@ impl Store {
     /// Returns what tells one publication of an index from the next; `None` if there is none. One look at one
     /// file.
     pub fn publication(&self, key: &KeyParts) -> Option<Stamp> {
-        let meta = metadata_following(&self.dir_of(key).join(MANIFEST)).ok()?;
+        let meta = metadata_following(&self.dir_of(key).join(self.form.file())).ok()?;
         Stamp::of(&meta)
     }
 
-    /// Opens the index in one of the directories, whatever its key, and checks that it is in its place.
+    /// Opens the index in one of the directories, whatever its key and form, and checks that it is in its place.
     ///
     /// # Errors
     ///
@@ -223,16 +251,41 @@ impl Store {
         if !self.has(dir) {
             return Err(refused(dir));
         }
-        let lock = DirLock::shared(dir, LockFile::Readers, self.lock_timeout, pause)?;
-        let manifest = self.read_manifest(dir)?;
-        if self.dir_of(&manifest.key) != dir {
-            let problem = "its key belongs into another directory";
-            let error = FormatError::inconsistent("the manifest", 0, problem);
-            return Err(error.in_file(&dir.join(MANIFEST)));
-        }
-        let snapshot = self.open_index(dir, manifest)?;
+        let timeout = self.terms.lock_timeout;
+        let lock = DirLock::shared(dir, LockFile::Readers, timeout, pause)?;
+        let form = self.form_of(dir)?;
+        let in_place = |key: &KeyParts| self.dir_of(key) == dir;
+        let opened = form.open(&self.terms, dir, &in_place)?;
         drop(lock);
-        Ok(snapshot)
+        match opened {
+            Some((manifest, segment)) => Ok(snapshot_of(form, manifest, segment)),
+            None => Err(misplaced(&dir.join(form.file()))),
+        }
+    }
+
+    /// Checks the index in one of the directories, whatever its key and form: that it can be read and is in its place,
+    /// or, if `deep`, everything of it.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`], which says what is wrong with it.
+    pub fn check(
+        &self,
+        dir: &Path,
+        deep: bool,
+        pause: &mut dyn FnMut(Duration),
+    ) -> Result<(), FormatError> {
+        if !self.has(dir) {
+            return Err(refused(dir));
+        }
+        let timeout = self.terms.lock_timeout;
+        let _lock = DirLock::shared(dir, LockFile::Readers, timeout, pause)?;
+        let form = self.form_of(dir)?;
+        let manifest = form.check(&self.terms, dir, deep)?;
+        match self.dir_of(&manifest.key) == dir {
+            true => Ok(()),
+            false => Err(misplaced(&dir.join(form.file()))),
+        }
     }
 
     /// Removes an index. Those who have it open keep what they have.
@@ -244,13 +297,16 @@ impl Store {
         if !self.has(dir) {
             return Err(refused(dir));
         }
-        let lock = DirLock::exclusive(dir, LockFile::Writers, self.lock_timeout, pause)?;
+        let timeout = self.terms.lock_timeout;
+        let lock = DirLock::exclusive(dir, LockFile::Writers, timeout, pause)?;
         let disk = RealDisk;
         let fail = |error| FormatError::io("remove the index", error).in_file(dir);
-        // The manifest first: an index without one is none.
-        match disk.remove(&dir.join(MANIFEST)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
-            _ => {}
+        // These first: an index without one of them is none.
+        for name in [MANIFEST, DATABASE] {
+            match disk.remove(&dir.join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
+                _ => {}
+            }
         }
         std::fs::remove_dir_all(dir).map_err(fail)?;
         drop(lock);
@@ -265,58 +321,61 @@ impl Store {
     }
 
     fn read_manifest(&self, dir: &Path) -> Result<Manifest, FormatError> {
-        let path = dir.join(MANIFEST);
-        let storage = Storage::read(&path, MAX_MANIFEST, self.privacy)?;
-        Manifest::decode(storage).map_err(|error| error.in_file(&path))
+        self.form_of(dir)?.manifest(&self.terms, dir)
     }
 
-    fn open_index(&self, dir: &Path, manifest: Manifest) -> Result<Snapshot, FormatError> {
-        let [segment] = &manifest.segments[..] else {
-            return Err(FormatError::inconsistent(
-                "the manifest",
-                0,
-                "it does not name exactly one segment",
-            )
-            .in_file(&dir.join(MANIFEST)));
-        };
-        let path = dir.join(&segment.file.name);
-        let in_file = |error: FormatError| error.in_file(&path);
-        let storage = match self.privacy {
-            Privacy::Required => Storage::map(&path)?,
-            Privacy::Waived => Storage::read(&path, usize::MAX, self.privacy)?,
-        };
-        let opened = Segment::open(storage).map_err(in_file)?;
-        let summary = opened.summary();
-        let bloom = &manifest.bloom;
-        let meta = opened.meta();
-        if (summary.len, summary.checksum) != (segment.file.len, segment.file.checksum)
-            || (meta.bloom_bits, meta.bloom_hashes) != (bloom.bits, bloom.hashes)
-            || u64::from(meta.files) != segment.files
-        {
-            return Err(in_file(FormatError::inconsistent(
-                "the segment",
-                0,
-                "it is not the one that the manifest names",
-            )));
+    /// Returns the form of the index in a directory; that of the store where it has several or none.
+    fn form_of(&self, dir: &Path) -> Result<&'static dyn Keep, FormatError> {
+        if is_there(self.form, dir) {
+            return Ok(self.form);
         }
-        Ok(Snapshot::new(
-            manifest.key,
-            StorageMode::Mmap,
-            opened,
-            Inputs::from_list(manifest.inputs),
-            manifest.state.enumeration_errors,
-        ))
+        let others = FORMS.iter().copied();
+        match others.into_iter().find(|form| is_there(*form, dir)) {
+            Some(form) => Ok(form),
+            None if cfg!(not(feature = "sqlite")) && dir.join(DATABASE).exists() => {
+                let problem =
+                    "the index is in an SQLite database, and this build lacks the feature `sqlite`";
+                let kind = FormatErrorKind::Refused { problem };
+                Err(FormatError::new(kind).in_file(&dir.join(DATABASE)))
+            }
+            None => Ok(self.form),
+        }
     }
 
-    /// Returns a name that no file has.
-    fn free_name(&self, dir: &Path, sequence: u64) -> String {
-        let name = |n: u64| format!("segment-{n}.seg");
-        let mut n = sequence;
-        while dir.join(name(n)).exists() {
-            n += 1;
+    /// Removes what does not belong to the index with a manifest: those before it, of whichever form. Those who have
+    /// one open keep it.
+    fn remove_others(&self, disk: &dyn Disk, dir: &Path, manifest: &Manifest) {
+        for name in disk.names(dir).unwrap_or_default() {
+            let text = name.to_string_lossy();
+            let of_an_index =
+                text.starts_with("segment-") || text == MANIFEST || text.starts_with(DATABASE);
+            if of_an_index && !self.form.owns(manifest, &text) {
+                // What can't be removed, because it is open or is no file, is in nobody's way, and the new index is
+                // published already: the next publication tries again.
+                let _left_behind = disk.remove(&dir.join(&name));
+            }
         }
-        name(n)
     }
+}
+
+/// Returns whether a directory has an index of a form.
+fn is_there(form: &dyn Keep, dir: &Path) -> bool {
+    dir.join(form.file()).exists()
+}
+
+fn snapshot_of(form: &dyn Keep, manifest: Manifest, segment: Segment) -> Snapshot {
+    Snapshot::new(
+        manifest.key,
+        form.mode(),
+        segment,
+        Inputs::from_list(manifest.inputs),
+        manifest.state.enumeration_errors,
+    )
+}
+
+fn misplaced(path: &Path) -> FormatError {
+    let problem = "its key belongs into another directory";
+    FormatError::inconsistent("the manifest", 0, problem).in_file(path)
 }
 
 /// Puts the manifest of a build together.
@@ -349,22 +408,6 @@ fn manifest_of(
             tombstones: None,
         }],
         inputs: inputs.into_list(),
-    }
-}
-
-/// Removes segments that the manifest does not name. Those who have one open keep it.
-fn remove_unnamed(disk: &dyn Disk, dir: &Path, manifest: &Manifest) {
-    for name in disk.names(dir).unwrap_or_default() {
-        let text = name.to_string_lossy();
-        let named = manifest
-            .segments
-            .iter()
-            .any(|segment| *segment.file.name == *text);
-        if text.starts_with("segment-") && !named {
-            // What can't be removed, because it is open or is no file, is in nobody's way, and the new index is
-            // published already: the next publication tries again.
-            let _left_behind = disk.remove(&dir.join(&name));
-        }
     }
 }
 

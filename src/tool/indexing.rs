@@ -59,7 +59,7 @@ use crate::index::segment::Segment;
 use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::store::{Publication, Store};
 use crate::index::walk::{TraversalOptions, Walk};
-use crate::tool::config::{IndexMode, IndexStorage, RegexStrategy, SearchConfig};
+use crate::tool::config::{IndexMode, RegexStrategy, SearchConfig};
 use crate::tool::engines::Engines;
 use crate::tool::response::IndexUse;
 use crate::tool::sandbox::{Resolved, Sandbox};
@@ -159,11 +159,7 @@ impl Indexes {
             Place::Memory(fallback) => (None, fallback, None),
             Place::Nowhere(why) => (None, None, Some(why)),
         };
-        let storage = match (&store, config.index_storage) {
-            (None, _) | (_, IndexStorage::Memory) => StorageMode::Memory,
-            (_, IndexStorage::Mmap) => StorageMode::Mmap,
-            (_, IndexStorage::Sqlite) => StorageMode::Sqlite,
-        };
+        let storage = store.as_ref().map_or(StorageMode::Memory, Store::mode);
         Some(Indexes {
             mode: config.index_mode,
             strategy: match config.index_regex_strategy {
@@ -380,6 +376,13 @@ impl Indexes {
             reason: "OPEN_REQUIRES_VALIDATION",
             why: "the directory is none that the index covers: it is hidden, ignored or new".into(),
         }))
+    }
+
+    /// Returns true if nothing has to be opened before a request for a path can be answered; opening can take as long as
+    /// reading the whole index.
+    pub fn is_opened(&self, path: &Path) -> bool {
+        let root = self.containing(path);
+        root.is_none_or(|root| root.is_known(self.store.as_ref()))
     }
 
     /// Notes that the index that a request used is damaged: it is not used again before it was built anew.

@@ -464,13 +464,13 @@ impl SearchTool {
         let (globs, sandbox) = (globs.clone(), context.sandbox.clone());
         let global_excludes = context.global_excludes.clone();
         let asked = traversal(request);
-        let frozen = self.config.index_frozen;
+        let at_once = self.config.index_frozen && indexes.is_opened(&target.canonical);
         let choose = move || {
             let excludes = global_excludes.as_deref();
             indexes.choose(&query, asked, &target, &globs, &sandbox, excludes)
         };
-        // Looking at many directories can't be interrupted.
-        match frozen {
+        // Looking at many directories, or opening an index, can't be interrupted.
+        match at_once {
             true => Ok(Some(choose())),
             false => schedule::within(options, choose),
         }

@@ -35,11 +35,15 @@ impl Variant {
 }
 
 /// Every way of keeping an index, with trees that may change and trees that do not.
-pub(crate) const VARIANTS: [Variant; 4] = [
+pub(crate) const VARIANTS: [Variant; if cfg!(feature = "sqlite") { 6 } else { 4 }] = [
     Variant::new(IndexStorage::Memory, false, RegexStrategy::Boolean),
     Variant::new(IndexStorage::Memory, true, RegexStrategy::RequiredLiteral),
     Variant::new(IndexStorage::Mmap, false, RegexStrategy::RequiredLiteral),
     Variant::new(IndexStorage::Mmap, true, RegexStrategy::Boolean),
+    #[cfg(feature = "sqlite")]
+    Variant::new(IndexStorage::Sqlite, false, RegexStrategy::Boolean),
+    #[cfg(feature = "sqlite")]
+    Variant::new(IndexStorage::Sqlite, true, RegexStrategy::RequiredLiteral),
 ];
 
 /// The variant that looks at everything on each call, which is what most tests are about.

@@ -34,6 +34,8 @@ mod permissions;
 mod planning;
 mod properties;
 mod source;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod support;
 mod verification;
 mod verification_lsi;

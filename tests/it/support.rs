@@ -63,7 +63,8 @@ pub(crate) fn generous() -> SearchConfig {
 
 /// A directory to be searched, removed when it is dropped.
 pub(crate) struct Tree {
-    _dir: tempfile::TempDir,
+    /// Whoever takes over the directory of another process does not remove it.
+    _dir: Option<tempfile::TempDir>,
     root: PathBuf,
 }
 
@@ -80,7 +81,15 @@ impl Tree {
             .unwrap();
         let root = dir.path().canonicalize().unwrap().join("tree");
         fs::create_dir(&root).unwrap();
-        Tree { _dir: dir, root }
+        let _dir = Some(dir);
+        Tree { _dir, root }
+    }
+
+    /// A tree that another process has made.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn existing(root: &Path) -> Tree {
+        let root = root.to_path_buf();
+        Tree { _dir: None, root }
     }
 
     /// Builds a tree of files from names (escaped as for [`unescape`]) and contents.

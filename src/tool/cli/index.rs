@@ -491,11 +491,7 @@ fn problem(store: &Store, listed: &Listed, deep: bool) -> Option<String> {
     if let Err(error) = &listed.manifest {
         return Some(error.clone());
     }
-    let opened = store.open_at(&listed.dir, &mut sleep);
-    let checked = opened.and_then(|snapshot| match deep {
-        true => snapshot.segment().verify(),
-        false => Ok(()),
-    });
+    let checked = store.check(&listed.dir, deep, &mut sleep);
     checked.err().map(|error| error.to_string())
 }
 

@@ -33,11 +33,14 @@ const PAUSE: Kind = Kind::Integer {
 
 const STORAGE: Kind = Kind::Choice {
     words: IndexStorage::WORDS,
-    unavailable: &[(
-        "sqlite",
-        "`sqlite` is not part of this build, which lacks the feature `sqlite`; use `\"mmap\"` or \
-         `\"memory\"`",
-    )],
+    unavailable: match cfg!(feature = "sqlite") {
+        true => &[],
+        false => &[(
+            "sqlite",
+            "`sqlite` is not part of this build, which lacks the feature `sqlite`; use `\"mmap\"` or \
+             `\"memory\"`",
+        )],
+    },
 };
 
 /// One configuration key.

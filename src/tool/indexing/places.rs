@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use crate::format::error::FormatError;
 use crate::format::storage::Privacy;
+use crate::index::snapshot::StorageMode;
 use crate::index::store::Store;
-use crate::tool::config::{IndexStorage, SearchConfig};
+use crate::tool::config::{IndexStorage, IntegrityCheck, SearchConfig};
 use crate::tool::sandbox::Sandbox;
 
 /// What of the environment decides where indexes are kept (FR-LSI-CACHE-ROOT-01).
@@ -112,8 +113,18 @@ pub(super) fn choose<'a>(
             ),
         );
     }
-    match open(&real, config) {
-        Ok(store) => Place::Store(store),
+    let mode = match config.index_storage {
+        IndexStorage::Sqlite => StorageMode::Sqlite,
+        IndexStorage::Mmap | IndexStorage::Memory => StorageMode::Mmap,
+    };
+    match open(&real, config).map(|store| store.kept_as(mode)) {
+        Ok(Some(store)) => Place::Store(store),
+        // A configuration that says so is refused, but one need not have come from a file.
+        Ok(None) => fall_back(
+            "NOT_IN_THIS_BUILD",
+            "this build lacks the feature `sqlite`; set index_storage in [tools.search] to \"mmap\""
+                .to_string(),
+        ),
         Err(error) => fall_back(
             "PERMISSION_DENIED",
             format!("{error} (or set index_path in [tools.search] to another directory)"),
@@ -127,7 +138,8 @@ fn open(root: &Path, config: &SearchConfig) -> Result<Store, FormatError> {
         false => Privacy::Required,
     };
     let timeout = Duration::from_millis(config.index_lock_timeout_ms);
-    Store::open(root.to_path_buf(), privacy, timeout)
+    let check = config.index_integrity_check != IntegrityCheck::Off;
+    Ok(Store::open(root.to_path_buf(), privacy, timeout)?.checked(check))
 }
 
 /// Resolves the links in a path that need not exist: the directories above it say where it would be.

@@ -99,6 +99,17 @@ impl IndexRoot {
         state
     }
 
+    /// Returns true if [`IndexRoot::state`] would not open anything.
+    pub(super) fn is_known(&self, store: Option<&Store>) -> bool {
+        let Some(store) = store else {
+            return true;
+        };
+        let publication = store.publication(self.key.parts());
+        // Whoever has the lock may be opening it.
+        let known = self.known.try_lock();
+        known.is_ok_and(|known| known.state.is_some() && known.publication == publication)
+    }
+
     /// Notes what was just built.
     pub(super) fn set_open(&self, store: Option<&Store>, snapshot: Arc<Snapshot>) {
         let publication = store.and_then(|store| store.publication(self.key.parts()));

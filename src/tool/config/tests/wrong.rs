@@ -101,6 +101,7 @@ fn cfg_lsi_val_01_a_wrong_value_is_answered_with_key_value_range_and_place() {
         ("backend = \"RG\"", &["one of"]),
         ("backend = true", &["one of"]),
         ("index_mode = true", &["`\"off\"`, `\"auto\"`, `\"on\"`"]),
+        #[cfg(not(feature = "sqlite"))]
         (
             "index_storage = \"sqlite\"",
             &["feature `sqlite`", "`\"mmap\"`"],

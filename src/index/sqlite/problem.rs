@@ -1,0 +1,152 @@
+//! What goes wrong with a database, in the words of the format layer.
+//!
+//! Owns the distinction that callers act on: damage, for which the index is built anew, and everything that may pass.
+
+use std::io;
+use std::time::Duration;
+
+use rusqlite::ErrorCode;
+
+use crate::format::error::{FormatError, FormatErrorKind};
+use crate::index::builder::BuildError;
+
+/// Why reading or writing a database ended.
+#[derive(Debug)]
+pub(super) enum Problem {
+    Sqlite(rusqlite::Error),
+    Format(FormatError),
+    Build(BuildError),
+}
+
+impl From<rusqlite::Error> for Problem {
+    fn from(error: rusqlite::Error) -> Problem {
+        Problem::Sqlite(error)
+    }
+}
+
+impl From<FormatError> for Problem {
+    fn from(error: FormatError) -> Problem {
+        Problem::Format(error)
+    }
+}
+
+impl From<BuildError> for Problem {
+    fn from(error: BuildError) -> Problem {
+        Problem::Build(error)
+    }
+}
+
+impl Problem {
+    /// Damage that the library did not notice.
+    pub(super) fn damaged(problem: impl Into<String>) -> Problem {
+        Problem::Format(FormatError::database(problem))
+    }
+
+    /// Says what was wrong with a database that was read; locks were waited for as long as `busy`.
+    pub(super) fn reading(self, busy: Duration) -> FormatError {
+        match self {
+            Problem::Format(error) | Problem::Build(BuildError::Format(error)) => error,
+            Problem::Build(error) => {
+                FormatError::io("read the database", io::Error::other(error.to_string()))
+            }
+            Problem::Sqlite(error) => reading(error, busy),
+        }
+    }
+
+    /// Says why a database could not be written; locks were waited for as long as `busy`.
+    pub(super) fn writing(self, busy: Duration) -> BuildError {
+        match self {
+            Problem::Build(error) => error,
+            Problem::Format(error) => BuildError::Format(error),
+            Problem::Sqlite(error) if is_locked(&error) => {
+                BuildError::Format(FormatError::new(FormatErrorKind::Locked { waited: busy }))
+            }
+            // Nobody trusts what is being written, so nothing that is wrong with it is damage of an index.
+            Problem::Sqlite(error) => BuildError::Format(FormatError::io(
+                "write the database",
+                io::Error::other(error.to_string()),
+            )),
+        }
+    }
+}
+
+fn is_locked(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+    )
+}
+
+fn reading(error: rusqlite::Error, busy: Duration) -> FormatError {
+    /// A file that ends within a page.
+    const SHORT_READ: i32 = rusqlite::ffi::SQLITE_IOERR_SHORT_READ;
+    if is_locked(&error) {
+        return FormatError::new(FormatErrorKind::Locked { waited: busy });
+    }
+    let extended = error.sqlite_error().map(|error| error.extended_code);
+    match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => FormatError::new(FormatErrorKind::NotOurs),
+        Some(
+            ErrorCode::CannotOpen
+            | ErrorCode::DiskFull
+            | ErrorCode::FileLockingProtocolFailed
+            | ErrorCode::NoLargeFileSupport
+            | ErrorCode::OperationInterrupted
+            | ErrorCode::OutOfMemory
+            | ErrorCode::PermissionDenied
+            | ErrorCode::ReadOnly,
+        ) => FormatError::io("read the database", io::Error::other(error.to_string())),
+        Some(ErrorCode::SystemIoFailure) if extended != Some(SHORT_READ) => {
+            FormatError::io("read the database", io::Error::other(error.to_string()))
+        }
+        // Damage that the library finds, and tables, types or values that are not those that we put there.
+        _ => FormatError::database(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi;
+
+    use super::*;
+
+    fn failure(code: i32) -> Problem {
+        Problem::Sqlite(rusqlite::Error::SqliteFailure(
+            ffi::Error::new(code),
+            Some("a message".into()),
+        ))
+    }
+
+    #[test]
+    fn fr_lsi_idx_05_only_damage_is_corrupt() {
+        let busy = Duration::from_millis(7);
+        for (code, corrupt) in [
+            (ffi::SQLITE_CORRUPT, true),
+            (ffi::SQLITE_NOTADB, true),
+            (ffi::SQLITE_ERROR, true),
+            (ffi::SQLITE_MISMATCH, true),
+            (ffi::SQLITE_IOERR_SHORT_READ, true),
+            (ffi::SQLITE_IOERR_READ, false),
+            (ffi::SQLITE_CANTOPEN, false),
+            (ffi::SQLITE_NOMEM, false),
+            (ffi::SQLITE_PERM, false),
+            (ffi::SQLITE_READONLY, false),
+            (ffi::SQLITE_BUSY, false),
+            (ffi::SQLITE_LOCKED, false),
+            (ffi::SQLITE_PROTOCOL, false),
+        ] {
+            let error = failure(code).reading(busy);
+            assert_eq!(error.is_corrupt(), corrupt, "{code}: {error}");
+            let BuildError::Format(error) = failure(code).writing(busy) else {
+                panic!("{code}");
+            };
+            assert!(!error.is_corrupt(), "{code}: {error}");
+        }
+        let locked = failure(ffi::SQLITE_BUSY).reading(busy);
+        let kind = locked.kind();
+        assert!(matches!(kind, FormatErrorKind::Locked { waited } if *waited == busy));
+        let text = failure(ffi::SQLITE_CORRUPT).reading(busy).to_string();
+        assert!(text.contains("a message"), "{text}");
+        assert!(Problem::damaged("x").reading(busy).is_corrupt());
+    }
+}

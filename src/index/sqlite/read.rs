@@ -1,0 +1,579 @@
+//! Putting an index together from a database.
+//!
+//! Owns what is believed of it, which is nothing: every number is checked before it is used, and the result has to have
+//! the checksum that the writer noted.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rayon::prelude::*;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Rows};
+
+use super::columns::{column_bytes, to_rows};
+use super::problem::Problem;
+use super::row::{
+    absolute_input, bytes_of, device_and_inode, kind_of, last_component, name, status_number,
+};
+use super::schema::{self, APPLICATION_ID, LAYOUT_VERSION};
+use super::write::{checksum, row_of};
+use crate::format::error::{FormatError, FormatErrorKind};
+use crate::format::manifest::{
+    BloomParts, EligibilityInput, FileRef, IndexState, InputStat, KeyParts, Manifest, SegmentRef,
+};
+use crate::format::section::{FileKind, SectionWriter, Summary};
+use crate::format::segment::{
+    BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, SEGMENT_VERSION,
+    SideRecord, StampRecord, id,
+};
+use crate::format::storage::{ALIGNMENT, Privacy, Storage, check_private};
+use crate::index::block::{Shape, WORD_FILES};
+use crate::index::plan::BLOCK_FILES;
+use crate::index::sections::{NamesTooLong, Sections, write_rows};
+use crate::index::segment::Segment;
+use crate::index::store::DATABASE;
+
+/// How a database is opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    /// Who may be able to write to it.
+    pub(crate) privacy: Privacy,
+    /// How long locks are waited for.
+    pub(crate) busy: Duration,
+    /// Whether SQLite checks the whole file first (`PRAGMA quick_check`).
+    pub(crate) check: bool,
+}
+
+/// Reads the index in the database at `path`. Linear in its size.
+///
+/// # Errors
+///
+/// [`FormatError`], which [is corrupt](FormatError::is_corrupt) where the index should be built anew, and
+/// [is not found](FormatError::is_not_found) where there is none.
+pub(crate) fn load(path: &Path, access: Access) -> Result<(Manifest, Segment), FormatError> {
+    in_database(path, access, |reader| reader.load())
+}
+
+/// Reads what a database says about its index.
+///
+/// # Errors
+///
+/// As [`load`].
+pub(crate) fn load_manifest(path: &Path, access: Access) -> Result<Manifest, FormatError> {
+    in_database(path, access, |reader| reader.manifest())
+}
+
+/// Opens a database and does something in one read transaction.
+pub(super) fn in_database<T>(
+    path: &Path,
+    access: Access,
+    work: impl FnOnce(&Reader<'_>) -> Result<T, Problem>,
+) -> Result<T, FormatError> {
+    let len = check_private(path, access.privacy)?;
+    let run = || {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = Connection::open_with_flags(path, flags)?;
+        db.busy_timeout(access.busy)?;
+        db.pragma_update(None, "trusted_schema", false)?;
+        db.pragma_update(None, "cell_size_check", true)?;
+        db.execute_batch("BEGIN")?;
+        let reader = Reader { db: &db, len };
+        reader.identify()?;
+        if access.check {
+            reader.check("PRAGMA quick_check(1)")?;
+        }
+        work(&reader)
+    };
+    run().map_err(|problem| problem.reading(access.busy).in_file(path))
+}
+
+/// An opened database.
+pub(super) struct Reader<'a> {
+    pub(super) db: &'a Connection,
+    /// The length of the file in bytes.
+    len: u64,
+}
+
+/// A block as the tables have it.
+struct KeptBlock {
+    shape: Shape,
+    ranks: Vec<u32>,
+}
+
+/// A group of blocks as the tables have it.
+struct KeptGroup {
+    direct: Vec<u32>,
+    blocks: Vec<KeptBlock>,
+}
+
+impl Reader<'_> {
+    /// Checks that the database is one of ours, of a version that this program reads, with our tables.
+    fn identify(&self) -> Result<(), Problem> {
+        let number = |pragma| self.db.pragma_query_value(None, pragma, |row| row.get(0));
+        let (application, version): (i32, i32) =
+            (number("application_id")?, number("user_version")?);
+        if application != APPLICATION_ID {
+            return Err(FormatError::new(FormatErrorKind::NotOurs).into());
+        }
+        let (found, what) = (version.cast_unsigned(), "the database");
+        if version > LAYOUT_VERSION {
+            let supported = LAYOUT_VERSION.cast_unsigned();
+            return Err(FormatError::new(FormatErrorKind::NewerVersion {
+                what,
+                found,
+                supported,
+            })
+            .into());
+        }
+        if version != LAYOUT_VERSION {
+            return Err(FormatError::new(FormatErrorKind::UnknownVersion { what, found }).into());
+        }
+        match schema::is_ours(self.db)? {
+            true => Ok(()),
+            false => Err(Problem::damaged("its tables are not those of an index")),
+        }
+    }
+
+    /// Runs one of SQLite's own checks.
+    pub(super) fn check(&self, pragma: &str) -> Result<(), Problem> {
+        let says: String = self.db.query_row(pragma, [], |row| row.get(0))?;
+        match says.as_str() {
+            "ok" => Ok(()),
+            _ => Err(Problem::damaged(says)),
+        }
+    }
+
+    /// Reads the index.
+    pub(super) fn load(&self) -> Result<(Manifest, Segment), Problem> {
+        let manifest = self.manifest()?;
+        let segment = self.segment(&manifest)?;
+        Ok((manifest, segment))
+    }
+
+    fn manifest(&self) -> Result<Manifest, Problem> {
+        let meta = self.db.query_row(
+            "SELECT m.*, f.* FROM index_meta m JOIN fs_index f USING (index_key_hash)",
+            [],
+            |row| self.read_meta(row),
+        );
+        let (mut manifest, noted) = match meta.optional()? {
+            Some(read) => read?,
+            None => return Err(Problem::damaged("it has no index")),
+        };
+        manifest.key.deny_patterns = self.deny_patterns()?;
+        manifest.inputs = self.inputs(&manifest.key.root)?;
+        manifest.segments[0].files = self.count("SELECT count(*) FROM file_entries")?;
+        // What can't be encoded was not written by us either.
+        let found =
+            checksum(&manifest).map_err(|error| Problem::damaged(error.kind().to_string()))?;
+        match found == noted {
+            true => Ok(manifest),
+            false => Err(Problem::damaged(
+                "what it says about the index is not what was written",
+            )),
+        }
+    }
+
+    /// Reads a manifest without its lists, and its checksum.
+    fn read_meta(&self, row: &Row<'_>) -> rusqlite::Result<Result<(Manifest, u64), Problem>> {
+        let state: String = row.get("safety_state")?;
+        if !matches!(state.as_str(), "COMPLETE" | "UNCERTAIN") {
+            let problem = format!("the index in it is {state}");
+            return Ok(Err(Problem::damaged(problem)));
+        }
+        let root = bytes_of(row.get_ref("root_path_canon")?);
+        let key = KeyParts {
+            root: root.unwrap_or_default().to_vec(),
+            hidden: row.get("signature_hidden")?,
+            follow: row.get("signature_follow")?,
+            no_ignore: row.get("signature_no_ignore")?,
+            backend_id: row.get("backend_id")?,
+            unicode_normalization: row.get("unicode_normalization")?,
+            casefold: row.get("casefold_strategy")?,
+            tokenizer_id: row.get("tokenizer_id")?,
+            ngram_chars: row.get("bloom_ngram_k")?,
+            max_tokenized_bytes: number(row, "max_tokenized_bytes")?,
+            deny_patterns: Vec::new(),
+            global_excludes: row.get("global_excludes")?,
+            excludes_base: row.get("excludes_base")?,
+            schema_version: row.get("schema_version")?,
+            implementation_version: row.get("implementation_version")?,
+        };
+        let rate: f64 = row.get("bloom_target_fp_rate")?;
+        let bloom = BloomParts {
+            bits: number(row, "bloom_m_bits")?,
+            hashes: row.get("bloom_k_hashes")?,
+            ngram_chars: key.ngram_chars,
+            seed: number(row, "bloom_hash_seed")?,
+            basis_ngrams: number(row, "bloom_basis_ngrams")?,
+            target_fp_rate_bits: rate.to_bits(),
+        };
+        let manifest = Manifest {
+            key,
+            bloom,
+            state: IndexState {
+                sequence: number(row, "sequence")?,
+                created_ms: row.get("created_at_ms")?,
+                updated_ms: row.get("last_updated_at_ms")?,
+                coverage_epoch: number(row, "coverage_epoch")?,
+                enumeration_errors: number(row, "enumerate_error_count")?,
+            },
+            segments: vec![SegmentRef {
+                file: FileRef {
+                    name: DATABASE.to_string(),
+                    len: number(row, "segment_len")?,
+                    checksum: number(row, "segment_checksum")?,
+                },
+                files: 0,
+                tombstones: None,
+            }],
+            inputs: Vec::new(),
+        };
+        Ok(Ok((manifest, number(row, "manifest_checksum")?)))
+    }
+
+    fn deny_patterns(&self) -> Result<Vec<String>, Problem> {
+        let sql = "SELECT position, pattern FROM fs_deny_patterns ORDER BY position";
+        let mut statement = self.db.prepare(sql)?;
+        let mut rows = statement.query([])?;
+        let mut patterns = Vec::new();
+        while let Some(row) = rows.next()? {
+            if row.get::<_, i64>(0)? != patterns.len() as i64 {
+                return Err(Problem::damaged("a denied pattern is missing"));
+            }
+            patterns.push(row.get(1)?);
+        }
+        Ok(patterns)
+    }
+
+    fn inputs(&self, root: &[u8]) -> Result<Vec<EligibilityInput>, Problem> {
+        let mut statement = self.db.prepare(
+            "SELECT input_rel_path, kind, size_bytes, mtime_ns, ctime_ns, device, inode
+             FROM eligibility_inputs JOIN fs_inputs USING (index_key_hash, input_rel_path)",
+        )?;
+        let mut rows = statement.query([])?;
+        let mut inputs = Vec::new();
+        while let Some(row) = rows.next()? {
+            let path = bytes_of(row.get_ref(0)?).unwrap_or_default();
+            let kind = kind_of(row.get(1)?)
+                .ok_or_else(|| Problem::damaged("an eligibility input is of no known kind"))?;
+            let stat = InputStat {
+                kind: kind.unwrap_or(crate::format::manifest::InputKind::Other),
+                size: number(row, 2)?,
+                mtime_ns: row.get(3)?,
+                ctime_ns: row.get(4)?,
+                dev: number(row, 5)?,
+                ino: number(row, 6)?,
+            };
+            inputs.push(EligibilityInput {
+                path: absolute_input(root, path),
+                stat: kind.map(|_| stat),
+            });
+        }
+        inputs.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(inputs)
+    }
+
+    fn count(&self, sql: &str) -> Result<u64, Problem> {
+        let count: i64 = self.db.query_row(sql, [], |row| row.get(0))?;
+        Ok(count.cast_unsigned())
+    }
+
+    /// Puts the segment together, byte for byte.
+    fn segment(&self, manifest: &Manifest) -> Result<Segment, Problem> {
+        let expected = Summary {
+            len: manifest.segments[0].file.len,
+            checksum: manifest.segments[0].file.checksum,
+        };
+        let groups = self.groups()?;
+        let mut out = Vec::new();
+        out.try_reserve_exact(self.expected_len(&groups, expected.len)? + ALIGNMENT)
+            .map_err(|_| {
+                FormatError::io("hold it in memory", std::io::ErrorKind::OutOfMemory.into())
+            })?;
+        let mut sections = Sections::default();
+        let (dirs, files, side) = self.catalog(&mut sections)?;
+        let failed = |error| FormatError::io("write the segment to memory", error);
+        let mut writer =
+            SectionWriter::new(&mut out, FileKind::Segment, SEGMENT_VERSION).map_err(failed)?;
+        writer.begin(id::ROWS).map_err(failed)?;
+        {
+            let sql = "SELECT file_rowid, variant, bitset FROM file_bloom ORDER BY rowid";
+            let mut statement = self.db.prepare(sql)?;
+            let mut rows = statement.query([])?;
+            for group in &groups {
+                let columns = read_columns(&mut rows, &group.blocks)?;
+                let blocks: Vec<(&KeptBlock, Vec<u8>)> = group.blocks.iter().zip(columns).collect();
+                for some in blocks.chunks(rayon::current_num_threads().max(1)) {
+                    let turned: Vec<Vec<u8>> = some
+                        .par_iter()
+                        .map(|(block, columns)| to_rows(columns, block.shape))
+                        .collect();
+                    for ((block, _), rows) in some.iter().zip(turned) {
+                        sections.blocks.push(BlockRecord {
+                            files: block.shape.files,
+                            words: block.shape.words,
+                            hashed_rows: block.shape.hashed_rows,
+                            rows_at: write_rows(&mut writer, &rows).map_err(failed)?,
+                        });
+                        sections.slots.extend_from_slice(&block.ranks);
+                    }
+                }
+                sections.groups.push(GroupRecord {
+                    blocks: group.blocks.len() as u32,
+                    direct: group.direct.len() as u32,
+                });
+                sections.direct.extend_from_slice(&group.direct);
+            }
+            if rows.next()?.is_some() {
+                return Err(Problem::damaged("it has a filter of a file without a slot"));
+            }
+        }
+        writer.end().map_err(failed)?;
+        let bloom = &manifest.bloom;
+        let sql = "SELECT stored_hashes, text_bytes, ngrams FROM fs_index";
+        let (stored_hashes, text_bytes, ngrams) = self.db.query_row(sql, [], |row| {
+            Ok((row.get(0)?, number(row, 1)?, number(row, 2)?))
+        })?;
+        let meta = MetaRecord {
+            files,
+            dirs,
+            side,
+            blocks: sections.blocks.len() as u32,
+            groups: sections.groups.len() as u32,
+            ngram_chars: bloom.ngram_chars,
+            bloom_bits: bloom.bits,
+            bloom_hashes: bloom.hashes,
+            stored_hashes,
+            bloom_seed: bloom.seed,
+            text_bytes,
+            ngrams,
+        };
+        if sections.write(writer, meta).map_err(failed)? != expected {
+            return Err(Problem::damaged("what it holds is not what was written"));
+        }
+        Ok(Segment::open_own(Storage::from(out))?)
+    }
+
+    /// Returns the length of the segment if it can have it, so that nothing is reserved for a number that was only
+    /// found somewhere.
+    fn expected_len(&self, groups: &[KeptGroup], noted: u64) -> Result<usize, Problem> {
+        let blocks = groups.iter().flat_map(|group| &group.blocks);
+        let rows: u64 = blocks.map(|block| block.shape.bytes() + 64).sum();
+        // The checksums of the pages, and the catalog, of which each record takes less than its rows in the tables.
+        let most = rows + rows / 512 + 2 * self.len + (1 << 20);
+        usize::try_from(noted)
+            .ok()
+            .filter(|_| rows <= noted + 64 && noted <= most)
+            .ok_or_else(|| Problem::damaged("it does not hold as much as it says"))
+    }
+
+    /// Reads the tables of groups and blocks.
+    fn groups(&self) -> Result<Vec<KeptGroup>, Problem> {
+        let wrong = |problem: &str| Problem::damaged(format!("in the table of blocks {problem}"));
+        let mut statement = self
+            .db
+            .prepare("SELECT group_no, direct FROM fs_groups ORDER BY group_no")?;
+        let mut rows = statement.query([])?;
+        let mut groups: Vec<KeptGroup> = Vec::new();
+        while let Some(row) = rows.next()? {
+            if row.get::<_, i64>(0)? != groups.len() as i64 {
+                return Err(wrong("a group is missing"));
+            }
+            groups.push(KeptGroup {
+                direct: numbers(row, 1)?.ok_or_else(|| wrong("a list of n-grams is cut short"))?,
+                blocks: Vec::new(),
+            });
+        }
+        let mut statement = self.db.prepare(
+            "SELECT block_no, group_no, files, words, hashed_rows, ranks FROM fs_blocks ORDER BY block_no",
+        )?;
+        let mut rows = statement.query([])?;
+        let (mut block_no, mut group_no, mut bits) = (0i64, 0i64, 0u64);
+        while let Some(row) = rows.next()? {
+            let number: i64 = row.get(1)?;
+            let group = usize::try_from(number).ok().and_then(|n| groups.get_mut(n));
+            let Some(group) = group.filter(|_| row.get(0) == Ok(block_no) && number >= group_no)
+            else {
+                return Err(wrong("a block is missing or in no group"));
+            };
+            (block_no, group_no) = (block_no + 1, number);
+            let shape = Shape {
+                files: row.get(2)?,
+                words: row.get(3)?,
+                hashed_rows: row.get(4)?,
+                direct_rows: group.direct.len() as u32,
+            };
+            let ranks = numbers(row, 5)?.ok_or_else(|| wrong("a list of files is cut short"))?;
+            let files = shape.files as usize;
+            if !(1..=BLOCK_FILES).contains(&files)
+                || shape.words as usize != files.div_ceil(WORD_FILES).next_power_of_two()
+                || shape.hashed_rows == 0
+                || ranks.len() != files
+            {
+                return Err(wrong("a block has a shape that none can have"));
+            }
+            bits += column_bytes(shape) * u64::from(shape.files);
+            // They all stand in this file, so there can't be more of them.
+            if bits > self.len {
+                return Err(wrong("the blocks are larger than the database"));
+            }
+            group.blocks.push(KeptBlock { shape, ranks });
+        }
+        Ok(groups)
+    }
+
+    /// Reads directories, files and the side list; returns how many there are.
+    fn catalog(&self, sections: &mut Sections) -> Result<(u32, u32, u32), Problem> {
+        let wrong = |problem: &str| Problem::damaged(format!("in the catalog {problem}"));
+        let no_name = || wrong("a name is none on this system");
+        let too_long = |NamesTooLong| wrong("a name is too long");
+        let blank = NameRecord::default();
+        let mut counts = [0u32; 3];
+        let next = |count: &mut u32, number: i64, problem| {
+            if number != i64::from(*count) {
+                return Err(wrong(problem));
+            }
+            *count = count
+                .checked_add(1)
+                .ok_or_else(|| wrong("there is too much"))?;
+            Ok(())
+        };
+
+        let mut statement = self.db.prepare("SELECT * FROM fs_dirs ORDER BY dir")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            next(&mut counts[0], row.get(0)?, "a directory is missing")?;
+            let record = DirRecord {
+                parent: row.get(1)?,
+                name: blank,
+                first_rank: row.get(3)?,
+                end_rank: row.get(4)?,
+                stamp: StampRecord {
+                    len: number(row, 5)?,
+                    modified_ns: row.get(6)?,
+                    changed_ns: row.get(7)?,
+                    device: number(row, 8)?,
+                    inode: number(row, 9)?,
+                    links: row.get(10)?,
+                },
+            };
+            let name = bytes_of(row.get_ref(2)?)
+                .and_then(name)
+                .ok_or_else(no_name)?;
+            sections.push_dir(&name, record).map_err(too_long)?;
+        }
+
+        let mut statement = self.db.prepare(
+            "SELECT file_rowid, rel_path, size_bytes, mtime_ns, stable_file_id, token_status,
+                    token_complete, dir, ctime_ns, links, ngrams
+             FROM file_entries LEFT JOIN fs_files USING (file_rowid) ORDER BY file_rowid",
+        )?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let rank = row.get::<_, i64>(0)?.saturating_sub(row_of(0));
+            next(&mut counts[1], rank, "a file is missing")?;
+            let id: Option<[u8; 16]> = row.get(4)?;
+            let (device, inode) =
+                device_and_inode(id.as_ref().map(|id| &id[..])).unwrap_or_default();
+            let status = bytes_of(row.get_ref(5)?).and_then(status_number);
+            let record = FileRecord {
+                dir: row.get(7)?,
+                name: blank,
+                status: status.ok_or_else(|| wrong("a file has no known status"))?,
+                excludable: row.get(6)?,
+                ngrams: row.get(10)?,
+                stamp: StampRecord {
+                    len: number(row, 2)?,
+                    modified_ns: row.get(3)?,
+                    changed_ns: row.get(8)?,
+                    device,
+                    inode,
+                    links: row.get(9)?,
+                },
+            };
+            let path = bytes_of(row.get_ref(1)?);
+            let name = path
+                .map(last_component)
+                .and_then(name)
+                .ok_or_else(no_name)?;
+            sections.push_file(&name, record).map_err(too_long)?;
+        }
+
+        let mut statement = self.db.prepare("SELECT * FROM fs_side ORDER BY position")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            next(
+                &mut counts[2],
+                row.get(0)?,
+                "a file of the side list is missing",
+            )?;
+            let record = SideRecord {
+                dir: row.get(1)?,
+                before_rank: row.get(2)?,
+                name: blank,
+            };
+            let name = bytes_of(row.get_ref(3)?)
+                .and_then(name)
+                .ok_or_else(no_name)?;
+            sections.push_side(&name, record).map_err(too_long)?;
+        }
+        Ok(counts.into())
+    }
+}
+
+/// Reads the bitsets of a group of blocks; returns the columns of each block.
+fn read_columns(rows: &mut Rows<'_>, blocks: &[KeptBlock]) -> Result<Vec<Vec<u8>>, Problem> {
+    let wrong = || Problem::damaged("the filters are not those of the files in the blocks");
+    let mut slots: Vec<(u32, usize, usize)> = Vec::new();
+    let mut columns = Vec::new();
+    for (n, block) in blocks.iter().enumerate() {
+        let of_block = block.ranks.iter().enumerate();
+        slots.extend(of_block.map(|(slot, &rank)| (rank, n, slot)));
+        let len = column_bytes(block.shape) as usize;
+        columns.push((vec![0u8; len * block.ranks.len()], len));
+    }
+    slots.sort_unstable();
+    for own in slots.chunk_by(|a, b| a.0 == b.0) {
+        let rank = own.first().map_or(0, |slot| slot.0);
+        for variant in ["INSENSITIVE", "SENSITIVE"] {
+            let row = rows.next()?.ok_or_else(wrong)?;
+            let mut bits = row.get_ref(2)?.as_blob().map_err(|_| wrong())?;
+            if row.get::<_, i64>(0)? != row_of(rank)
+                || row.get_ref(1)?.as_bytes().map_err(|_| wrong())? != variant.as_bytes()
+            {
+                return Err(wrong());
+            }
+            if variant == "INSENSITIVE" {
+                for &(_, block, slot) in own {
+                    let (columns, len) = columns.get_mut(block).ok_or_else(wrong)?;
+                    let column = columns.get_mut(slot * *len..(slot + 1) * *len);
+                    let (now, later) = bits.split_at_checked(*len).ok_or_else(wrong)?;
+                    column.ok_or_else(wrong)?.copy_from_slice(now);
+                    bits = later;
+                }
+            }
+            if !bits.is_empty() {
+                return Err(wrong());
+            }
+        }
+    }
+    Ok(columns.into_iter().map(|(columns, _)| columns).collect())
+}
+
+/// Reads a number that uses all 64 bits; SQLite has only signed ones.
+fn number<I: rusqlite::RowIndex>(row: &Row<'_>, column: I) -> rusqlite::Result<u64> {
+    row.get(column).map(i64::cast_unsigned)
+}
+
+/// Reads numbers of four bytes; nothing if they are cut short.
+fn numbers(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Vec<u32>>> {
+    let bytes = bytes_of(row.get_ref(column)?).unwrap_or_default();
+    let (numbers, rest) = bytes.as_chunks::<4>();
+    let read = || {
+        numbers
+            .iter()
+            .map(|bytes| u32::from_le_bytes(*bytes))
+            .collect()
+    };
+    Ok(rest.is_empty().then(read))
+}

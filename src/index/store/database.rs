@@ -1,0 +1,96 @@
+//! An index in an SQLite database, which is read into memory.
+
+use std::path::Path;
+
+use super::DATABASE;
+use super::keep::{Build, Keep, Publishing, Terms};
+use crate::format::error::FormatError;
+use crate::format::manifest::{KeyParts, Manifest};
+use crate::format::publish::publish_path;
+use crate::format::storage::Storage;
+use crate::index::builder::{BuildError, Built, Phase, Progress};
+use crate::index::segment::Segment;
+use crate::index::snapshot::StorageMode;
+use crate::index::sqlite::{self, Access};
+
+/// This form.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Database;
+
+impl Terms {
+    fn access(&self) -> Access {
+        Access {
+            privacy: self.privacy,
+            busy: self.lock_timeout,
+            check: self.check,
+        }
+    }
+
+    /// For what needs no check of the whole file, or does a better one itself.
+    fn unchecked(&self) -> Access {
+        Access {
+            check: false,
+            ..self.access()
+        }
+    }
+}
+
+impl Keep for Database {
+    fn mode(&self) -> StorageMode {
+        StorageMode::Sqlite
+    }
+
+    fn file(&self) -> &'static str {
+        DATABASE
+    }
+
+    fn publish(
+        &self,
+        terms: &Terms,
+        to: &Publishing<'_>,
+        build: Build<'_>,
+    ) -> Result<(Built, Manifest, Segment), BuildError> {
+        let mut bytes = Vec::new();
+        let built = build(&mut bytes)?;
+        bytes.shrink_to_fit();
+        let segment = Segment::open_own(Storage::from(bytes))?;
+        let manifest = (to.describe)(&built, DATABASE.to_string());
+        publish_path(to.disk, to.lock, DATABASE, |path| {
+            sqlite::write(path, &segment, &manifest, to.host, terms.lock_timeout)
+        })?;
+        to.host.progress(Progress {
+            phase: Phase::Activate,
+            files_done: u64::from(built.meta.files),
+            files_total: u64::from(built.meta.files),
+            bytes_done: built.summary.len,
+            bytes_total: built.summary.len,
+        });
+        Ok((built, manifest, segment))
+    }
+
+    fn manifest(&self, terms: &Terms, dir: &Path) -> Result<Manifest, FormatError> {
+        sqlite::load_manifest(&dir.join(DATABASE), terms.unchecked())
+    }
+
+    fn open(
+        &self,
+        terms: &Terms,
+        dir: &Path,
+        asked: &dyn Fn(&KeyParts) -> bool,
+    ) -> Result<Option<(Manifest, Segment)>, FormatError> {
+        let loaded = sqlite::load(&dir.join(DATABASE), terms.access())?;
+        Ok(Some(loaded).filter(|(manifest, _)| asked(&manifest.key)))
+    }
+
+    fn check(&self, terms: &Terms, dir: &Path, deep: bool) -> Result<Manifest, FormatError> {
+        match deep {
+            true => sqlite::verify(&dir.join(DATABASE), terms.unchecked()),
+            false => self.manifest(terms, dir),
+        }
+    }
+
+    fn owns(&self, _: &Manifest, name: &str) -> bool {
+        // With what readers keep beside it while they have it open.
+        name.starts_with(DATABASE)
+    }
+}

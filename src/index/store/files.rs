@@ -1,0 +1,130 @@
+//! An index in files: a manifest, and the segment that it names, which is mapped.
+
+use std::path::Path;
+
+use super::MANIFEST;
+use super::keep::{Build, Keep, Publishing, Terms};
+use crate::format::error::FormatError;
+use crate::format::manifest::{KeyParts, MAX_MANIFEST_BYTES, Manifest};
+use crate::format::publish::publish;
+use crate::format::storage::{Privacy, Storage};
+use crate::index::builder::{BuildError, Built, Phase, Progress};
+use crate::index::segment::Segment;
+use crate::index::snapshot::StorageMode;
+
+/// This form.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Files;
+
+impl Keep for Files {
+    fn mode(&self) -> StorageMode {
+        StorageMode::Mmap
+    }
+
+    fn file(&self) -> &'static str {
+        MANIFEST
+    }
+
+    fn publish(
+        &self,
+        terms: &Terms,
+        to: &Publishing<'_>,
+        build: Build<'_>,
+    ) -> Result<(Built, Manifest, Segment), BuildError> {
+        let dir = to.lock.dir();
+        // A name of its own: readers may still be about to open the one before.
+        let name = free_name(dir, to.sequence);
+        let built = publish(to.disk, to.lock, &name, |out| build(out))?;
+        to.host.progress(Progress {
+            phase: Phase::Activate,
+            files_done: u64::from(built.meta.files),
+            files_total: u64::from(built.meta.files),
+            bytes_done: built.summary.len,
+            bytes_total: built.summary.len,
+        });
+        let manifest = (to.describe)(&built, name);
+        let encoded = manifest.encode()?;
+        publish(to.disk, to.lock, MANIFEST, |out| {
+            out.write_all(&encoded).map_err(BuildError::Output)
+        })?;
+        let segment = open_segment(terms, dir, &manifest)?;
+        Ok((built, manifest, segment))
+    }
+
+    fn manifest(&self, terms: &Terms, dir: &Path) -> Result<Manifest, FormatError> {
+        let path = dir.join(MANIFEST);
+        let storage = Storage::read(&path, MAX_MANIFEST_BYTES, terms.privacy)?;
+        Manifest::decode(storage).map_err(|error| error.in_file(&path))
+    }
+
+    fn open(
+        &self,
+        terms: &Terms,
+        dir: &Path,
+        asked: &dyn Fn(&KeyParts) -> bool,
+    ) -> Result<Option<(Manifest, Segment)>, FormatError> {
+        let manifest = self.manifest(terms, dir)?;
+        if !asked(&manifest.key) {
+            return Ok(None);
+        }
+        let segment = open_segment(terms, dir, &manifest)?;
+        Ok(Some((manifest, segment)))
+    }
+
+    fn check(&self, terms: &Terms, dir: &Path, deep: bool) -> Result<Manifest, FormatError> {
+        let manifest = self.manifest(terms, dir)?;
+        let segment = open_segment(terms, dir, &manifest)?;
+        if deep {
+            segment.verify()?;
+        }
+        Ok(manifest)
+    }
+
+    fn owns(&self, manifest: &Manifest, name: &str) -> bool {
+        let mut segments = manifest.segments.iter();
+        name == MANIFEST || segments.any(|segment| segment.file.name == name)
+    }
+}
+
+/// Opens the segment that a manifest names.
+fn open_segment(terms: &Terms, dir: &Path, manifest: &Manifest) -> Result<Segment, FormatError> {
+    let [segment] = &manifest.segments[..] else {
+        return Err(FormatError::inconsistent(
+            "the manifest",
+            0,
+            "it does not name exactly one segment",
+        )
+        .in_file(&dir.join(MANIFEST)));
+    };
+    let path = dir.join(&segment.file.name);
+    let in_file = |error: FormatError| error.in_file(&path);
+    let storage = match terms.privacy {
+        Privacy::Required => Storage::map(&path)?,
+        Privacy::Waived => Storage::read(&path, usize::MAX, terms.privacy)?,
+    };
+    let opened = Segment::open(storage).map_err(in_file)?;
+    let summary = opened.summary();
+    let bloom = &manifest.bloom;
+    let meta = opened.meta();
+    if (summary.len, summary.checksum) != (segment.file.len, segment.file.checksum)
+        || (meta.bloom_bits, meta.bloom_hashes) != (bloom.bits, bloom.hashes)
+        || u64::from(meta.files) != segment.files
+    {
+        return Err(in_file(FormatError::inconsistent(
+            "the segment",
+            0,
+            "it is not the one that the manifest names",
+        )));
+    }
+    Ok(opened)
+}
+
+/// Returns a name that no file has.
+fn free_name(dir: &Path, sequence: u64) -> String {
+    let name = |n: u64| format!("segment-{n}.seg");
+    let mut n = sequence;
+    while dir.join(name(n)).exists() {
+        n += 1;
+    }
+    name(n)
+}

@@ -1,0 +1,215 @@
+//! Indexes in SQLite databases: the same answers as from any other, the reference schema, and no harm from anything that
+//! happens to the file.
+
+mod answers;
+mod crash;
+mod damage;
+mod schema;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use forge_search::format::error::FormatError;
+use forge_search::format::manifest::KeyParts;
+use forge_search::index::builder::{BuildError, BuildHost, Built, Progress};
+use forge_search::index::snapshot::Snapshot;
+use forge_search::index::store::Store;
+use forge_search::tool::config::{IndexMode, IndexStorage, RegexStrategy};
+use forge_search::tool::indexing::{CachePlaces, Indexes};
+use forge_search::tool::response::SearchResponse;
+use rusqlite::{Connection, OpenFlags};
+use serde_json::Value;
+
+use crate::support::{Setup, Tree};
+
+/// What a build asks for, from the system.
+struct Host<F: Fn(Progress) + Sync = fn(Progress)> {
+    hears: F,
+}
+
+impl Host {
+    fn new() -> Host {
+        Host { hears: |_| {} }
+    }
+}
+
+impl<F: Fn(Progress) + Sync> BuildHost for Host<F> {
+    fn now_ns(&self) -> i64 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        now.as_nanos() as i64
+    }
+
+    fn pause(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    fn progress(&self, progress: Progress) {
+        (self.hears)(progress);
+    }
+
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+/// A tree with an index that is kept somewhere.
+struct Place<'a> {
+    setup: Setup,
+    tree: &'a Tree,
+    cache: PathBuf,
+    key: OnceLock<KeyParts>,
+}
+
+impl<'a> Place<'a> {
+    fn new(tree: &'a Tree, cache: &Path, storage: IndexStorage) -> Place<'a> {
+        let setup = tree.setup().config(|config| {
+            config.index_mode = IndexMode::On;
+            config.index_storage = storage;
+            config.index_path = Some(cache.to_path_buf());
+            config.index_regex_strategy = RegexStrategy::Boolean;
+            config.index_lock_timeout_ms = 50;
+            config.emit_stats = true;
+        });
+        Place {
+            setup,
+            tree,
+            cache: cache.to_path_buf(),
+            key: OnceLock::new(),
+        }
+    }
+
+    /// As a process that has just started finds it.
+    fn indexes(&self) -> Arc<Indexes> {
+        let context = self.setup.context();
+        let indexes = Indexes::new(
+            &self.setup.config,
+            &self.setup.engines,
+            &context.sandbox,
+            self.setup.global_excludes.as_deref(),
+            &CachePlaces::default(),
+        );
+        let indexes = indexes.unwrap();
+        assert_eq!(indexes.fallback(), None);
+        Arc::new(indexes)
+    }
+
+    fn try_build(
+        &self,
+        indexes: &Indexes,
+        host: &dyn BuildHost,
+    ) -> Result<(Built, Arc<Snapshot>), BuildError> {
+        indexes.build(self.tree.root(), &self.setup.context().sandbox, host)
+    }
+
+    /// Builds the index; returns the indexes of the process that did.
+    fn build(&self) -> (Arc<Indexes>, Arc<Snapshot>) {
+        let indexes = self.indexes();
+        let (_, snapshot) = self.try_build(&indexes, &Host::new()).unwrap();
+        (indexes, snapshot)
+    }
+
+    /// The key of the index, wherever it is kept.
+    fn key(&self) -> &KeyParts {
+        self.key.get_or_init(|| {
+            let mut other = Place::new(self.tree, &self.cache, IndexStorage::Memory);
+            other.setup.global_excludes = self.setup.global_excludes.clone();
+            let sandbox = other.setup.context().sandbox;
+            other.indexes().status(&sandbox).remove(0).key
+        })
+    }
+
+    /// Opens the index as a process does that has just started.
+    fn load(&self) -> Result<Option<Snapshot>, FormatError> {
+        self.store().load(self.key(), &mut std::thread::sleep)
+    }
+
+    /// As [`Place::load`], for an index that is there and sound.
+    #[track_caller]
+    fn open(&self) -> Snapshot {
+        self.load().unwrap().expect("an index")
+    }
+
+    /// Answers a request with some indexes.
+    fn answer(&self, indexes: &Arc<Indexes>, request: &Value) -> SearchResponse {
+        let tool = self.setup.tool().with_indexes(Some(indexes.clone()));
+        tool.call(request.clone(), &self.setup.context()).unwrap()
+    }
+
+    fn store(&self) -> Store {
+        self.indexes().store().unwrap().clone()
+    }
+
+    /// The directory of the index.
+    fn dir(&self) -> PathBuf {
+        let mut dirs: Vec<PathBuf> = fs::read_dir(&self.cache)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        assert_eq!(dirs.len(), 1, "{dirs:?}");
+        dirs.remove(0)
+    }
+
+    fn database(&self) -> PathBuf {
+        self.dir().join("index.sqlite")
+    }
+}
+
+/// A directory for indexes, outside of any tree.
+fn cache() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().canonicalize().unwrap().join("cache");
+    (dir, path)
+}
+
+/// Opens a database as another program would.
+fn connect(path: &Path) -> Connection {
+    Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).unwrap()
+}
+
+/// A tree with something of everything that an index knows of.
+fn varied() -> Tree {
+    let tree = Tree::new();
+    tree.file(".gitignore", "*.ignored\n")
+        .dir(".git")
+        .file("x.ignored", "needle_in_a_haystack")
+        .file("empty.txt", "")
+        .file("tiny.txt", "ab")
+        .file("sub/.ignore", "skipped/\n")
+        .file("sub/skipped/file.txt", "needle_in_a_haystack")
+        .file(
+            "sub/deeper/Mixed.txt",
+            "Needle_In_A_Haystack and KMALLOC_ARRAY(x)\n",
+        )
+        .file("crlf.txt", "first line\r\nneedle_in_a_haystack\r\n")
+        .file("binary.bin", [0xFFu8; 300])
+        .file("nul.bin", b"needle\0needle_in_a_haystack")
+        .file("nfd.txt", "cafe\u{301} needle_in_a_haystack")
+        .file("caf\u{e9}.txt", "composed name")
+        .file("cafe\u{301}.txt", "decomposed name")
+        .file("caf\u{e9}/x.txt", "composed directory")
+        .file("cafe\u{301}/y.txt", "decomposed directory")
+        .file("line\\nbreak.txt", "needle_in_a_haystack")
+        .file("invalid-\\xFF.txt", "needle_in_a_haystack")
+        .file("invalid-\\xFE.txt", "another thing")
+        .file("dir-\\xFF/inside.txt", "inside_of_it")
+        .file("wide.txt", "\u{1F600}\u{1F601}\u{1F602}\u{1F603} Übergröße");
+    // Larger than a part, so that it has several slots.
+    let mut large = String::new();
+    for n in 0..9_000u32 {
+        let word = n.wrapping_mul(2_654_435_761);
+        large.push_str(&format!("line {n}: {word:08x} lorem ipsum\n"));
+    }
+    tree.file("large.txt", &large);
+    // Enough files for blocks of several words, and for n-grams with rows of their own.
+    for n in 0..700u32 {
+        let word = n.wrapping_mul(0x9E37_79B9);
+        let name = format!("src/d{}/f{n}.rs", n % 23);
+        tree.file(
+            &name,
+            format!("fn common_{n}() {{ let x_{word:08x} = {n}; }}\n"),
+        );
+    }
+    tree
+}
