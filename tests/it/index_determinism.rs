@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use forge_search::format::section::{Container, FileKind};
 use forge_search::format::segment::{SEGMENT_VERSION, StampRecord, id};
-use forge_search::format::storage::Storage;
 use forge_search::index::snapshot::Snapshot;
 use forge_search::tool::config::IndexStorage;
 
