@@ -7,6 +7,8 @@
 // Benches measure time and ask the environment which tree to use.
 #![allow(clippy::disallowed_methods)]
 
+#[path = "support/indexed.rs"]
+mod indexed;
 #[path = "support/tree.rs"]
 mod tree;
 
@@ -14,100 +16,30 @@ use std::ffi::OsString;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use forge_search::format::segment::StampRecord;
 use forge_search::format::storage::Storage;
 use forge_search::index::beneath::RootDir;
 use forge_search::index::bloom::BloomParams;
-use forge_search::index::builder::{BuildHost, BuildOptions, FileReader, Progress, assemble};
+use forge_search::index::builder::{BuildOptions, FileReader, assemble};
 use forge_search::index::casefold::Casefold;
 use forge_search::index::enumerate::{DirEntry, Enumeration, FileEntry};
 use forge_search::index::plan::{Strategy, SupersetSafe};
 use forge_search::index::segment::Segment;
-use forge_search::index::snapshot::Snapshot;
 use forge_search::index::stamp::Stamp;
 use forge_search::index::walk::Place;
-use forge_search::tool::config::{Config, IndexMode};
-use forge_search::tool::engines::Engines;
-use forge_search::tool::indexing::{CachePlaces, Indexes};
+use forge_search::tool::config::Config;
 use forge_search::tool::request::{Case, SearchRequest};
-use forge_search::tool::sandbox::Sandbox;
-use forge_search::tool::search::{SearchTool, ToolContext};
+use indexed::{Host, indexed};
 use tree::{Numbers, RARE, WORDS};
-
-struct Host;
-
-impl BuildHost for Host {
-    fn now_ns(&self) -> i64 {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        i64::try_from(now.as_nanos()).unwrap()
-    }
-
-    fn pause(&self, time: Duration) {
-        std::thread::sleep(time);
-    }
-
-    fn progress(&self, _: Progress) {}
-
-    fn stopped(&self) -> bool {
-        false
-    }
-}
-
-/// A tool over a tree, with a published index.
-struct Indexed {
-    tool: SearchTool,
-    plain: SearchTool,
-    indexes: Arc<Indexes>,
-    sandbox: Arc<Sandbox>,
-    snapshot: Arc<Snapshot>,
-    context: ToolContext,
-    _cache: tempfile::TempDir,
-}
-
-fn indexed(top: &Path) -> Indexed {
-    let cache = tempfile::tempdir().unwrap();
-    let mut config = Config::command_line_default();
-    config.search.index_mode = IndexMode::On;
-    config.search.index_frozen = true;
-    let sandbox = Arc::new(Sandbox::new(&config.sandbox, top).unwrap());
-    let engines = Engines::embedded();
-    let places = CachePlaces {
-        user_cache: Some(cache.path().to_path_buf()),
-        temporary: None,
-    };
-    let indexes = Indexes::new(&config.search, &engines, &sandbox, None, &places).unwrap();
-    let indexes = Arc::new(indexes);
-    let (built, snapshot) = indexes
-        .build(sandbox.working_dir(), &sandbox, &Host)
-        .unwrap();
-    let size = built.summary.len as f64 / built.meta.text_bytes as f64;
-    println!(
-        "{} files, {} MB of text, index {:.2} % of it",
-        built.meta.files,
-        built.meta.text_bytes / 1_000_000,
-        size * 100.0
-    );
-    let plain = SearchTool::new(config.search.clone(), engines.clone());
-    let tool = SearchTool::new(config.search.clone(), engines).with_indexes(Some(indexes.clone()));
-    Indexed {
-        tool,
-        plain,
-        indexes,
-        snapshot,
-        context: ToolContext::new(sandbox.clone()),
-        sandbox,
-        _cache: cache,
-    }
-}
 
 fn real_tree(criterion: &mut Criterion) {
     let given = std::env::var_os("FORGE_SEARCH_TREE").map(PathBuf::from);
     let real = given.is_some();
     let top = given.unwrap_or_else(tree::generated);
-    let indexed = indexed(&top);
+    let (indexed, snapshot) = indexed(&top, Config::command_line_default());
     let mut group = criterion.benchmark_group("index");
     group
         .sample_size(10)
@@ -116,10 +48,19 @@ fn real_tree(criterion: &mut Criterion) {
         let top = indexed.sandbox.working_dir();
         bencher.iter(|| indexed.indexes.build(top, &indexed.sandbox, &Host).unwrap());
     });
+    // As a program that links the library has it by default.
+    let mut config = Config::command_line_default();
+    config.search.index_max_tokenized_bytes = 1 << 20;
+    let (small, _) = self::indexed::indexed(&top, config);
+    group.bench_function("build, files up to 1 MiB", |bencher| {
+        let top = small.sandbox.working_dir();
+        bencher.iter(|| small.indexes.build(top, &small.sandbox, &Host).unwrap());
+    });
+    drop(small);
     group
         .sample_size(50)
         .measurement_time(Duration::from_secs(3));
-    let segment = indexed.snapshot.clone();
+    let segment = snapshot.segment();
     let patterns: &[(&str, &str)] = match real {
         true => &[
             ("rare", "kmalloc_array_node"),
@@ -141,12 +82,13 @@ fn real_tree(criterion: &mut Criterion) {
                 true => format!("(?i-u:{pattern})"),
                 false => pattern.to_string(),
             };
-            let hir = regex_syntax::parse(&folded).unwrap();
+            let mut parser = regex_syntax::ParserBuilder::new().utf8(false).build();
+            let hir = parser.parse(&folded).unwrap();
             group.bench_function(format!("candidates, {name}, {case}"), |bencher| {
                 bencher.iter(|| {
                     let mut plan = SupersetSafe::for_expression(&hir, fold, Strategy::Boolean);
-                    segment.segment().order(&mut plan).unwrap();
-                    black_box(segment.segment().candidates(&plan).unwrap())
+                    segment.order(&mut plan).unwrap();
+                    black_box(segment.candidates(&plan).unwrap())
                 });
             });
         }
