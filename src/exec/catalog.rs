@@ -11,19 +11,26 @@ use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
 
-use crate::exec::eligible::{EligibleFile, FileSource, Globs, Item};
+use crate::exec::eligible::{EligibleFile, FileSource, Globs, Item, Within};
 use crate::exec::stop::Stop;
 use crate::format::error::FormatError;
+use crate::format::segment::FileRecord;
 use crate::index::beneath::RootDir;
 use crate::index::ranks::RankSet;
 use crate::index::segment::Segment;
+use crate::index::segment::candidates::Candidates;
 use crate::index::snapshot::Snapshot;
+use crate::index::stamp::Stamp;
 use crate::index::walk::{FoundFile, Place, join};
 
 /// Candidates in the first unit of a source, and in the largest. Units grow, so that searches that end early
 /// do little ahead.
 const FIRST_UNIT: u64 = 32;
 const LARGEST_UNIT: u64 = 512;
+
+/// The parts of a file are looked at first if they are at most one in so many of its bytes: where a line matches, the
+/// file is read again as a whole.
+const SPAN_SHARE: u64 = 2;
 
 /// Where the request looks, as the catalog has it.
 #[derive(Clone, Debug)]
@@ -46,7 +53,7 @@ pub struct CatalogSource {
     globs: Globs,
     /// The files of the catalog that the request is about; `None` if those are all in the range.
     eligible: Option<Arc<RankSet>>,
-    candidates: RankSet,
+    candidates: Candidates,
     /// Whether files that are to be passed over are looked at first.
     validate: bool,
     failure: Arc<OnceLock<FormatError>>,
@@ -67,7 +74,7 @@ impl CatalogSource {
         snapshot: Arc<Snapshot>,
         scope: Scope,
         globs: Globs,
-        candidates: RankSet,
+        candidates: Candidates,
         validate: bool,
     ) -> Result<Option<CatalogSource>, FormatError> {
         let segment = snapshot.segment();
@@ -129,6 +136,7 @@ impl CatalogSource {
     fn wanted(&self, ranks: Range<u32>) -> impl Iterator<Item = u32> {
         let eligible = self.eligible.as_deref();
         self.candidates
+            .files
             .iter(ranks)
             .filter(move |&rank| eligible.is_none_or(|eligible| eligible.contains(rank)))
     }
@@ -174,15 +182,16 @@ impl CatalogSource {
         let mut items = Vec::with_capacity(chosen.len() + 1);
         let mut next = unit.start;
         let mut side = self.side_files(&unit, &mut places)?.into_iter().peekable();
-        let mut add = |found: FoundFile, passed_before: u64| {
+        let mut add = |found: FoundFile, passed_before: u64, within: Option<Box<Within>>| {
             items.push(Item::File(EligibleFile {
                 found,
                 passed_before,
+                within,
             }));
         };
         for rank in chosen {
             while let Some((before, found)) = side.next_if(|(before, _)| *before <= rank) {
-                add(found, self.count(next..before));
+                add(found, self.count(next..before), None);
                 next = before.max(next);
             }
             let file = segment.file(rank)?;
@@ -191,11 +200,11 @@ impl CatalogSource {
                 name: segment.name(file.name)?,
                 target: None,
             };
-            add(found, self.count(next..rank));
+            add(found, self.count(next..rank), self.within(rank, &file)?);
             next = rank + 1;
         }
         for (before, found) in side {
-            add(found, self.count(next..before));
+            add(found, self.count(next..before), None);
             next = before.max(next);
         }
         let rest = self.count(next..unit.end);
@@ -205,13 +214,32 @@ impl CatalogSource {
         Ok(items)
     }
 
+    /// Returns where in a file events can be, if looking there first promises to be less work than reading it whole.
+    fn within(&self, rank: u32, file: &FileRecord) -> Result<Option<Box<Within>>, FormatError> {
+        // One that changed is no candidate, but is searched.
+        if !self.candidates.files.contains(rank) {
+            return Ok(None);
+        }
+        let spans = self.snapshot.segment().spans(rank, &self.candidates)?;
+        let worth = |spans: &Vec<Range<u64>>| {
+            let bytes: u64 = spans.iter().map(|span| span.end - span.start).sum();
+            bytes <= file.stamp.len / SPAN_SHARE
+        };
+        Ok(spans.filter(worth).map(|spans| {
+            Box::new(Within {
+                spans,
+                stamp: self.validate.then(|| Stamp::from_record(file.stamp)),
+            })
+        }))
+    }
+
     /// Looks at the files of a unit that are no candidates; returns those that are not as they were.
     fn changed(&self, unit: Range<u32>, stop: &Stop) -> Result<Vec<u32>, FormatError> {
         let segment = self.snapshot.segment();
         let mut by_dir: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for rank in self
             .all(unit)
-            .filter(|&rank| !self.candidates.contains(rank))
+            .filter(|&rank| !self.candidates.files.contains(rank))
         {
             by_dir
                 .entry(segment.file(rank)?.dir)

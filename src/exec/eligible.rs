@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use globset::GlobBuilder;
@@ -13,6 +14,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use crate::exec::event::FileError;
 use crate::exec::stop::Stop;
 use crate::index::beneath::EntryMeta;
+use crate::index::stamp::Stamp;
 use crate::index::walk::{DirNode, Entry, FoundFile, Walk};
 
 /// An eligible file that is to be searched.
@@ -26,6 +28,25 @@ pub struct EligibleFile {
     /// How many eligible files directly before this one, in emission order, were passed over. The count rides
     /// on the file so that files with passed ones between them still make up one piece of work.
     pub passed_before: u64,
+    /// Where in the file events can be, if that is known.
+    pub within: Option<Box<Within>>,
+}
+
+/// What a source knows about the inside of a file: no line outside of some parts matches the query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Within {
+    /// The parts in which lines may match: ranges of bytes, of whole lines, in ascending order.
+    pub spans: Vec<Range<u64>>,
+    /// The state of the file for which this is known; `None` if the user vouches for it.
+    pub stamp: Option<Stamp>,
+}
+
+impl Within {
+    /// Returns true if it is still known when the file is found to be like this.
+    pub fn holds(&self, meta: &EntryMeta) -> bool {
+        self.stamp
+            .is_none_or(|stamp| Stamp::of(meta) == Some(stamp))
+    }
 }
 
 impl From<FoundFile> for EligibleFile {
@@ -33,6 +54,7 @@ impl From<FoundFile> for EligibleFile {
         EligibleFile {
             found,
             passed_before: 0,
+            within: None,
         }
     }
 }

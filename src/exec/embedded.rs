@@ -13,7 +13,7 @@ use grep_searcher::{
 };
 
 use crate::exec::confirm::{ApproximateLines, Lines, ReportedLines, Wanted};
-use crate::exec::eligible::EligibleFile;
+use crate::exec::eligible::{EligibleFile, Within};
 use crate::exec::engine::{
     Batching, Capabilities, Engine, EngineError, EngineId, Prepared, Worker,
 };
@@ -133,7 +133,10 @@ impl FileSearcher {
     /// line the outcome is that of [`FileSearcher::search_file`].
     pub(crate) fn search_lines(&mut self, file: &EligibleFile, wanted: Wanted<'_>) -> FileOutcome {
         let outcome = match file.open() {
-            Ok((mut opened, meta)) => self.search_open(&mut opened, meta.len, wanted),
+            Ok((mut opened, meta)) => {
+                let within = file.within.as_deref().filter(|within| within.holds(&meta));
+                self.search_open(&mut opened, meta.len, wanted, within)
+            }
             Err(error) => Err(error),
         };
         if self.buffer.len() > KEPT_BUFFER {
@@ -150,17 +153,28 @@ impl FileSearcher {
         file: &mut File,
         size: u64,
         wanted: Wanted<'_>,
+        within: Option<&Within>,
     ) -> io::Result<FileOutcome> {
         if size > self.query.max_file_size {
             return Ok(FileOutcome::nothing());
         }
         // A file with lines that were reported most likely has events.
-        if size >= PROBE_FROM && matches!(wanted, Wanted::All) {
+        if matches!(wanted, Wanted::All) {
             let strip = self.query.pattern.sees_carriage_return();
-            if !probe::may_match(file, &self.matcher, strip, &mut self.buffer)? {
+            let (matcher, buffer) = (&self.matcher, &mut self.buffer);
+            let may_match = match within {
+                Some(within) => {
+                    probe::may_match_within(file, &within.spans, matcher, strip, buffer)?
+                }
+                None if size >= PROBE_FROM => probe::may_match(file, matcher, strip, buffer)?,
+                None => true,
+            };
+            if !may_match {
                 return Ok(FileOutcome::nothing());
             }
-            file.rewind()?;
+            if within.is_some() || size >= PROBE_FROM {
+                file.rewind()?;
+            }
         }
         let whole = match wanted {
             Wanted::Approximate(_) => APPROXIMATE_FILE_LIMIT,
@@ -465,14 +479,22 @@ impl<L: Lines> Sink for Collect<'_, L> {
 
 /// Makes the event of a matching line from its bytes without the terminator.
 pub(crate) fn match_event(line_number: u64, line: &[u8], start: usize, end: usize) -> Event {
-    let text = String::from_utf8_lossy(line.get(start..end).unwrap_or_default()).into_owned();
+    let text = lossy(line.get(start..end).unwrap_or_default());
     Event {
         kind: EventKind::Match {
             column: start as u64 + 1,
             text,
         },
         line_number,
-        line: String::from_utf8_lossy(line).into_owned(),
+        line: lossy(line),
+    }
+}
+
+/// Returns bytes as text. What is UTF-8, as nearly everything is, takes the faster of two ways.
+fn lossy(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => String::from_utf8_lossy(bytes).into_owned(),
     }
 }
 
@@ -481,6 +503,6 @@ pub(crate) fn context_event(line_number: u64, line: &[u8]) -> Event {
     Event {
         kind: EventKind::Context,
         line_number,
-        line: String::from_utf8_lossy(line).into_owned(),
+        line: lossy(line),
     }
 }

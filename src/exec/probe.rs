@@ -3,7 +3,8 @@
 //! Most files hold no match, and reading a large one whole only to find that out costs more memory traffic
 //! than searching it. The probe answers "certainly no event" or "maybe"; it never decides more than that.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 
 use grep_matcher::Matcher;
 use memchr::{memchr, memrchr};
@@ -63,13 +64,7 @@ pub(crate) fn may_match(
             } else {
                 buffer[..lines].into()
             };
-            let found = if strip_carriage_returns {
-                matcher.find_candidate_line(&text::strip_carriage_returns(&piece))
-            } else {
-                matcher.find_candidate_line(&piece)
-            };
-            // A stopped matcher can't tell.
-            if !matches!(found, Ok(None)) {
+            if piece_may_match(&piece, matcher, strip_carriage_returns) {
                 return Ok(true);
             }
         }
@@ -80,6 +75,59 @@ pub(crate) fn may_match(
         passed += lines;
         held = end - lines;
     }
+}
+
+/// Returns false if no line in some parts of a file, of whole lines each, can match. `buffer` is scratch space.
+///
+/// For files of which only these parts may hold matches, and of which it is known that they are text in ASCII
+/// or UTF-8.
+pub(crate) fn may_match_within(
+    file: &mut (impl Read + Seek),
+    spans: &[Range<u64>],
+    matcher: &WorkerMatcher,
+    strip_carriage_returns: bool,
+    buffer: &mut Vec<u8>,
+) -> io::Result<bool> {
+    for span in spans {
+        let Ok(len) = usize::try_from(span.end - span.start) else {
+            return Ok(true);
+        };
+        if len > LINE_LIMIT {
+            return Ok(true);
+        }
+        if buffer.len() < len {
+            buffer.resize(len.next_power_of_two(), 0);
+        }
+        file.seek(SeekFrom::Start(span.start))?;
+        match file.read_exact(&mut buffer[..len]) {
+            Ok(()) => {}
+            // It has just been cut off.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(true),
+            Err(error) => return Err(error),
+        }
+        let piece = match span.start {
+            0 => text::decode(&buffer[..len]),
+            _ => buffer[..len].into(),
+        };
+        if piece_may_match(&piece, matcher, strip_carriage_returns) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns false if none of some whole lines can match.
+fn piece_may_match(lines: &[u8], matcher: &WorkerMatcher, strip_carriage_returns: bool) -> bool {
+    let stripped;
+    let lines = match strip_carriage_returns {
+        true => {
+            stripped = text::strip_carriage_returns(lines);
+            &stripped[..]
+        }
+        false => lines,
+    };
+    // A stopped matcher can't tell.
+    !matches!(matcher.find_candidate_line(lines), Ok(None))
 }
 
 #[cfg(test)]
@@ -155,5 +203,31 @@ mod tests {
         let stop = Stop::new();
         stop.raise(StopReason::TimedOut);
         assert!(probe("needle", filler.as_bytes(), &stop));
+    }
+    #[test]
+    fn only_the_parts_that_are_named_are_looked_at() {
+        let text = b"\xEF\xBB\xBFfirst\r\nsecond\nthird\nfourth";
+        let within = |pattern: &str, spans: &[Range<u64>]| {
+            let pattern = Pattern::compile(pattern, false, Fold::Sensitive, false).unwrap();
+            let matcher = LineMatcher::new(&pattern).unwrap().worker(Stop::new());
+            let strip = pattern.sees_carriage_return();
+            let mut file = io::Cursor::new(&text[..]);
+            may_match_within(&mut file, spans, &matcher, strip, &mut Vec::new()).unwrap()
+        };
+        let len = text.len() as u64;
+        for (pattern, at) in [("^first$", 0), ("second", 1), ("third", 2), ("fourth$", 3)] {
+            let lines = [0..10, 10..17, 17..23, 23..len];
+            for (n, line) in lines.iter().enumerate() {
+                assert_eq!(
+                    within(pattern, std::slice::from_ref(line)),
+                    n == at,
+                    "{pattern}"
+                );
+            }
+            assert!(within(pattern, &lines), "{pattern}");
+            assert!(!within(pattern, &[]), "{pattern}");
+        }
+        // What is cut off meanwhile is a maybe.
+        assert!(within("absent", std::slice::from_ref(&(23..len + 1))));
     }
 }

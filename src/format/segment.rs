@@ -34,6 +34,8 @@ pub mod id {
     pub const ALWAYS: u32 = 10;
     /// A [`MetaRecord`](super::MetaRecord).
     pub const META: u32 = 11;
+    /// A [`PartRecord`](super::PartRecord) for each slot of a file that has several, by rank and start.
+    pub const PARTS: u32 = 12;
 }
 
 /// A value of fixed length in a section.
@@ -276,6 +278,37 @@ impl Record for BlockRecord {
     }
 }
 
+/// A part of a file that has several. Parts lie one after the other: each ends where the next one starts, the last
+/// one where the file ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PartRecord {
+    /// The rank of the file.
+    pub rank: u32,
+    /// Where it starts in the file, in bytes.
+    pub start: u32,
+    /// The slot that holds its n-grams.
+    pub slot: u32,
+}
+
+impl Record for PartRecord {
+    const LEN: usize = 12;
+    const NAME: &'static str = "a part of a file";
+
+    fn encode(&self, out: &mut Writer) {
+        out.u32(self.rank);
+        out.u32(self.start);
+        out.u32(self.slot);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, FormatError> {
+        Ok(PartRecord {
+            rank: reader.u32()?,
+            start: reader.u32()?,
+            slot: reader.u32()?,
+        })
+    }
+}
+
 /// A group of blocks: those whose files are so much alike in size that the same n-grams get rows of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupRecord {
@@ -405,6 +438,16 @@ impl Table {
         Ok(Table { range, count })
     }
 
+    /// Finds the section `id`, which must hold records of type `R`, as many as there are.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] if there is no such section or its length is not that of whole records.
+    pub fn find_any<R: Record>(container: &Container, id: u32) -> Result<Table, FormatError> {
+        let count = container.section(id)?.range().len() / R::LEN;
+        Table::find::<R>(container, id, u32::try_from(count).unwrap_or(u32::MAX))
+    }
+
     /// Returns how many records there are.
     pub fn len(&self) -> u32 {
         self.count
@@ -526,6 +569,11 @@ mod tests {
             words: 8,
             hashed_rows: 16,
             rows_at: 17,
+        });
+        round_trip(PartRecord {
+            rank: 29,
+            start: 30,
+            slot: 31,
         });
         round_trip(GroupRecord {
             blocks: 18,

@@ -24,7 +24,7 @@ use crate::index::bloom::BloomParams;
 use crate::index::casefold::Casefold;
 use crate::index::enumerate::{Enumeration, FileEntry};
 use crate::index::inputs::Inputs;
-use crate::index::sections::{Sections, write_rows};
+use crate::index::sections::{Sections, Slot, write_rows};
 use crate::index::stamp::Stamp;
 use crate::index::token::{TokenStatus, Tokenizer};
 use crate::index::walk::{FoundFile, Walk};
@@ -162,8 +162,8 @@ pub struct Outcome {
     excludable: bool,
     stamp: Option<Stamp>,
     settled: bool,
-    /// The n-grams of its parts, if it may be left out.
-    parts: Vec<FileGrams>,
+    /// Its parts, if it may be left out: where each starts, and its n-grams.
+    parts: Vec<(u32, FileGrams)>,
 }
 
 /// Builds the segment of a tree on the threads of the current pool.
@@ -255,6 +255,9 @@ struct Build<'a, W: Write> {
     ngrams: u64,
 }
 
+/// N-grams that wait for a group to become full.
+type Pending = (Slot, FileGrams);
+
 /// What the catalog keeps of a tokenized file.
 #[derive(Clone, Copy)]
 struct Kept {
@@ -287,7 +290,7 @@ impl<W: Write> Build<'_, W> {
             tree.files.len()
         ];
         let budget = (self.options.max_memory_bytes / 4).max(1 << 20) as usize;
-        let mut pending: Vec<(u32, FileGrams)> = Vec::new();
+        let mut pending: Vec<Pending> = Vec::new();
         let mut pending_bytes = 0;
         let (mut files_done, mut bytes_done) = (0, 0);
         let mut rest = &order[..];
@@ -324,7 +327,7 @@ impl<W: Write> Build<'_, W> {
             for (&rank, outcome) in now.iter().zip(outcomes) {
                 files_done += 1;
                 bytes_done += len(&rank);
-                let ngrams: usize = outcome.parts.iter().map(FileGrams::len).sum();
+                let ngrams: usize = outcome.parts.iter().map(|(_, grams)| grams.len()).sum();
                 kept[rank] = Kept {
                     status: outcome.status,
                     excludable: outcome.excludable,
@@ -333,9 +336,10 @@ impl<W: Write> Build<'_, W> {
                     ngrams: u32::try_from(ngrams).unwrap_or(u32::MAX),
                 };
                 self.ngrams += ngrams as u64;
-                for grams in outcome.parts {
+                for (start, grams) in outcome.parts {
                     pending_bytes += grams.footprint();
-                    pending.push((rank as u32, grams));
+                    let rank = rank as u32;
+                    pending.push((Slot { rank, start }, grams));
                 }
             }
             if pending_bytes > budget {
@@ -348,15 +352,15 @@ impl<W: Write> Build<'_, W> {
     }
 
     /// Writes a group of blocks.
-    fn flush(&mut self, pending: &mut Vec<(u32, FileGrams)>) -> Result<(), BuildError> {
+    fn flush(&mut self, pending: &mut Vec<Pending>) -> Result<(), BuildError> {
         if pending.is_empty() {
             return Ok(());
         }
-        let (ranks, files): (Vec<u32>, Vec<FileGrams>) = pending.drain(..).unzip();
+        let (slots, files): (Vec<Slot>, Vec<FileGrams>) = pending.drain(..).unzip();
         let direct = Direct::choose(&files);
         let hashed: Vec<usize> = files.par_iter().map(|file| direct.hashed(file)).collect();
         let mut order: Vec<usize> = (0..files.len()).collect();
-        order.sort_by_key(|&n| (hashed[n], ranks[n]));
+        order.sort_by_key(|&n| (hashed[n], slots[n]));
         let counts: Vec<usize> = order.iter().map(|&n| hashed[n]).collect();
         let mut at = 0;
         let blocks: Vec<std::ops::Range<usize>> = partition(&counts)
@@ -389,8 +393,7 @@ impl<W: Write> Build<'_, W> {
                 });
             }
         }
-        let ranks = order.iter().map(|&n| ranks[n]);
-        self.sections.slots.extend(ranks);
+        self.sections.slots.extend(order.iter().map(|&n| slots[n]));
         self.sections.groups.push(GroupRecord {
             blocks: blocks.len() as u32,
             direct: direct.grams().len() as u32,
@@ -544,8 +547,8 @@ impl FileReader {
         let mut parts = Vec::new();
         let (status, excludable) =
             self.tokenizer
-                .tokenize_parts(bytes, PART_BYTES, &mut |tokens| {
-                    parts.push(FileGrams::new(tokens));
+                .tokenize_parts(bytes, PART_BYTES, &mut |start, tokens| {
+                    parts.push((start, FileGrams::new(tokens)));
                 });
         let excludable = excludable && settled;
         if !excludable {

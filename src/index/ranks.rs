@@ -55,6 +55,20 @@ impl RankSet {
         true
     }
 
+    /// Adds the ranks from `first` on that have a bit in `bits`, the lowest bit first. Such that do not exist are left
+    /// out.
+    #[inline]
+    pub fn insert_word(&mut self, first: usize, bits: u64) {
+        let (word, shift) = (first / 64, first % 64);
+        let wide = u128::from(bits) << shift;
+        let valid = 0..self.len;
+        for (n, part) in [(word, wide as u64), (word + 1, (wide >> 64) as u64)] {
+            if let Some(own) = self.words.get_mut(n) {
+                *own |= part & ones(n, &valid);
+            }
+        }
+    }
+
     /// Returns true if a rank is in the set.
     #[inline]
     pub fn contains(&self, rank: u32) -> bool {
@@ -133,6 +147,23 @@ mod tests {
     use super::*;
 
     proptest! {
+        #[test]
+        fn words_are_inserted_anywhere(len in 0u32..300, first in 0usize..320, bits: u64, more: u64) {
+            let mut set = RankSet::empty(len);
+            set.insert_word(first, bits);
+            set.insert_word(first + 7, more);
+            let expected: Vec<u32> = (0..len)
+                .filter(|&rank| {
+                    let bit = |bits: u64, first: usize| {
+                        (rank as usize).checked_sub(first).is_some_and(|n| n < 64 && bits >> n & 1 == 1)
+                    };
+                    bit(bits, first) || bit(more, first + 7)
+                })
+                .collect();
+            prop_assert_eq!(set.iter(0..len).collect::<Vec<_>>(), expected);
+            prop_assert_eq!(set.count(0..u32::MAX), set.iter(0..len).count() as u64);
+        }
+
         #[test]
         fn a_set_is_a_set(
             len in 0u32..300,

@@ -8,7 +8,8 @@ use std::io::{self, Write};
 
 use crate::format::section::{SectionWriter, Summary};
 use crate::format::segment::{
-    BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, Record, SideRecord, id,
+    BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, PartRecord, Record,
+    SideRecord, id,
 };
 use crate::format::sort_key::component_key;
 use crate::format::wire::Writer;
@@ -22,14 +23,23 @@ pub(crate) struct Sections {
     pub(crate) groups: Vec<GroupRecord>,
     /// N-grams with rows of their own, group by group.
     pub(crate) direct: Vec<u32>,
-    /// Ranks, block by block.
-    pub(crate) slots: Vec<u32>,
+    /// What is in the slots, block by block.
+    pub(crate) slots: Vec<Slot>,
     dirs: Writer,
     files: Writer,
     file_count: usize,
     side: Writer,
     names: Writer,
     always: Vec<u8>,
+}
+
+/// A slot: a part of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Slot {
+    /// The rank of the file.
+    pub(crate) rank: u32,
+    /// Where the part starts, in bytes.
+    pub(crate) start: u32,
 }
 
 /// Names of more than 4 GiB in all, or one of more than 64 KiB.
@@ -85,6 +95,32 @@ impl Sections {
         Ok(record)
     }
 
+    /// Returns the parts of all files, by rank and start.
+    fn by_file(&self) -> Vec<PartRecord> {
+        let mut parts: Vec<PartRecord> = (0..)
+            .zip(&self.slots)
+            .map(|(slot, &Slot { rank, start })| PartRecord { rank, start, slot })
+            .collect();
+        parts.sort_unstable();
+        parts
+    }
+
+    /// Returns the parts of the files that have several, by rank and start.
+    fn parts(&self) -> Vec<PartRecord> {
+        let parts = self.by_file();
+        let files = parts.chunk_by(|a, b| a.rank == b.rank);
+        let several = files.filter(|own| own.len() > 1);
+        several.flatten().copied().collect()
+    }
+
+    /// Returns true if the first part of every file is at its start, as it must be.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn starts_are_sound(&self) -> bool {
+        let parts = self.by_file();
+        let mut files = parts.chunk_by(|a, b| a.rank == b.rank);
+        files.all(|own| own.first().is_some_and(|first| first.start == 0))
+    }
+
     /// Writes all sections after that of the rows, and completes the file.
     ///
     /// # Errors
@@ -98,13 +134,15 @@ impl Sections {
         out.section(id::BLOCKS, records(&self.blocks).as_bytes())?;
         out.section(id::GROUPS, records(&self.groups).as_bytes())?;
         out.section(id::DIRECT, numbers(&self.direct).as_bytes())?;
-        out.section(id::SLOTS, numbers(&self.slots).as_bytes())?;
+        let ranks: Vec<u32> = self.slots.iter().map(|slot| slot.rank).collect();
+        out.section(id::SLOTS, numbers(&ranks).as_bytes())?;
         out.section(id::DIRS, self.dirs.as_bytes())?;
         out.section(id::FILES, self.files.as_bytes())?;
         out.section(id::SIDE, self.side.as_bytes())?;
         out.section(id::NAMES, self.names.as_bytes())?;
         out.section(id::ALWAYS, &self.always)?;
         out.section(id::META, records(&[meta]).as_bytes())?;
+        out.section(id::PARTS, records(&self.parts()).as_bytes())?;
         out.finish()
     }
 }

@@ -4,6 +4,7 @@
 //! checked: what tables say is held against each other when a segment is opened, numbers of files and names when
 //! they are used. A segment in memory and one in a mapping are the same type.
 
+pub mod candidates;
 #[cfg(feature = "sqlite")]
 pub(crate) mod content;
 
@@ -13,21 +14,18 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::format::error::FormatError;
-use crate::format::section::{Container, FileKind, SectionRange, Summary, View};
+use crate::format::section::{Container, FileKind, SectionRange, Summary};
 use crate::format::segment::{
-    BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, Numbers,
+    BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, Numbers, PartRecord,
     SEGMENT_VERSION, SideRecord, Table, id,
 };
 use crate::format::storage::Storage;
-use crate::index::block::{STORED_HASHES, Shape, Spread, WORD_FILES};
+use crate::index::block::{STORED_HASHES, Shape, WORD_FILES};
 use crate::index::bloom::BloomParams;
-use crate::index::gram::{Gram, NGRAM_CHARS, SECOND_SEED};
+use crate::index::gram::{NGRAM_CHARS, SECOND_SEED};
 use crate::index::names::{name_bytes, name_from_bytes};
-use crate::index::plan::{BLOCK_FILES, BlockRows, Mask, Scratch, SupersetSafe};
+use crate::index::plan::BLOCK_FILES;
 use crate::index::ranks::RankSet;
-
-/// Blocks in which the frequency of n-grams is looked up: a few among those of larger files.
-const SAMPLES: usize = 3;
 
 /// An opened segment.
 #[derive(Debug)]
@@ -40,6 +38,7 @@ pub struct Segment {
     side: Table,
     names: SectionRange,
     always: SectionRange,
+    parts: Table,
     slots: Numbers,
     direct: Numbers,
     groups: Vec<Group>,
@@ -138,6 +137,7 @@ impl Segment {
             side: Table::find::<SideRecord>(&container, id::SIDE, meta.side)?,
             names: container.section(id::NAMES)?.range(),
             always,
+            parts: Table::find_any::<PartRecord>(&container, id::PARTS)?,
             slots,
             direct,
             groups,
@@ -302,86 +302,6 @@ impl Segment {
         Ok(self.paths.get_or_init(|| DirPaths { paths, sorted }))
     }
 
-    /// Returns the files that may match: those of which the plan can't prove that they don't. Some tens of
-    /// microseconds for a literal over 100,000 files: for each block of 512 a few rows of 64 bytes, until no
-    /// file is left.
-    ///
-    /// # Errors
-    ///
-    /// As [`Segment::file`].
-    pub fn candidates(&self, plan: &SupersetSafe) -> Result<RankSet, FormatError> {
-        let view = self.container.view();
-        let always = view.bytes_in(self.always, 0, self.always.len())?;
-        let mut set = RankSet::from_bytes(always, self.meta.files);
-        let mut scratch = Scratch::default();
-        let spreads: Vec<Spread> = self.spreads(plan.grams());
-        for group in &self.groups {
-            let lookups = self.lookups(view, group, plan.grams(), &spreads)?;
-            for block in &group.blocks {
-                let mut rows = Rows::new(view, block, &lookups);
-                let live = Mask::first(block.shape.files as usize);
-                let found = plan.evaluate(&mut rows, live, &mut scratch);
-                if let Some(error) = rows.error {
-                    return Err(error);
-                }
-                for (word, &bits) in found.0.iter().enumerate() {
-                    let mut bits = bits;
-                    while bits != 0 {
-                        let slot = word * WORD_FILES + bits.trailing_zeros() as usize;
-                        bits &= bits - 1;
-                        let rank = self.slots.get(view, block.first_slot + slot)?;
-                        if !set.insert(rank) {
-                            return Err(inconsistent("a slot has a file that does not exist"));
-                        }
-                    }
-                }
-            }
-        }
-        Ok(set)
-    }
-
-    /// Orders a plan by how many files hold its n-grams, as sampled in a few blocks.
-    ///
-    /// # Errors
-    ///
-    /// As [`Segment::file`].
-    pub fn order(&self, plan: &mut SupersetSafe) -> Result<(), FormatError> {
-        let view = self.container.view();
-        let count: usize = self.groups.iter().map(|group| group.blocks.len()).sum();
-        let wanted: Vec<usize> = (1..=SAMPLES).map(|n| count * n / (SAMPLES + 1)).collect();
-        let grams = plan.grams().to_vec();
-        let spreads = self.spreads(&grams);
-        let mut frequencies = vec![0u32; grams.len()];
-        let mut number = 0;
-        for group in &self.groups {
-            let within: Vec<&Block> = group
-                .blocks
-                .iter()
-                .enumerate()
-                .filter(|(n, _)| wanted.contains(&(number + n)))
-                .map(|(_, block)| block)
-                .collect();
-            number += group.blocks.len();
-            if within.is_empty() {
-                continue;
-            }
-            let lookups = self.lookups(view, group, &grams, &spreads)?;
-            for block in within {
-                let mut rows = Rows::new(view, block, &lookups);
-                let all = Mask::first(block.shape.files as usize);
-                for (n, frequency) in frequencies.iter_mut().enumerate() {
-                    *frequency += rows.mask(n as u32, &all).count();
-                }
-                if let Some(error) = rows.error {
-                    return Err(error);
-                }
-            }
-        }
-        let mut next = frequencies.into_iter();
-        plan.order_by(|_| next.next().unwrap_or(0));
-        Ok(())
-    }
-
     /// Checks every page and every number (`index verify`). Linear in the size of the segment.
     ///
     /// # Errors
@@ -391,12 +311,15 @@ impl Segment {
         self.container.verify_all()?;
         self.paths()?;
         let mut seen = RankSet::empty(self.meta.files);
+        let mut repeated = 0;
         for slot in 0..self.slots.len() {
             let rank = self.slots.get(self.container.view(), slot)?;
+            repeated += usize::from(seen.contains(rank));
             if !seen.insert(rank) {
                 return Err(inconsistent("a slot has a file that does not exist"));
             }
         }
+        self.verify_parts(repeated)?;
         for rank in 0..self.meta.files {
             let file = self.file(rank)?;
             self.name(file.name)?;
@@ -425,49 +348,6 @@ impl Segment {
             true => Ok(()),
             false => Err(inconsistent("a file is in a directory that does not exist")),
         }
-    }
-
-    fn spreads(&self, grams: &[Gram]) -> Vec<Spread> {
-        let spread = |gram: &Gram| Spread::new(gram.hashes(), &self.params);
-        grams.iter().map(spread).collect()
-    }
-
-    /// Finds out where the rows of n-grams are in the blocks of a group. Logarithmic in the group's list, for
-    /// each n-gram.
-    fn lookups(
-        &self,
-        view: View<'_>,
-        group: &Group,
-        grams: &[Gram],
-        spreads: &[Spread],
-    ) -> Result<Vec<Lookup>, FormatError> {
-        let mut lookups = Vec::with_capacity(grams.len());
-        for (gram, spread) in grams.iter().zip(spreads) {
-            // Not stored, hence present everywhere.
-            if gram.chars().contains(&'\n') {
-                lookups.push(Lookup::Everywhere);
-                continue;
-            }
-            let mut found = Lookup::Hashed(*spread);
-            if let Some(packed) = gram.to_ascii() {
-                let (mut low, mut high) = (group.direct.start, group.direct.end);
-                while low < high {
-                    let middle = low + (high - low) / 2;
-                    let value = self.direct.get(view, middle)?;
-                    if value == packed {
-                        found = Lookup::Direct((middle - group.direct.start) as u32);
-                        break;
-                    }
-                    if value < packed {
-                        low = middle + 1;
-                    } else {
-                        high = middle;
-                    }
-                }
-            }
-            lookups.push(found);
-        }
-        Ok(lookups)
     }
 }
 
@@ -533,72 +413,4 @@ fn read_groups(
         return Err(wrong("groups, blocks and slots do not add up"));
     }
     Ok(groups)
-}
-
-/// Where an n-gram is in the blocks of a group.
-#[derive(Clone, Copy, Debug)]
-enum Lookup {
-    Everywhere,
-    Direct(u32),
-    Hashed(Spread),
-}
-
-/// The rows of one block.
-struct Rows<'a> {
-    view: View<'a>,
-    rows_at: usize,
-    row_bytes: usize,
-    hashed_rows: u32,
-    lookups: &'a [Lookup],
-    error: Option<FormatError>,
-}
-
-impl<'a> Rows<'a> {
-    #[inline]
-    fn new(view: View<'a>, block: &Block, lookups: &'a [Lookup]) -> Rows<'a> {
-        Rows {
-            view,
-            rows_at: block.rows_at,
-            row_bytes: block.shape.words as usize * 8,
-            hashed_rows: block.shape.hashed_rows,
-            lookups,
-            error: None,
-        }
-    }
-
-    /// Takes out of `mask` the files whose bit in a row is not set.
-    #[inline]
-    fn narrow(&mut self, mask: &mut Mask, row: u32) {
-        let at = self.rows_at + row as usize * self.row_bytes;
-        match self.view.bytes(at, self.row_bytes) {
-            Ok(bytes) => {
-                let (words, _) = bytes.as_chunks::<8>();
-                for (word, bytes) in mask.0.iter_mut().zip(words) {
-                    *word &= u64::from_le_bytes(*bytes);
-                }
-            }
-            // Whoever asked looks at the error before the answer.
-            Err(error) => self.error = Some(error),
-        }
-    }
-}
-
-impl BlockRows for Rows<'_> {
-    #[inline]
-    fn mask(&mut self, gram: u32, within: &Mask) -> Mask {
-        let mut mask = *within;
-        match self.lookups.get(gram as usize) {
-            Some(&Lookup::Direct(number)) => self.narrow(&mut mask, self.hashed_rows + number),
-            Some(&Lookup::Hashed(spread)) => {
-                for i in 0..STORED_HASHES {
-                    self.narrow(&mut mask, spread.row(i, self.hashed_rows));
-                    if mask.is_zero() {
-                        break;
-                    }
-                }
-            }
-            Some(Lookup::Everywhere) | None => {}
-        }
-        mask
-    }
 }

@@ -174,11 +174,11 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// Creates a tokenizer for files of at most `max_bytes` bytes (`index_max_tokenized_bytes`).
+    /// Creates a tokenizer for files of at most `max_bytes` bytes (`index_max_tokenized_bytes`), and less than 4 GiB.
     pub fn new(casefold: Casefold, max_bytes: u64) -> Tokenizer {
         Tokenizer {
             casefold,
-            max_bytes,
+            max_bytes: max_bytes.min(u32::MAX.into()),
             ascii_sensitive: AsciiSet::new(),
             ascii_insensitive: AsciiSet::new(),
             wide_sensitive: Vec::new(),
@@ -205,7 +205,8 @@ impl Tokenizer {
     }
 
     /// Tokenizes a whole file in parts of whole lines, each at most about `part_bytes` long unless one line is
-    /// longer, and hands over the n-grams of each. Returns what [`Tokenizer::tokenize`] says about the file.
+    /// longer, and hands over the n-grams of each with the place where it starts. Returns what
+    /// [`Tokenizer::tokenize`] says about the file.
     ///
     /// A line, and so what matches in it, lies in one part. The n-grams of all parts are those of the file but for
     /// the ones that cross from part to part, each of which has a line feed. That normalization changes nothing
@@ -214,19 +215,22 @@ impl Tokenizer {
         &mut self,
         bytes: &[u8],
         part_bytes: usize,
-        each: &mut dyn FnMut(&Tokens<'_>),
+        each: &mut dyn FnMut(u32, &Tokens<'_>),
     ) -> (TokenStatus, bool) {
         if let Some(status) = self.skips(bytes) {
             return (status, false);
         }
         let mut stable = !has_wide_mark(bytes);
         let mut any = false;
+        let mut start = 0;
         for part in parts(bytes, part_bytes) {
             stable &= self.add(part);
             self.fold();
             let tokens = self.tokens();
             any |= !tokens.sensitive.is_empty();
-            each(&tokens);
+            each(start, &tokens);
+            // No longer than a place can tell: see `new`.
+            start += part.len() as u32;
         }
         (TokenStatus::Full, stable && any)
     }

@@ -4,7 +4,7 @@
 //! knows nothing of how they were found.
 
 use crate::tool::error::{DenialReason, ToolError};
-use crate::tool::render::{Cut, closing_note, content_line};
+use crate::tool::render::{Cut, closing_note, push_line};
 use crate::tool::response::{SearchResponse, json_len};
 
 /// What is set aside for `stats` where there are any, in bytes: more than they ever have. Their real length depends on
@@ -32,24 +32,26 @@ fn fit_beside(
     budget: Option<usize>,
     aside: usize,
 ) -> Result<SearchResponse, ToolError> {
-    let lines: Vec<String> = response.matches.iter().map(content_line).collect();
+    let mut content = String::new();
+    // Where the line of each event ends.
+    let mut ends = Vec::with_capacity(response.matches.len());
+    for record in &response.matches {
+        push_line(&mut content, record);
+        ends.push(content.len());
+    }
     let note = closing_note(&cuts);
-    let compose = |lines: &[String], note: &str| {
-        let mut content =
-            String::with_capacity(lines.iter().map(String::len).sum::<usize>() + note.len());
-        lines.iter().for_each(|line| content.push_str(line));
-        content.push_str(note);
-        content
-    };
     let Some(budget) = budget else {
-        response.content = compose(&lines, &note);
+        response.content = content + &note;
         return Ok(response);
     };
     let matches = std::mem::take(&mut response.matches);
+    let mut start = 0;
     let sizes: Vec<usize> = matches
         .iter()
-        .zip(&lines)
-        .map(|(record, line)| {
+        .zip(&ends)
+        .map(|(record, &end)| {
+            let line = content.get(start..end).unwrap_or_default();
+            start = end;
             let record = serde_json::to_string(record).map_or(usize::MAX / 4, |json| json.len());
             record + 1 + json_len(line)
         })
@@ -62,7 +64,7 @@ fn fit_beside(
     // A comma stands between records, none before the first.
     let all = sizes.iter().sum::<usize>().saturating_sub(1);
     if base(&mut response, &note) + all <= budget {
-        response.content = compose(&lines, &note);
+        response.content = content + &note;
         response.matches = matches;
         return Ok(response);
     }
@@ -91,7 +93,8 @@ fn fit_beside(
         room += sizes[kept];
         kept += 1;
     }
-    response.content = compose(&lines[..kept], &note);
+    content.truncate(kept.checked_sub(1).map_or(0, |last| ends[last]));
+    response.content = content + &note;
     response.matches = matches;
     response.matches.truncate(kept);
     response.count = kept;

@@ -363,6 +363,7 @@ mod document {
         check::<DirRecord>("Directory");
         check::<FileRecord>("File");
         check::<SideRecord>("Side");
+        check::<PartRecord>("Part");
         check::<MetaRecord>("Description");
         let ids: Vec<u32> = table("Segments", 0)
             .iter()
@@ -380,6 +381,7 @@ mod document {
             id::NAMES,
             id::ALWAYS,
             id::META,
+            id::PARTS,
         ];
         assert_eq!(ids, program);
         assert!(text().contains(&format!("Kind 1, version {SEGMENT_VERSION}.")));

@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use forge_search::index::plan::SupersetSafe;
 use serde_json::{Value, json};
 
 use crate::differential::Seeded;
@@ -453,4 +454,49 @@ fn edits_while_the_index_is_built_are_seen() {
         }
     }
     assert!(used > 40, "the index was used {used} times only");
+}
+
+#[test]
+fn edits_in_parts_of_a_large_file_are_seen() {
+    // One part has all n-grams of the needle, so that the file is a candidate, and no part has the needle.
+    let decoy = "some need and eedl but edle\n";
+    let mut text = String::new();
+    for n in 0..8_000 {
+        text.push_str(&format!("{n:06} words that fill a line\n"));
+        if n == 6_000 {
+            text.push_str(decoy);
+        }
+    }
+    let place = text.find(" words").unwrap();
+    for variant in live() {
+        let tree = Tree::of([("a.txt", "needle one\n"), ("large.txt", &text)]);
+        let setup = tree.setup().with_indexes(variant);
+        let (_, snapshot) = setup.build(&Host::patient());
+        let segment = snapshot.segment();
+        let plan = SupersetSafe::for_literal("needle", false);
+        let candidates = segment.candidates(&plan).unwrap();
+        let spans = segment.spans(1, &candidates).unwrap().unwrap();
+        let [span] = &spans[..] else {
+            panic!("one part, not {spans:?}");
+        };
+        let decoy_at = text.find(decoy).unwrap() as u64;
+        assert!(span.contains(&decoy_at) && span.start > 0 && span.end < text.len() as u64);
+        let (_, response) = compare(&setup, &search());
+        assert_eq!(paths(&response.unwrap()), ["a.txt"]);
+        let path = tree.path("large.txt");
+        keeping_time(&path, || {
+            let file = File::options().write(true).open(&path).unwrap();
+            file.write_all_at(b"needle", place as u64).unwrap();
+        });
+        for tool in [setup.clone(), setup.reopened()] {
+            for request in [search(), json!({"pattern": "needle", "path": "large.txt"})] {
+                let (_, response) = compare(&tool, &request);
+                let found = paths(&response.unwrap());
+                assert!(
+                    found.contains(&"large.txt".to_string()),
+                    "{variant:?}: {found:?}"
+                );
+            }
+        }
+    }
 }

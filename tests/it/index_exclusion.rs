@@ -52,6 +52,8 @@ struct Counts {
     excluded: u64,
     /// Pairs of a pattern and a file that matches.
     matched: u64,
+    /// Such pairs of which a plan also told where in the file the match can't be.
+    in_parts: u64,
 }
 
 impl World {
@@ -94,7 +96,10 @@ impl World {
     /// The files that a plan for a literal keeps; `None` if nothing can be made of it.
     pub(crate) fn candidates(&self, literal: &str, case: CaseMode) -> Option<RankSet> {
         let plan = SupersetSafe::for_literal(literal, case.fold(literal) == Fold::AsciiInsensitive);
-        (!plan.keeps_everything()).then(|| self.snapshot.segment().candidates(&plan).unwrap())
+        (!plan.keeps_everything()).then(|| {
+            let candidates = self.snapshot.segment().candidates(&plan).unwrap();
+            candidates.files
+        })
     }
 
     /// Checks one pattern.
@@ -152,7 +157,7 @@ impl World {
         for (kept, strategy) in &kept {
             for &rank in &matching {
                 assert!(
-                    kept.contains(rank),
+                    kept.files.contains(rank),
                     "{asked:?} matches in {}, which is left out ({strategy:?}): {}",
                     self.path(rank).display(),
                     String::from_utf8_lossy(&self.contents[rank as usize])
@@ -161,7 +166,34 @@ impl World {
                         .collect::<String>()
                 );
             }
-            counts.excluded += u64::from(segment.file_count()) - kept.count(0..u32::MAX);
+            let parts_left_out: u64 = matching
+                .par_iter()
+                .map_init(
+                    || FileSearcher::new(query.clone(), &matcher, Stop::new()),
+                    |searcher, &rank| {
+                        let Some(spans) = segment.spans(rank, kept).unwrap() else {
+                            return 0;
+                        };
+                        // Nothing matches in what is left when these parts are empty lines.
+                        let mut content = self.contents[rank as usize].clone();
+                        for span in &spans {
+                            content[span.start as usize..span.end as usize].fill(b'\n');
+                        }
+                        let outcome = searcher.search_bytes(&content);
+                        assert!(outcome.complete);
+                        assert!(
+                            outcome.events.is_empty(),
+                            "{asked:?} matches in {} outside of {spans:?} ({strategy:?}): {:?}",
+                            self.path(rank).display(),
+                            outcome.events
+                        );
+                        1
+                    },
+                )
+                .sum();
+            counts.in_parts += parts_left_out;
+            let candidates = kept.files.count(0..u32::MAX);
+            counts.excluded += u64::from(segment.file_count()) - candidates;
         }
         counts.matched = matching.len() as u64;
         counts.matching = u64::from(!matching.is_empty() && counts.excluded > 0);
@@ -183,6 +215,7 @@ impl Counts {
         self.matching += other.matching;
         self.excluded += other.excluded;
         self.matched += other.matched;
+        self.in_parts += other.in_parts;
     }
 }
 

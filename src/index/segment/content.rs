@@ -2,8 +2,12 @@
 //!
 //! Owns nothing; it hands out what a segment has, group by group.
 
+use std::collections::BTreeMap;
+
 use crate::format::error::FormatError;
+use crate::format::segment::PartRecord;
 use crate::index::block::Shape;
+use crate::index::sections::Slot;
 use crate::index::segment::Segment;
 
 /// A block as it is in a segment.
@@ -11,8 +15,8 @@ use crate::index::segment::Segment;
 pub(crate) struct BlockContent<'a> {
     /// Its shape.
     pub(crate) shape: Shape,
-    /// The ranks of its files, slot by slot.
-    pub(crate) ranks: Vec<u32>,
+    /// What is in its slots.
+    pub(crate) slots: Vec<Slot>,
     /// Its rows.
     pub(crate) rows: &'a [u8],
 }
@@ -35,12 +39,31 @@ impl Segment {
         numbers.map(|n| self.direct.get(view, n)).collect()
     }
 
-    /// Returns the blocks of a group; none for a group that does not exist.
+    /// Returns where the parts of files that have several start, by slot.
     ///
     /// # Errors
     ///
     /// [`FormatError`] for damage.
-    pub(crate) fn blocks_of(&self, group: usize) -> Result<Vec<BlockContent<'_>>, FormatError> {
+    pub(crate) fn starts(&self) -> Result<BTreeMap<usize, u32>, FormatError> {
+        let view = self.container.view();
+        (0..self.parts.len())
+            .map(|n| {
+                let part: PartRecord = self.parts.get(view, n)?;
+                Ok((part.slot as usize, part.start))
+            })
+            .collect()
+    }
+
+    /// Returns the blocks of a group; none for a group that does not exist. `starts` are those of [`Segment::starts`].
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] for damage.
+    pub(crate) fn blocks_of(
+        &self,
+        group: usize,
+        starts: &BTreeMap<usize, u32>,
+    ) -> Result<Vec<BlockContent<'_>>, FormatError> {
         let view = self.container.view();
         let group = self.groups.get(group);
         let blocks = group.map(|group| &group.blocks[..]).unwrap_or_default();
@@ -50,9 +73,13 @@ impl Segment {
                 let slots = block.first_slot..block.first_slot + block.shape.files as usize;
                 Ok(BlockContent {
                     shape: block.shape,
-                    ranks: slots
-                        .map(|slot| self.slots.get(view, slot))
-                        .collect::<Result<_, _>>()?,
+                    slots: slots
+                        .map(|slot| {
+                            let rank = self.slots.get(view, slot)?;
+                            let start = starts.get(&slot).copied().unwrap_or(0);
+                            Ok(Slot { rank, start })
+                        })
+                        .collect::<Result<_, FormatError>>()?,
                     rows: view.bytes(block.rows_at, block.shape.bytes() as usize)?,
                 })
             })

@@ -28,7 +28,7 @@ use crate::format::segment::{
 use crate::format::storage::{ALIGNMENT, Privacy, Storage, check_private};
 use crate::index::block::{Shape, WORD_FILES};
 use crate::index::plan::BLOCK_FILES;
-use crate::index::sections::{NamesTooLong, Sections, write_rows};
+use crate::index::sections::{NamesTooLong, Sections, Slot, write_rows};
 use crate::index::segment::Segment;
 use crate::index::store::DATABASE;
 
@@ -97,6 +97,7 @@ pub(super) struct Reader<'a> {
 struct KeptBlock {
     shape: Shape,
     ranks: Vec<u32>,
+    starts: Vec<u32>,
 }
 
 /// A group of blocks as the tables have it.
@@ -315,7 +316,9 @@ impl Reader<'_> {
                             hashed_rows: block.shape.hashed_rows,
                             rows_at: write_rows(&mut writer, &rows).map_err(failed)?,
                         });
-                        sections.slots.extend_from_slice(&block.ranks);
+                        let slots = block.ranks.iter().zip(&block.starts);
+                        let slots = slots.map(|(&rank, &start)| Slot { rank, start });
+                        sections.slots.extend(slots);
                     }
                 }
                 sections.groups.push(GroupRecord {
@@ -329,6 +332,11 @@ impl Reader<'_> {
             }
         }
         writer.end().map_err(failed)?;
+        if !sections.starts_are_sound() {
+            return Err(Problem::damaged(
+                "a file does not start with its first part",
+            ));
+        }
         let bloom = &manifest.bloom;
         let sql = "SELECT stored_hashes, text_bytes, ngrams FROM fs_index";
         let (stored_hashes, text_bytes, ngrams) = self.db.query_row(sql, [], |row| {
@@ -385,7 +393,7 @@ impl Reader<'_> {
             });
         }
         let mut statement = self.db.prepare(
-            "SELECT block_no, group_no, files, words, hashed_rows, ranks FROM fs_blocks ORDER BY block_no",
+            "SELECT block_no, group_no, files, words, hashed_rows, ranks, starts FROM fs_blocks ORDER BY block_no",
         )?;
         let mut rows = statement.query([])?;
         let (mut block_no, mut group_no, mut bits) = (0i64, 0i64, 0u64);
@@ -404,11 +412,12 @@ impl Reader<'_> {
                 direct_rows: group.direct.len() as u32,
             };
             let ranks = numbers(row, 5)?.ok_or_else(|| wrong("a list of files is cut short"))?;
+            let starts = numbers(row, 6)?.ok_or_else(|| wrong("a list of places is cut short"))?;
             let files = shape.files as usize;
             if !(1..=BLOCK_FILES).contains(&files)
                 || shape.words as usize != files.div_ceil(WORD_FILES).next_power_of_two()
                 || shape.hashed_rows == 0
-                || ranks.len() != files
+                || (ranks.len(), starts.len()) != (files, files)
             {
                 return Err(wrong("a block has a shape that none can have"));
             }
@@ -417,7 +426,11 @@ impl Reader<'_> {
             if bits > self.len {
                 return Err(wrong("the blocks are larger than the database"));
             }
-            group.blocks.push(KeptBlock { shape, ranks });
+            group.blocks.push(KeptBlock {
+                shape,
+                ranks,
+                starts,
+            });
         }
         Ok(groups)
     }

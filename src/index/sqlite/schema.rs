@@ -208,7 +208,8 @@ CREATE TABLE fs_blocks (
   files INTEGER NOT NULL,
   words INTEGER NOT NULL,
   hashed_rows INTEGER NOT NULL,
-  ranks BLOB NOT NULL
+  ranks BLOB NOT NULL,
+  starts BLOB NOT NULL
 );
 ";
 

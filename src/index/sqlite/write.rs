@@ -17,6 +17,7 @@ use crate::format::error::FormatError;
 use crate::format::manifest::Manifest;
 use crate::index::builder::{BuildError, BuildHost, Phase, Progress};
 use crate::index::key::hash_of;
+use crate::index::sections::Slot;
 use crate::index::segment::Segment;
 
 /// What a transaction holds before it is committed, about, in bytes.
@@ -336,30 +337,36 @@ impl<'a> Writer<'a> {
     /// Blocks and bitsets, group by group. A file has all of its slots in one group.
     fn blocks(&mut self) -> Result<(), Problem> {
         let mut block_no = 0i64;
+        let starts = self.segment.starts()?;
         for group in 0..self.segment.group_count() {
-            let blocks = self.segment.blocks_of(group)?;
+            let blocks = self.segment.blocks_of(group, &starts)?;
             let direct: Vec<u8> = self.segment.direct_of(group)?.to_le();
             self.prepare("INSERT INTO fs_groups VALUES (?, ?)")?
                 .execute(params![group as i64, direct])?;
             self.wrote(direct.len())?;
-            let mut insert = self.prepare("INSERT INTO fs_blocks VALUES (?, ?, ?, ?, ?, ?)")?;
+            let mut insert = self.prepare("INSERT INTO fs_blocks VALUES (?, ?, ?, ?, ?, ?, ?)")?;
             let mut slots: Vec<(u32, usize, usize)> = Vec::new();
             let mut columns = Vec::new();
             for (n, block) in blocks.iter().enumerate() {
                 let shape = block.shape;
-                let ranks = block.ranks.to_le();
+                let numbers = |number: fn(&Slot) -> u32| -> Vec<u8> {
+                    let numbers: Vec<u32> = block.slots.iter().map(number).collect();
+                    numbers.to_le()
+                };
+                let (ranks, starts) = (numbers(|slot| slot.rank), numbers(|slot| slot.start));
                 insert.execute(params![
                     block_no,
                     group as i64,
                     shape.files,
                     shape.words,
                     shape.hashed_rows,
-                    ranks
+                    ranks,
+                    starts
                 ])?;
                 block_no += 1;
-                self.wrote(ranks.len())?;
-                let of_block = block.ranks.iter().enumerate();
-                slots.extend(of_block.map(|(slot, &rank)| (rank, n, slot)));
+                self.wrote(ranks.len() + starts.len())?;
+                let of_block = block.slots.iter().enumerate();
+                slots.extend(of_block.map(|(slot, own)| (own.rank, n, slot)));
                 columns.push((from_rows(block.rows, shape), shape.files as usize));
             }
             slots.sort_unstable();

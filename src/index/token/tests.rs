@@ -301,8 +301,10 @@ proptest! {
         let expected = (whole.status, without(whole.sensitive), without(whole.insensitive));
         let stable = normalize(&text) == text.as_str();
         let mut found = (TokenStatus::Full, Default::default(), Default::default());
+        let mut starts = Vec::new();
         let (status, excludable) =
-            tokenizer.tokenize_parts(text.as_bytes(), part_bytes, &mut |tokens| {
+            tokenizer.tokenize_parts(text.as_bytes(), part_bytes, &mut |start, tokens| {
+                starts.push(start as usize);
                 let (sensitive, insensitive): (&mut std::collections::BTreeSet<_>, &mut std::collections::BTreeSet<_>) =
                     (&mut found.1, &mut found.2);
                 sensitive.extend(without(tokens.sensitive));
@@ -311,5 +313,9 @@ proptest! {
         found.0 = status;
         prop_assert!(!excludable || stable);
         prop_assert_eq!(found, expected);
+        // Each part but the first starts after a line feed.
+        prop_assert_eq!(starts.first(), Some(&0));
+        prop_assert!(starts.is_sorted());
+        prop_assert!(starts[1..].iter().all(|&start| text.as_bytes()[start - 1] == b'\n'));
     }
 }

@@ -189,5 +189,6 @@ CREATE TABLE fs_blocks (
   files INTEGER NOT NULL,
   words INTEGER NOT NULL,
   hashed_rows INTEGER NOT NULL,
-  ranks BLOB NOT NULL
+  ranks BLOB NOT NULL,
+  starts BLOB NOT NULL
 );

@@ -401,7 +401,7 @@ fn may_hold(db: &Connection, path: &str, variant: &str, gram: &str) -> bool {
     let hash = Gram::new([a, b, c]).hashes();
     let packed = gram
         .is_ascii()
-        .then(|| (a as u32) << 14 | (b as u32) << 7 | c as u32);
+        .then_some((a as u32) << 14 | (b as u32) << 7 | c as u32);
     let mut statement = db
         .prepare(
             "SELECT ranks, hashed_rows, direct FROM fs_blocks JOIN fs_groups USING (group_no) ORDER BY block_no",
@@ -428,7 +428,7 @@ fn may_hold(db: &Connection, path: &str, variant: &str, gram: &str) -> bool {
                 Some(number) => bit(hashed as usize + number),
                 None => (0..4).all(|i| {
                     let spread = (u128::from(hash.bit(i, 5_025_332)) << 32) / 5_025_332;
-                    bit((spread as u64 * hashed >> 32) as usize)
+                    bit(((spread as u64 * hashed) >> 32) as usize)
                 }),
             };
             at += column;
