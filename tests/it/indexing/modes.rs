@@ -206,6 +206,47 @@ fn fr_lsi_idx_05_an_index_that_is_gone_or_out_of_reach_never_fails_a_call() {
 }
 
 #[test]
+fn fr_lsi_stat_02_a_search_of_a_single_file_says_how_the_index_is() {
+    let world = World::new();
+    let request = json!({"pattern": "needle", "path": "a/one.txt"});
+    let check = |opened: &super::Opened, state: &str, reason: Option<&str>, storage: &str| {
+        // The same whether or not a search has opened and validated the index before.
+        for _ in 0..2 {
+            let stats = world.check_unused(opened, &request);
+            assert_eq!(stats.index_safety_state, state);
+            assert_eq!(stats.index_uncertain_reason.as_deref(), reason);
+            assert_eq!(stats.storage_mode, storage);
+            assert_eq!(stats.candidates_excluded, 0);
+            assert_eq!((stats.candidates_total, stats.candidates_scanned), (1, 1));
+            opened.search(&needle());
+        }
+        let explained = opened.explain(&request).reason.unwrap();
+        assert!(explained.contains("the path is a file"), "{explained}");
+    };
+    check(&world.open(), "ABSENT", None, "mmap");
+    let built = world.built();
+    let unlooked = Some("OPEN_REQUIRES_VALIDATION");
+    check(&built, "UNCERTAIN", unlooked, "mmap");
+    check(&world.open(), "UNCERTAIN", unlooked, "mmap");
+    assert_eq!(
+        built.explain(&request).root.as_deref(),
+        Some(world.tree.root())
+    );
+    let dir = world.cache.join(&world.kept()[0]);
+    replace(&dir.join("manifest"), Vec::clear);
+    check(&world.open(), "CORRUPT", None, "mmap");
+    let mut elsewhere = world.setup.clone();
+    elsewhere.config.index_roots = vec![PathBuf::from("b")];
+    let (tool, context) = elsewhere.indexing_tool();
+    check(&super::Opened { tool, context }, "ABSENT", None, "mmap");
+    let mut nowhere = world.setup.clone();
+    nowhere.config.index_path = None;
+    let (tool, context) = nowhere.indexing_tool();
+    let reason = Some("PERSISTENCE_NOT_PERMITTED");
+    check(&super::Opened { tool, context }, "DISABLED", reason, "none");
+}
+
+#[test]
 fn fr_lsi_idx_05_a_locked_index_never_fails_a_call() {
     let world = World::new();
     world.built();
