@@ -87,6 +87,8 @@ pub struct Indexes {
     /// Why indexes are neither kept nor used.
     nowhere: Option<Fallback>,
     roots: Vec<IndexRoot>,
+    /// An engine that can't be given lists of files, so that nothing can be left out (FR-LSI-BE-CAP-02).
+    listless: Option<String>,
     /// Configured roots that can't be indexed, and why.
     rejected: Vec<String>,
 }
@@ -105,6 +107,9 @@ impl Indexes {
             return None;
         }
         let (roots, rejected) = index_roots(config, sandbox);
+        let mut chain = engines.chain().iter();
+        let listless = chain.find(|engine| !engine.capabilities().file_lists);
+        let listless = listless.map(|engine| engine.id().to_string());
         let engines: Vec<String> = engines.chain().iter().map(|e| e.id().to_string()).collect();
         let deny = deny_of(sandbox);
         let excludes = global_excludes.map(|path| (path, sandbox.working_dir()));
@@ -157,6 +162,7 @@ impl Indexes {
             fallback,
             nowhere,
             roots,
+            listless,
             rejected,
         })
     }
@@ -345,6 +351,11 @@ impl Indexes {
                 reason: Some("POLICY_CHANGED"),
                 why: "the sandbox or the global excludes are not those of the index".to_string(),
             });
+        }
+        if let Some(engine) = &self.listless {
+            return Err(Unused::unlooked(&format!(
+                "the engine {engine} can't be given lists of files; set backend in [tools.search] to another one"
+            )));
         }
         if query.fuzzy.is_some() {
             return Err(Unused::unlooked("fuzzy requests search every file"));
