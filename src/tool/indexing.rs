@@ -119,6 +119,10 @@ impl Indexes {
             no_ignore: config.index_default_no_ignore,
             recursive: true,
         };
+        let bloom = BloomParams::from_config(
+            config.index_max_tokenized_bytes,
+            config.bloom_target_fp_rate,
+        );
         let roots: Vec<IndexRoot> = roots
             .into_iter()
             .map(|path| {
@@ -128,6 +132,7 @@ impl Indexes {
                     backend: &engines.join("+"),
                     casefold: Casefold::Ascii,
                     max_tokenized_bytes: config.index_max_tokenized_bytes,
+                    bloom,
                     deny: &deny,
                     global_excludes: excludes,
                 });
@@ -150,10 +155,7 @@ impl Indexes {
             },
             frozen: config.index_frozen,
             options: BuildOptions {
-                params: BloomParams::from_config(
-                    config.index_max_tokenized_bytes,
-                    config.bloom_target_fp_rate,
-                ),
+                params: bloom,
                 casefold: Casefold::Ascii,
                 max_tokenized_bytes: config.index_max_tokenized_bytes,
                 max_memory_bytes: config.index_max_memory_bytes,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use forge_search::index::snapshot::Snapshot;
+use forge_search::tool::request::SearchRequest;
 use serde_json::{Value, json};
 
 use crate::differential::Seeded;
@@ -241,6 +242,41 @@ fn fr_lsi_stable_02_where_that_is_not_certain_nothing_is_left_out() {
 }
 
 #[test]
+fn t_lsi_det_04_smart_case_chooses_the_variant_by_letters_of_ascii() {
+    let tree = Tree::of([
+        ("lower.txt", "ñandú marathon\n"),
+        ("upper.txt", "ÑANDÚ MARATHON\n"),
+        ("mixed.txt", "Ñandú MARATHON\n"),
+        ("other.txt", "an ostrich race\n"),
+    ]);
+    let setup = tree.setup().with_indexes(LIVE);
+    setup.build(&Host::patient());
+    for (pattern, expected) in [
+        // No letter of these is a capital of ASCII, so both cases of those letters are looked for, and of no others.
+        ("Ñandú", ["mixed.txt"].as_slice()),
+        ("Ñand", &["mixed.txt", "upper.txt"]),
+        ("ú mara", &["lower.txt", "mixed.txt"]),
+        ("marathon", &["lower.txt", "mixed.txt", "upper.txt"]),
+        // One is: as written.
+        ("MARATHON", &["mixed.txt", "upper.txt"]),
+        ("ú MARA", &["mixed.txt"]),
+        ("ÑAND", &["upper.txt"]),
+    ] {
+        let request = json!({"pattern": pattern, "fixed_strings": true, "case": "smart"});
+        let (tally, response) = compare(&setup, &request);
+        assert_eq!(paths(&response.unwrap()), expected, "{pattern}");
+        assert!(tally.excluding == 1 && tally.excluded > 0, "{pattern}");
+        let mut first = None;
+        for _ in 0..3 {
+            let answer = setup.search(request.clone());
+            let stats = answer.stats.unwrap();
+            let counts = (stats.candidates_excluded, stats.candidates_scanned);
+            assert_eq!(*first.get_or_insert(counts), counts, "{pattern}");
+        }
+    }
+}
+
+#[test]
 fn fr_lsi_be_cap_02_without_lists_of_files_nothing_is_left_out() {
     let tree = haystack();
     let request = json!({"pattern": "needle"});
@@ -297,6 +333,11 @@ fn fr_lsi_cand_fz_01_fuzzy_requests_exclude_nothing() {
         let setup = setup.with_indexes(LIVE);
         setup.build(&Host::patient());
         let request = json!({"pattern": "needle", "fixed_strings": true, "fuzzy": 1});
+        // The decision is the same where the engine would refuse.
+        let parsed = SearchRequest::from_value(request.clone()).unwrap();
+        let (explanation, index) = setup.tool().explain(&parsed, &setup.context()).unwrap();
+        assert!(!index.exclusion_used, "{name}");
+        assert!(explanation.reason.unwrap().contains("fuzzy"), "{name}");
         let (tally, response) = compare(&setup, &request);
         assert_eq!(response.is_some(), capable, "{name}");
         // One of the two files has not all n-grams of the pattern.

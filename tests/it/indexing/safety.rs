@@ -161,6 +161,42 @@ fn t_lsi_safe_02_changed_ignore_files_rule_exclusion_out_until_the_next_build() 
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn t_lsi_sec_01_denied_files_are_never_opened_for_an_index() {
+    use std::mem::MaybeUninit;
+
+    use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init};
+
+    let mut world = World::new();
+    let denied = ["a/secret.txt", "a/server.pem", ".ssh/config", "a/b/id_rsa"];
+    for path in denied {
+        world.tree.file(path, "a needle\n");
+    }
+    world.setup.sandbox.denied_patterns = vec!["**/secret.*".to_string()];
+    world.setup.config.index_default_hidden = true;
+    let queue = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
+    let watch = |path: &str| {
+        let flags = WatchFlags::OPEN | WatchFlags::ACCESS;
+        add_watch(&queue, world.tree.path(path), flags).unwrap()
+    };
+    let watched: Vec<i32> = denied.into_iter().map(watch).collect();
+    let open = watch("a/one.txt");
+    let opened = world.built();
+    let request = json!({"pattern": "needle", "hidden": true});
+    world.check_used(&opened, &request);
+    assert_eq!(opened.search(&request).count, 4);
+    let mut buffer = [MaybeUninit::uninit(); 4096];
+    let mut events = Reader::new(&queue, &mut buffer);
+    let mut seen = Vec::new();
+    while let Ok(event) = events.next() {
+        seen.push(event.wd());
+    }
+    // Those that are read show.
+    assert!(seen.contains(&open), "{seen:?}");
+    assert!(!seen.iter().any(|wd| watched.contains(wd)), "{seen:?}");
+}
+
 #[test]
 fn fr_lsi_roll_04_stats_are_for_those_who_ask_and_change_nothing() {
     for defaults in [Config::library_default(), Config::command_line_default()] {
