@@ -40,6 +40,56 @@ pub fn create_private_dir(dir: &Path, privacy: Privacy) -> Result<(), FormatErro
         .map_err(|e| e.in_file(dir))
 }
 
+/// Checks a directory as [`create_private_dir`] would, without making anything. One that is not there will do if it
+/// could be made.
+///
+/// Serves `FR-LSI-CACHE-ROOT-02`.
+///
+/// # Errors
+///
+/// As [`create_private_dir`]. What only shows when a directory is made, such as a filesystem that keeps no permissions,
+/// is not noticed.
+pub fn check_private_dir(dir: &Path, privacy: Privacy) -> Result<(), FormatError> {
+    let checked = match fs::symlink_metadata(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => can_make_dir(dir),
+        _ => check_dir(dir, privacy),
+    };
+    checked.map_err(|e| e.in_file(dir))
+}
+
+/// Checks that a directory which is not there can be made.
+fn can_make_dir(dir: &Path) -> Result<(), FormatError> {
+    let fail = |error| FormatError::io("create the directory", error);
+    let above = dir
+        .ancestors()
+        .skip(1)
+        .find_map(|above| match fs::metadata(above) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            found => Some((above, found)),
+        });
+    let Some((above, found)) = above else {
+        return Err(fail(io::ErrorKind::NotFound.into()));
+    };
+    if !found.map_err(fail)?.is_dir() {
+        return Err(fail(io::ErrorKind::NotADirectory.into()));
+    }
+    may_write_to(above).map_err(fail)
+}
+
+#[cfg(unix)]
+fn may_write_to(dir: &Path) -> io::Result<()> {
+    use rustix::fs::{Access, AtFlags, CWD};
+
+    let asked = Access::WRITE_OK | Access::EXEC_OK;
+    Ok(rustix::fs::accessat(CWD, dir, asked, AtFlags::EACCESS)?)
+}
+
+/// Access lists are not looked at.
+#[cfg(not(unix))]
+fn may_write_to(_dir: &Path) -> io::Result<()> {
+    Ok(())
+}
+
 fn make_dir(dir: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -460,6 +510,35 @@ mod tests {
                 create_private_dir(&path, Privacy::Waived).unwrap();
                 assert_eq!(mode(&path), bits, "what is there is not changed");
             }
+        }
+
+        #[test]
+        fn a_check_makes_nothing_and_says_what_making_would() {
+            let dir = tempfile::tempdir().unwrap();
+            let check = |path: &Path| {
+                let checked = check_private_dir(path, Privacy::Required);
+                checked.map_err(|error| error.to_string())
+            };
+            let path = dir.path().join("a/b");
+            check(&path).unwrap();
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+            create_private_dir(&path, Privacy::Required).unwrap();
+            check(&path).unwrap();
+            check(&path.join("c")).unwrap();
+            fs::write(dir.path().join("file"), "").unwrap();
+            symlink("nowhere", dir.path().join("link")).unwrap();
+            chmod(&path, 0o750);
+            for refused in [&path, &dir.path().join("file"), &dir.path().join("link")] {
+                let same = create_private_dir(refused, Privacy::Required).unwrap_err();
+                assert_eq!(check(refused), Err(same.to_string()));
+            }
+            check_private_dir(&path, Privacy::Waived).unwrap();
+            check(&dir.path().join("file/below")).unwrap_err();
+            // Nobody keeps an administrator out.
+            chmod(&path, 0o500);
+            let writes = fs::create_dir(path.join("probe")).is_ok();
+            assert_eq!(check(&path.join("c/d")).is_ok(), writes);
+            chmod(&path, 0o700);
         }
 
         #[test]

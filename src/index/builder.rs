@@ -29,7 +29,7 @@ use crate::index::stamp::Stamp;
 use crate::index::token::{TokenStatus, Tokenizer};
 use crate::index::walk::{FoundFile, Walk};
 
-/// Files that are read between two looks at whether to stop, and their bytes.
+/// Files that are read between two reports of progress, and their bytes.
 const BATCH_FILES: usize = 1024;
 const BATCH_BYTES: u64 = 32 << 20;
 
@@ -317,13 +317,14 @@ impl<W: Write> Build<'_, W> {
                 .count();
             let (now, later) = rest.split_at(batch);
             rest = later;
-            let outcomes: Vec<Outcome> = now
+            let outcomes: Option<Vec<Outcome>> = now
                 .par_iter()
                 .map_init(
                     || FileReader::new(self.options, self.started_ns),
-                    |reader, &rank| read(reader, rank),
+                    |reader, &rank| (!self.host.stopped()).then(|| read(reader, rank)),
                 )
                 .collect();
+            let outcomes = outcomes.ok_or(BuildError::Stopped)?;
             for (&rank, outcome) in now.iter().zip(outcomes) {
                 files_done += 1;
                 bytes_done += len(&rank);

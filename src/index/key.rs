@@ -20,7 +20,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// The version of how it is made: to be raised when the same files would give another index.
 pub const IMPLEMENTATION_VERSION: u32 = 1;
 
-/// The algorithm that makes n-grams of a text.
+/// The algorithm that makes n-grams of a text. The bits and hashes of the logical filter follow it in a key.
 const TOKENIZER: &str = "utf8-lossy/nfc/lf/3";
 
 /// The key of an index.
@@ -43,6 +43,8 @@ pub struct KeyInputs<'a> {
     pub casefold: Casefold,
     /// The longest file that is tokenized, in bytes.
     pub max_tokenized_bytes: u64,
+    /// The parameters of the logical filter: other ones make another index (FR-LSI-CAND-LIT-04).
+    pub bloom: BloomParams,
     /// The denied patterns.
     pub deny: &'a [String],
     /// Git's global excludes, and the directory that their patterns are relative to.
@@ -66,7 +68,7 @@ impl IndexKey {
                 backend_id: inputs.backend.to_string(),
                 unicode_normalization: "NFC".to_string(),
                 casefold: inputs.casefold.as_str().to_string(),
-                tokenizer_id: TOKENIZER.to_string(),
+                tokenizer_id: format!("{TOKENIZER}/{}x{}", inputs.bloom.bits, inputs.bloom.hashes),
                 ngram_chars: NGRAM_CHARS as u32,
                 max_tokenized_bytes: inputs.max_tokenized_bytes,
                 deny_patterns: inputs.deny.to_vec(),
@@ -128,6 +130,7 @@ mod tests {
             backend: "embedded",
             casefold: Casefold::Ascii,
             max_tokenized_bytes: 1 << 20,
+            bloom: BloomParams::from_config(1 << 20, 0.01),
             deny: &[],
             global_excludes: None,
         }
@@ -162,6 +165,10 @@ mod tests {
                 ..inputs()
             },
             KeyInputs {
+                bloom: BloomParams::from_config(1 << 20, 0.02),
+                ..inputs()
+            },
+            KeyInputs {
                 deny: &deny,
                 ..inputs()
             },
@@ -185,7 +192,7 @@ mod tests {
         }
         hashes.sort();
         hashes.dedup();
-        assert_eq!(hashes.len(), 11);
+        assert_eq!(hashes.len(), 12);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use crate::format::disk::{Disk, RealDisk};
 use crate::format::error::{FormatError, FormatErrorKind};
-use crate::format::lock::{DirLock, LockFile, create_private_dir};
+use crate::format::lock::{DirLock, LockFile, check_private_dir, create_private_dir};
 use crate::format::manifest::{FileRef, IndexState, KeyParts, Manifest, SegmentRef};
 use crate::format::publish::remove_leftovers;
 use crate::format::storage::Privacy;
@@ -82,18 +82,18 @@ pub struct Publication<'a> {
 }
 
 impl Store {
-    /// Opens the store at `root`, an absolute path; makes the directory where there is none.
+    /// Opens the store at `root`, an absolute path. A directory that is not there is made when something is published.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] if the directory can't be made, or other users could reach into it and `privacy` is not
+    /// [`FormatError`] if the directory could not be made, or other users could reach into it and `privacy` is not
     /// waived (SEC-LSI-STORE-01).
     pub fn open(
         root: PathBuf,
         privacy: Privacy,
         lock_timeout: Duration,
     ) -> Result<Store, FormatError> {
-        create_private_dir(&root, privacy)?;
+        check_private_dir(&root, privacy)?;
         let terms = Terms {
             privacy,
             lock_timeout,
@@ -101,6 +101,16 @@ impl Store {
         };
         let form = &files::Files;
         Ok(Store { root, terms, form })
+    }
+
+    /// Makes the directory of the store where there is none, for whoever is going to publish and wants to know now
+    /// whether that can work.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::open`].
+    pub fn make_root(&self) -> Result<(), FormatError> {
+        create_private_dir(&self.root, self.terms.privacy)
     }
 
     /// Keeps indexes as `mode` says, instead of in mapped files. A store of the same directory that keeps them otherwise
@@ -146,6 +156,7 @@ impl Store {
         host: &dyn BuildHost,
         build: impl FnOnce(&mut dyn io::Write) -> Result<Built, BuildError>,
     ) -> Result<(Built, Snapshot), BuildError> {
+        self.make_root()?;
         let dir = self.dir_of(publication.key);
         create_private_dir(&dir, self.terms.privacy)?;
         let mut wait = |time| host.pause(time);
@@ -206,9 +217,12 @@ impl Store {
     ///
     /// [`FormatError`] if the directory can't be listed; what is wrong with a single index is part of the list.
     pub fn list(&self) -> Result<Vec<Listed>, FormatError> {
-        let names = RealDisk
-            .names(&self.root)
-            .map_err(|error| FormatError::io("list the directory", error).in_file(&self.root))?;
+        let names = match RealDisk.names(&self.root) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            names => names.map_err(|error| {
+                FormatError::io("list the directory", error).in_file(&self.root)
+            })?,
+        };
         let mut listed: Vec<Listed> = names
             .into_iter()
             .map(|name| self.root.join(name))

@@ -36,13 +36,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod choice;
 mod host;
 mod places;
 mod roots;
 mod status;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::exec::catalog::{CatalogSource, Scope};
 use crate::exec::eligible::Globs;
@@ -54,7 +55,7 @@ use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built, MAX_SETT
 use crate::index::casefold::Casefold;
 use crate::index::inputs::Inputs;
 use crate::index::key::{IndexKey, KeyInputs};
-use crate::index::plan::{PlanDescription, Strategy, SupersetSafe};
+use crate::index::plan::{Strategy, SupersetSafe};
 use crate::index::segment::Segment;
 use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::store::{Publication, Store};
@@ -64,10 +65,12 @@ use crate::tool::engines::Engines;
 use crate::tool::response::IndexUse;
 use crate::tool::sandbox::{Resolved, Sandbox};
 
+pub use choice::{Choice, Explanation};
 pub use host::{Foreground, wall_clock_ns};
 pub use places::{CachePlaces, Fallback};
 pub use status::{Condition, Contents, RootStatus};
 
+use choice::Unused;
 use places::Place;
 use roots::{IndexRoot, deny_of, index_roots};
 
@@ -79,39 +82,15 @@ pub struct Indexes {
     frozen: bool,
     options: BuildOptions,
     store: Option<Store>,
-    storage: StorageMode,
-    /// Why indexes are kept elsewhere than configured.
-    fallback: Option<Fallback>,
+    /// Why indexes are kept elsewhere than configured; that also shows when the directory is made.
+    fallback: OnceLock<Fallback>,
     /// Why indexes are neither kept nor used.
     nowhere: Option<Fallback>,
     roots: Vec<IndexRoot>,
+    /// An engine that can't be given lists of files, so that nothing can be left out (FR-LSI-BE-CAP-02).
+    listless: Option<String>,
     /// Configured roots that can't be indexed, and why.
     rejected: Vec<String>,
-}
-
-/// What an index does for a request.
-pub struct Choice {
-    /// The files, from the catalog; without it the tree is walked.
-    pub source: Option<CatalogSource>,
-    /// What `stats` say.
-    pub index: IndexUse,
-    /// What `explain` says.
-    pub explanation: Explanation,
-}
-
-/// Why a request leaves out what it leaves out.
-#[derive(Clone, Debug, Default)]
-pub struct Explanation {
-    /// The index root.
-    pub root: Option<PathBuf>,
-    /// The plan, if one was made.
-    pub plan: Option<PlanDescription>,
-    /// Files that the request is about.
-    pub in_scope: Option<u64>,
-    /// Files among them that the plan could not exclude.
-    pub candidates: Option<u64>,
-    /// Why nothing is left out, if nothing is.
-    pub reason: Option<String>,
 }
 
 impl Indexes {
@@ -128,6 +107,9 @@ impl Indexes {
             return None;
         }
         let (roots, rejected) = index_roots(config, sandbox);
+        let mut chain = engines.chain().iter();
+        let listless = chain.find(|engine| !engine.capabilities().file_lists);
+        let listless = listless.map(|engine| engine.id().to_string());
         let engines: Vec<String> = engines.chain().iter().map(|e| e.id().to_string()).collect();
         let deny = deny_of(sandbox);
         let excludes = global_excludes.map(|path| (path, sandbox.working_dir()));
@@ -137,6 +119,10 @@ impl Indexes {
             no_ignore: config.index_default_no_ignore,
             recursive: true,
         };
+        let bloom = BloomParams::from_config(
+            config.index_max_tokenized_bytes,
+            config.bloom_target_fp_rate,
+        );
         let roots: Vec<IndexRoot> = roots
             .into_iter()
             .map(|path| {
@@ -146,6 +132,7 @@ impl Indexes {
                     backend: &engines.join("+"),
                     casefold: Casefold::Ascii,
                     max_tokenized_bytes: config.index_max_tokenized_bytes,
+                    bloom,
                     deny: &deny,
                     global_excludes: excludes,
                 });
@@ -159,7 +146,7 @@ impl Indexes {
             Place::Memory(fallback) => (None, fallback, None),
             Place::Nowhere(why) => (None, None, Some(why)),
         };
-        let storage = store.as_ref().map_or(StorageMode::Memory, Store::mode);
+        let fallback = fallback.map_or_else(OnceLock::new, OnceLock::from);
         Some(Indexes {
             mode: config.index_mode,
             strategy: match config.index_regex_strategy {
@@ -168,19 +155,16 @@ impl Indexes {
             },
             frozen: config.index_frozen,
             options: BuildOptions {
-                params: BloomParams::from_config(
-                    config.index_max_tokenized_bytes,
-                    config.bloom_target_fp_rate,
-                ),
+                params: bloom,
                 casefold: Casefold::Ascii,
                 max_tokenized_bytes: config.index_max_tokenized_bytes,
                 max_memory_bytes: config.index_max_memory_bytes,
             },
             store,
-            storage,
             fallback,
             nowhere,
             roots,
+            listless,
             rejected,
         })
     }
@@ -192,29 +176,40 @@ impl Indexes {
 
     /// Returns the store, where indexes are kept in files.
     pub fn store(&self) -> Option<&Store> {
-        self.store.as_ref()
+        let store = self.store.as_ref();
+        store.filter(|_| self.fallback.get().is_none())
+    }
+
+    /// Makes the directory in which indexes are kept, where there is none, as building one does: only then is it
+    /// certain that it will do. If it does not, indexes are in memory from now on.
+    pub fn make_place(&self) {
+        if let Some(store) = self.store()
+            && let Err(error) = store.make_root()
+        {
+            self.fallback.get_or_init(|| Fallback::denied(&error));
+        }
     }
 
     /// Returns where indexes are kept, wherever they were configured to be.
     pub fn storage(&self) -> StorageMode {
-        self.storage
+        self.store().map_or(StorageMode::Memory, Store::mode)
     }
 
     /// Returns the directories that hold the indexes of the roots, or would, where they are kept in files.
     pub fn dirs(&self) -> impl Iterator<Item = PathBuf> {
-        let dir = |root: &IndexRoot| Some(self.store.as_ref()?.dir_of(root.key.parts()));
+        let dir = |root: &IndexRoot| Some(self.store()?.dir_of(root.key.parts()));
         self.roots.iter().filter_map(dir)
     }
 
     /// Returns why indexes are not kept where they were configured to be: in memory instead
     /// (FR-LSI-STOR-FALLBACK-01), or not at all.
     pub fn fallback(&self) -> Option<&Fallback> {
-        self.fallback.as_ref().or(self.nowhere.as_ref())
+        self.fallback.get().or(self.nowhere.as_ref())
     }
 
     /// Returns why an index would end with this process, and what to do; `None` if it is kept.
     pub fn unkept(&self) -> Option<String> {
-        match (&self.store, self.fallback()) {
+        match (self.store(), self.fallback()) {
             (Some(_), _) => None,
             (None, Some(fallback)) => Some(fallback.message.clone()),
             (None, None) => {
@@ -226,6 +221,12 @@ impl Indexes {
     /// Returns the index roots, deepest first.
     pub fn roots(&self) -> impl Iterator<Item = &Path> {
         self.roots.iter().map(|root| root.path.as_path())
+    }
+
+    /// Returns why no index that is built leaves out anything, and what to do; `None` if that is not so.
+    pub fn untracked(&self) -> Option<&'static str> {
+        let follow = self.roots.iter().any(|root| root.traversal.follow);
+        follow.then_some(status::UNTRACKED)
     }
 
     /// Returns what is wrong with configured roots (FR-LSI-IDX-ROOT-01).
@@ -252,54 +253,128 @@ impl Indexes {
         sandbox: &Sandbox,
         global_excludes: Option<&Path>,
     ) -> Choice {
-        let mut explanation = Explanation::default();
-        let Some(root) = self.containing(&target.canonical) else {
-            let mut why = "no index root contains the path".to_string();
-            self.rejected
-                .iter()
-                .for_each(|rejected| why.push_str(&format!("; {rejected}")));
-            return self.unused(("ABSENT", None), why, explanation);
+        let root = self.containing(&target.canonical);
+        let mut plan = None;
+        let decided = match root {
+            None => Err(self.no_root()),
+            Some(root) => self.decide(
+                root,
+                query,
+                asked,
+                target,
+                globs,
+                sandbox,
+                global_excludes,
+                &mut plan,
+            ),
         };
-        explanation.root = Some(root.path.clone());
-        let snapshot = match self.open(root) {
-            Ok(snapshot) => snapshot,
-            Err(condition) => return self.unusable(condition, explanation),
+        self.choice(root, plan, decided)
+    }
+
+    /// Says how the index is for a request that searches a single file: there is nothing to leave out, so it is not
+    /// asked. Loads it on the first call, and looks at nothing in the tree.
+    pub fn choose_for_file(&self, target: &Resolved) -> Choice {
+        let root = self.containing(&target.canonical);
+        let unused = match root.map(|root| self.open(root)) {
+            None => self.no_root(),
+            Some(Err(condition)) => condition.into(),
+            Some(Ok(_)) => Unused::unlooked(""),
         };
-        let uncertain = |why: &str, explanation| self.unused(UNCERTAIN, why.into(), explanation);
+        let why = "the path is a file, which is searched whatever an index says".to_string();
+        self.choice(root, None, Err(Unused { why, ..unused }))
+    }
+
+    /// Says how the index is for a request whose time ended before it was known.
+    pub fn not_chosen(&self) -> IndexUse {
+        let unused = Unused::unlooked("");
+        self.facts(unused.state, unused.reason, false)
+    }
+
+    fn choice(
+        &self,
+        root: Option<&IndexRoot>,
+        plan: Option<SupersetSafe>,
+        decided: Result<CatalogSource, Unused>,
+    ) -> Choice {
+        let root = root.map(|root| root.path.clone());
+        match decided {
+            Ok(source) => {
+                let index = self.facts("COMPLETE", None, true);
+                Choice::new(Some(source), index, root, plan, None)
+            }
+            Err(unused) => {
+                let index = self.facts(unused.state, unused.reason, false);
+                Choice::new(None, index, root, plan, Some(unused.why))
+            }
+        }
+    }
+
+    fn no_root(&self) -> Unused {
+        let mut why = "no index root contains the path".to_string();
+        let rejected = self.rejected.iter();
+        rejected.for_each(|rejected| why.push_str(&format!("; {rejected}")));
+        Unused {
+            state: "ABSENT",
+            reason: None,
+            why,
+        }
+    }
+
+    /// Makes the source of a request below a root; or says why there is none. Leaves the plan behind, if it comes to
+    /// that.
+    #[allow(clippy::too_many_arguments)]
+    fn decide(
+        &self,
+        root: &IndexRoot,
+        query: &Query,
+        asked: TraversalOptions,
+        target: &Resolved,
+        globs: &Globs,
+        sandbox: &Sandbox,
+        global_excludes: Option<&Path>,
+        kept_plan: &mut Option<SupersetSafe>,
+    ) -> Result<CatalogSource, Unused> {
+        let snapshot = self.open(root)?;
         let own = root.traversal;
+        if own.follow {
+            return Err(Condition::Untracked.into());
+        }
         if (asked.hidden, asked.follow, asked.no_ignore) != (own.hidden, own.follow, own.no_ignore)
         {
             // FR-LSI-IDX-SCHED-03.
-            let why = "the index is for other values of hidden, follow and no_ignore; those of \
-                       index_default_hidden, index_default_follow and index_default_no_ignore";
-            return uncertain(why, explanation);
-        }
-        if asked.follow {
-            let why = "the request follows symbolic links, whose targets the index does not track";
-            return uncertain(why, explanation);
+            return Err(Unused::unlooked(
+                "the index is for other values of hidden, follow and no_ignore; those of \
+                 index_default_hidden, index_default_follow and index_default_no_ignore",
+            ));
         }
         if !root.is_under(sandbox, global_excludes) {
-            let why = "the sandbox or the global excludes are not those of the index";
-            let state = ("UNCERTAIN", Some("POLICY_CHANGED"));
-            return self.unused(state, why.into(), explanation);
+            return Err(Unused {
+                state: "UNCERTAIN",
+                reason: Some("POLICY_CHANGED"),
+                why: "the sandbox or the global excludes are not those of the index".to_string(),
+            });
+        }
+        if let Some(engine) = &self.listless {
+            return Err(Unused::unlooked(&format!(
+                "the engine {engine} can't be given lists of files; set backend in [tools.search] to another one"
+            )));
         }
         if query.fuzzy.is_some() {
-            return uncertain("fuzzy requests search every file", explanation);
+            return Err(Unused::unlooked("fuzzy requests search every file"));
         }
-        let mut plan = SupersetSafe::for_expression(
+        let plan = kept_plan.insert(SupersetSafe::for_expression(
             query.pattern.hir(),
             query.pattern.fold() == Fold::AsciiInsensitive,
             self.strategy,
-        );
-        explanation.plan = Some(plan.describe());
+        ));
         if let Some(reason) = plan.reason() {
-            return uncertain(&reason.to_string(), explanation);
+            return Err(Unused::unlooked(&reason.to_string()));
         }
         let (Some((allowed, base)), Ok(path)) = (
             sandbox.locate(&root.path),
             target.canonical.strip_prefix(&root.path),
         ) else {
-            return self.unusable(status::outside(), explanation);
+            return Err(status::outside().into());
         };
         let scope = Scope {
             root: allowed,
@@ -307,46 +382,12 @@ impl Indexes {
             path: path.to_path_buf(),
             recursive: asked.recursive,
         };
-        match self.source(&snapshot, &mut plan, scope, globs) {
-            Ok(Ok(source)) => {
-                let (all, candidates) = source.counts();
-                explanation.in_scope = Some(all);
-                explanation.candidates = Some(candidates);
-                if candidates == all && all > 0 {
-                    explanation.reason = Some(EVERY_FILE.to_string());
-                }
-                Choice {
-                    source: Some(source),
-                    index: self.facts("COMPLETE", None, true),
-                    explanation,
-                }
-            }
-            Ok(Err(condition)) => self.unusable(condition, explanation),
+        match self.source(&snapshot, plan, scope, globs) {
+            Ok(source) => Ok(source?),
             Err(error) => {
                 root.set_damaged(&error);
-                self.unusable(Condition::Damaged(error.to_string()), explanation)
+                Err(Condition::Damaged(error.to_string()).into())
             }
-        }
-    }
-
-    /// Decides that an index is not used, for how it is.
-    fn unusable(&self, condition: Condition, explanation: Explanation) -> Choice {
-        let why = condition.why().unwrap_or_default();
-        self.unused((condition.state(), condition.reason()), why, explanation)
-    }
-
-    /// Decides that an index is not used.
-    fn unused(
-        &self,
-        (state, reason): (&str, Option<&str>),
-        why: String,
-        mut explanation: Explanation,
-    ) -> Choice {
-        explanation.reason = Some(why);
-        Choice {
-            source: None,
-            index: self.facts(state, reason, false),
-            explanation,
         }
     }
 
@@ -382,7 +423,7 @@ impl Indexes {
     /// reading the whole index.
     pub fn is_opened(&self, path: &Path) -> bool {
         let root = self.containing(path);
-        root.is_none_or(|root| root.is_known(self.store.as_ref()))
+        root.is_none_or(|root| root.is_known(self.store()))
     }
 
     /// Notes that the index that a request used is damaged: it is not used again before it was built anew.
@@ -410,17 +451,17 @@ impl Indexes {
             exclusion_used: used,
             storage_mode: match self.nowhere {
                 Some(_) => "none".to_string(),
-                None => self.storage.as_str().to_string(),
+                None => self.storage().as_str().to_string(),
             },
-            storage_fallback_reason: self.fallback.as_ref().map(|f| f.code.to_string()),
+            storage_fallback_reason: self.fallback.get().map(|f| f.code.to_string()),
         }
     }
 
     /// Sees to it that the index of the root that is `path` can be used: builds it if there is none, or if it is
     /// damaged or stale. Returns what was built, if anything was.
     ///
-    /// An index that can't be used because something could not be listed is not built again: as long as that is so,
-    /// the next one could not be used either. [`Indexes::build`] builds it whatever there is.
+    /// An index that can't be used because something could not be listed, or because links are followed, is not built
+    /// again: as long as that is so, the next one could not be used either. [`Indexes::build`] builds it whatever there is.
     ///
     /// # Errors
     ///
@@ -432,7 +473,7 @@ impl Indexes {
         host: &dyn BuildHost,
     ) -> Result<Option<Built>, BuildError> {
         match self.condition(path, sandbox) {
-            Some(Condition::Usable) => Ok(None),
+            Some(Condition::Usable | Condition::Untracked) => Ok(None),
             Some(Condition::Stale {
                 reason: "ENUMERATION_ERROR",
                 ..
@@ -463,6 +504,7 @@ impl Indexes {
         let Some((allowed, base)) = sandbox.locate(&root.path) else {
             return Err(BuildError::NotARoot(path.to_path_buf()));
         };
+        self.make_place();
         let now_ms = host.now_ns() / 1_000_000;
         let excludes = root.global_excludes.as_ref().map(|(path, _)| &**path);
         if !root.is_under(sandbox, excludes) {
@@ -482,7 +524,7 @@ impl Indexes {
             excludes,
             sandbox.working_dir(),
         );
-        let (built, snapshot) = match &self.store {
+        let (built, snapshot) = match self.store() {
             Some(store) => {
                 let publication = Publication {
                     key: root.key.parts(),
@@ -511,7 +553,7 @@ impl Indexes {
             }
         };
         let snapshot = Arc::new(snapshot);
-        root.set_open(self.store.as_ref(), snapshot.clone());
+        root.set_open(self.store(), snapshot.clone());
         Ok((built, snapshot))
     }
 }
@@ -527,10 +569,3 @@ fn look_above(top: &Path, excludes: Option<&Path>, host: &dyn BuildHost) -> Inpu
     above.distrust_unsettled(now_ns);
     above
 }
-
-/// What is said of an index that a request has no use for: nobody has looked whether it is that of the tree as it is.
-const UNCERTAIN: (&str, Option<&str>) = ("UNCERTAIN", Some("OPEN_REQUIRES_VALIDATION"));
-
-/// Why nothing is left out although a plan was tested.
-const EVERY_FILE: &str =
-    "no file could be left out: each holds what the plan requires, or is never left out";

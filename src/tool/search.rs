@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::exec::collect::{Limits, Truncation};
-use crate::exec::eligible::{EligibleFile, FileSource, Globs, ListSource, WalkSource};
+use crate::exec::eligible::{EligibleFile, FileSource, Globs, ListSource};
 use crate::exec::engine::{EngineError, Prepared};
 use crate::exec::event::FileError;
 use crate::exec::query::{Query, QueryOptions};
@@ -22,7 +22,7 @@ use crate::tool::budget::fit;
 use crate::tool::config::SearchConfig;
 use crate::tool::engines::Engines;
 use crate::tool::error::{DenialReason, ToolError};
-use crate::tool::indexing::{Choice, Indexes};
+use crate::tool::indexing::Indexes;
 use crate::tool::render::Cut;
 use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, SearchRequest, search_schema};
 use crate::tool::response::{ErrorEntry, IndexUse, Record, SearchResponse, Stats};
@@ -366,7 +366,6 @@ impl SearchTool {
             .metadata(&target.relative)
             .map_err(|error| unreadable(&missing(&error)))?;
         let working_dir = context.sandbox.working_dir();
-        let mut index = IndexUse::not_used();
         let run = match meta.kind {
             EntryKind::File => {
                 // Opened once up front: a named file that can't be read fails the call.
@@ -378,14 +377,15 @@ impl SearchTool {
                 let kept = globs.keep(Path::new(&file.found.name), false);
                 let files = if kept { vec![file] } else { Vec::new() };
                 let shown = Shown::new(target.canonical.parent(), working_dir);
-                (run_source(ListSource(files), prepared, options), shown)
+                let run = run_source(ListSource(files), prepared, options);
+                let facts = self.facts_for_file(target, options);
+                (run, shown, facts)
             }
             EntryKind::Dir => {
                 let shown = Shown::new(Some(&target.canonical), working_dir);
                 let (run, facts) =
                     self.run_dir(request, query, target, globs, prepared, options, context);
-                index = facts;
-                (run, shown)
+                (run, shown, facts)
             }
             EntryKind::Symlink => {
                 return Err(unreadable(
@@ -397,7 +397,7 @@ impl SearchTool {
             }
         };
         match run {
-            (Ok(run), shown) => {
+            (Ok(run), shown, index) => {
                 // The root itself could not be listed.
                 if let Some(FileError { path, message }) = run.errors.first()
                     && path.as_os_str().is_empty()
@@ -406,73 +406,7 @@ impl SearchTool {
                 }
                 Ok(Found { run, shown, index })
             }
-            (Err(error), _) => Err(no_run(error)),
-        }
-    }
-
-    /// Searches a directory: with what an index leaves of it, or by a walk.
-    #[allow(clippy::too_many_arguments)]
-    fn run_dir(
-        &self,
-        request: &SearchRequest,
-        query: &Arc<Query>,
-        target: &Resolved,
-        globs: Globs,
-        prepared: Option<Arc<dyn Prepared>>,
-        options: &RunOptions,
-        context: &ToolContext,
-    ) -> (Result<Run, RunError>, IndexUse) {
-        let mut facts = IndexUse::not_used();
-        if let Some(indexes) = &self.indexes {
-            let choice = self.choose(indexes, request, query, target, &globs, options, context);
-            let choice = match choice {
-                Ok(Some(choice)) => choice,
-                Ok(None) => return (Ok(Run::without_time()), facts),
-                Err(error) => return (Err(error), facts),
-            };
-            facts = choice.index;
-            if let Some(source) = choice.source {
-                let failure = source.failure();
-                let run = run_source(source, prepared.clone(), options);
-                match failure.get() {
-                    None => return (run, facts),
-                    // What was found does not count: the catalog was not whole.
-                    Some(error) => facts = indexes.report_damage(&target.canonical, error),
-                }
-            }
-        }
-        let walk = walk(request, target, context);
-        (
-            run_source(WalkSource::new(walk, globs), prepared, options),
-            facts,
-        )
-    }
-
-    /// Asks the index about a request; nothing if the deadline came first.
-    #[allow(clippy::too_many_arguments)]
-    fn choose(
-        &self,
-        indexes: &Arc<Indexes>,
-        request: &SearchRequest,
-        query: &Arc<Query>,
-        target: &Resolved,
-        globs: &Globs,
-        options: &RunOptions,
-        context: &ToolContext,
-    ) -> Result<Option<Choice>, RunError> {
-        let (indexes, query, target) = (indexes.clone(), query.clone(), target.clone());
-        let (globs, sandbox) = (globs.clone(), context.sandbox.clone());
-        let global_excludes = context.global_excludes.clone();
-        let asked = traversal(request);
-        let at_once = self.config.index_frozen && indexes.is_opened(&target.canonical);
-        let choose = move || {
-            let excludes = global_excludes.as_deref();
-            indexes.choose(&query, asked, &target, &globs, &sandbox, excludes)
-        };
-        // Looking at many directories, or opening an index, can't be interrupted.
-        match at_once {
-            true => Ok(Some(choose())),
-            false => schedule::within(options, choose),
+            (Err(error), ..) => Err(no_run(error)),
         }
     }
 
@@ -693,6 +627,7 @@ fn to_usize(n: u64) -> usize {
 }
 
 mod explain;
+mod indexed;
 
 #[cfg(test)]
 mod tests;

@@ -22,6 +22,7 @@ pub(crate) struct Hooked {
     id: EngineId,
     inner: Arc<Embedded>,
     batching: Option<Batching>,
+    capabilities: Capabilities,
     hook: Arc<Hook>,
 }
 
@@ -35,9 +36,11 @@ impl Hooked {
     pub(crate) fn new(
         hook: impl Fn(&[EligibleFile]) -> Result<(), EngineError> + Send + Sync + 'static,
     ) -> Hooked {
+        let inner = Arc::new(Embedded::default());
         Hooked {
             id: EngineId("hooked".to_string()),
-            inner: Arc::new(Embedded::default()),
+            capabilities: inner.capabilities(),
+            inner,
             batching: None,
             hook: Arc::new(hook),
         }
@@ -48,6 +51,12 @@ impl Hooked {
             min_files,
             max_files,
         });
+        self
+    }
+
+    /// The same, if it could not be given lists of files.
+    pub(crate) fn without_lists(mut self) -> Hooked {
+        self.capabilities.file_lists = false;
         self
     }
 
@@ -62,7 +71,7 @@ impl Engine for Hooked {
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+        self.capabilities
     }
 
     fn prepare(&self, query: Arc<Query>) -> Result<Arc<dyn Prepared>, EngineError> {

@@ -5,6 +5,7 @@ mod keys;
 mod modes;
 mod places;
 mod roots;
+mod safety;
 
 use std::collections::BTreeMap;
 use std::fs;

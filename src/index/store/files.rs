@@ -108,6 +108,7 @@ fn open_segment(terms: &Terms, dir: &Path, manifest: &Manifest) -> Result<Segmen
     let meta = opened.meta();
     if (summary.len, summary.checksum) != (segment.file.len, segment.file.checksum)
         || (meta.bloom_bits, meta.bloom_hashes) != (bloom.bits, bloom.hashes)
+        || (meta.bloom_seed, meta.ngram_chars) != (bloom.seed, bloom.ngram_chars)
         || u64::from(meta.files) != segment.files
     {
         return Err(in_file(FormatError::inconsistent(

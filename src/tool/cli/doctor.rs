@@ -178,7 +178,8 @@ fn index_report(
             continue;
         };
         let root = root.display().to_string();
-        if let Condition::Damaged(_) | Condition::Unavailable(_) = &condition {
+        if let Condition::Damaged(_) | Condition::Unavailable(_) | Condition::Untracked = &condition
+        {
             problems.push(Problem {
                 place: root.clone(),
                 message: condition.why().unwrap_or_default(),

@@ -68,6 +68,7 @@ fn build(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
     let setup = prepare(&setup_args(args), environment, None)?;
     let indexes = setup.tool.indexes().ok_or_else(is_off)?;
     let roots = roots(indexes)?;
+    indexes.make_place();
     if let Some(why) = indexes.unkept() {
         let message = format!(
             "the index would end with this command, so it is not built: {why}. A search with --index on builds one \
@@ -76,6 +77,9 @@ fn build(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
         return Err(ToolError::bad_args(message).into());
     }
     indexes.rejected().iter().for_each(|why| complain(why));
+    if let Some(why) = indexes.untracked() {
+        complain(why);
+    }
     let mut all = Vec::new();
     for root in roots {
         let one = build_root(&setup, environment, indexes, root)
@@ -85,7 +89,11 @@ fn build(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
         let built: Vec<Value> = all.iter().map(BuiltRoot::to_json).collect();
-        let report = json!({"indexes": built, "rejected": indexes.rejected()});
+        let report = json!({
+            "indexes": built,
+            "rejected": indexes.rejected(),
+            "never_used_because": indexes.untracked(),
+        });
         writeln!(out, "{report}")?;
     } else {
         all.iter().try_for_each(|one| one.print(&mut out))?;
@@ -300,7 +308,7 @@ fn status(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
     }
     let exit = |status: &RootStatus| match status.condition {
         Condition::Usable => 0,
-        Condition::Absent | Condition::Stale { .. } => NOT_USABLE,
+        Condition::Absent | Condition::Stale { .. } | Condition::Untracked => NOT_USABLE,
         Condition::Unavailable(_) | Condition::Damaged(_) | Condition::Disabled { .. } => FAILED,
     };
     Ok(all.iter().map(exit).max().unwrap_or(0))

@@ -31,6 +31,16 @@ pub struct Fallback {
     pub message: String,
 }
 
+impl Fallback {
+    /// Says that a directory will not do.
+    pub(super) fn denied(error: &FormatError) -> Fallback {
+        Fallback {
+            code: "PERMISSION_DENIED",
+            message: format!("{error} (or set index_path in [tools.search] to another directory)"),
+        }
+    }
+}
+
 /// Where the indexes of a tool are.
 #[derive(Debug)]
 pub(super) enum Place {
@@ -73,7 +83,8 @@ impl CachePlaces {
     }
 }
 
-/// Decides where indexes of trees are kept, and makes the place (FR-LSI-CACHE-ROOT-02).
+/// Decides where indexes of trees are kept (FR-LSI-CACHE-ROOT-02). Makes nothing: a search that finds no index leaves no
+/// trace.
 pub(super) fn choose<'a>(
     config: &SearchConfig,
     sandbox: &Sandbox,
@@ -125,10 +136,7 @@ pub(super) fn choose<'a>(
             "this build lacks the feature `sqlite`; set index_storage in [tools.search] to \"mmap\""
                 .to_string(),
         ),
-        Err(error) => fall_back(
-            "PERMISSION_DENIED",
-            format!("{error} (or set index_path in [tools.search] to another directory)"),
-        ),
+        Err(error) => Place::Memory(Some(Fallback::denied(&error))),
     }
 }
 

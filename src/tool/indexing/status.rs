@@ -36,6 +36,8 @@ pub enum Condition {
         /// What changed, and what to do.
         why: String,
     },
+    /// The index is of a tree whose links are followed, and never leaves anything out.
+    Untracked,
     /// Indexes can neither be kept nor used here.
     Disabled {
         /// The reason code (LSI Appendix D).
@@ -52,7 +54,7 @@ impl Condition {
             Condition::Usable => "COMPLETE",
             Condition::Absent | Condition::Unavailable(_) => "ABSENT",
             Condition::Damaged(_) => "CORRUPT",
-            Condition::Stale { .. } => "UNCERTAIN",
+            Condition::Stale { .. } | Condition::Untracked => "UNCERTAIN",
             Condition::Disabled { .. } => "DISABLED",
         }
     }
@@ -61,6 +63,7 @@ impl Condition {
     pub fn reason(&self) -> Option<&'static str> {
         match self {
             Condition::Stale { reason, .. } | Condition::Disabled { reason, .. } => Some(reason),
+            Condition::Untracked => Some("OPEN_REQUIRES_VALIDATION"),
             _ => None,
         }
     }
@@ -78,6 +81,7 @@ impl Condition {
                 Some(format!("the index is damaged ({why}); build it again"))
             }
             Condition::Stale { why, .. } | Condition::Disabled { why, .. } => Some(why.clone()),
+            Condition::Untracked => Some(UNTRACKED.to_string()),
         }
     }
 
@@ -86,6 +90,11 @@ impl Condition {
         *self == Condition::Usable
     }
 }
+
+/// Why an index of a tree whose links are followed is of no use.
+pub(super) const UNTRACKED: &str = "index_default_follow = true: what lies behind symbolic links is not tracked, so no \
+     search leaves files out by such an index; set index_default_follow = false in [tools.search], build the index \
+     again, and let only those requests follow links that need it";
 
 impl From<Stale> for Condition {
     fn from(stale: Stale) -> Condition {
@@ -177,10 +186,7 @@ impl Indexes {
 
     fn status_of(&self, root: &IndexRoot, sandbox: &Sandbox) -> RootStatus {
         let (mut condition, snapshot) = self.condition_of(root, sandbox);
-        let dir = self
-            .store
-            .as_ref()
-            .map(|store| store.dir_of(root.key.parts()));
+        let dir = self.store().map(|store| store.dir_of(root.key.parts()));
         let mut contents = None;
         if let Some(snapshot) = snapshot {
             match self.contents(&snapshot, dir.as_deref(), sandbox.locate(&root.path)) {
@@ -194,7 +200,7 @@ impl Indexes {
         RootStatus {
             path: root.path.clone(),
             dir,
-            storage: self.storage,
+            storage: self.storage(),
             condition,
             key: root.key.parts().clone(),
             contents,
@@ -214,6 +220,9 @@ impl Indexes {
         let Some((allowed, base)) = sandbox.locate(&root.path) else {
             return (outside(), Some(snapshot));
         };
+        if root.traversal.follow && snapshot.incomplete().is_none() {
+            return (Condition::Untracked, Some(snapshot));
+        }
         match self.staleness(&snapshot, &allowed, &base, Path::new("")) {
             Ok(None) => (Condition::Usable, Some(snapshot)),
             Ok(Some(stale)) => (stale.into(), Some(snapshot)),
@@ -232,7 +241,7 @@ impl Indexes {
                 why: nowhere.message.clone(),
             });
         }
-        match root.state(self.store.as_ref()) {
+        match root.state(self.store()) {
             State::Open(snapshot) => Ok(snapshot),
             State::Absent => Err(Condition::Absent),
             State::Corrupt(why) => Err(Condition::Damaged(why)),
@@ -274,7 +283,7 @@ impl Indexes {
             inputs: snapshot.inputs().len() as u64,
             enumeration_errors: snapshot.enumeration_errors(),
         };
-        if let (Some(store), Some(dir)) = (&self.store, dir) {
+        if let (Some(store), Some(dir)) = (self.store(), dir) {
             let listed = store.look_at(dir);
             contents.bytes = listed.bytes;
             contents.built_ms = listed

@@ -21,31 +21,28 @@ impl SearchTool {
         request: &SearchRequest,
         context: &ToolContext,
     ) -> Result<(Explanation, IndexUse), ToolError> {
-        let not_used = |why: &str| {
-            let explanation = Explanation {
-                reason: Some(why.to_string()),
-                ..Explanation::default()
-            };
-            Ok((explanation, IndexUse::not_used()))
-        };
         let (plan, globs) = self.validate(request, context)?;
         let target = context.sandbox.resolve(request.path.as_deref())?;
         let Some(indexes) = &self.indexes else {
-            return not_used("indexing is off (index_mode)");
+            let explanation = Explanation {
+                reason: Some("indexing is off (index_mode)".to_string()),
+                ..Explanation::default()
+            };
+            return Ok((explanation, IndexUse::not_used()));
         };
         let meta = target.root.metadata(&target.relative);
-        if meta.is_ok_and(|meta| meta.kind != EntryKind::Dir) {
-            return not_used("the path is a file, which is searched without asking an index");
-        }
-        let choice = indexes.choose(
-            &plan.query,
-            traversal(request),
-            &target,
-            &globs,
-            &context.sandbox,
-            context.global_excludes.as_deref(),
-        );
-        Ok((choice.explanation, choice.index))
+        let choice = match meta.is_ok_and(|meta| meta.kind == EntryKind::File) {
+            true => indexes.choose_for_file(&target),
+            false => indexes.choose(
+                &plan.query,
+                traversal(request),
+                &target,
+                &globs,
+                &context.sandbox,
+                context.global_excludes.as_deref(),
+            ),
+        };
+        Ok((choice.explanation(), choice.index))
     }
 
     /// Validates a request and returns the index root that would serve it, if any does: for those who build an index

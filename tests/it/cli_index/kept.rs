@@ -94,6 +94,62 @@ fn what_can_not_be_listed_is_said_and_no_search_leaves_files_out() {
 }
 
 #[test]
+fn an_index_of_a_tree_whose_links_are_followed_says_that_it_is_never_used() {
+    let world = World::new();
+    std::os::unix::fs::symlink("src", world.tree.join("link")).unwrap();
+    let follow = ["--set", "index_default_follow=true"];
+    let with = |args: &[&str]| {
+        let args: Vec<&str> = args.iter().chain(&follow).copied().collect();
+        world.run(&args)
+    };
+    #[track_caller]
+    fn check_said(text: &str) {
+        // The reason, and what to do.
+        for part in ["is not tracked", "set index_default_follow = false"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+    let ran = with(&["index", "build"]);
+    assert_eq!(ran.status, 0, "{}", ran.err);
+    check_said(&ran.err);
+    let report = with(&["index", "build", "--json"]).json();
+    check_said(report["never_used_because"].as_str().unwrap());
+    let ran = with(&["index", "status"]);
+    assert_eq!(ran.status, 1);
+    check_said(&ran.out);
+    assert!(ran.out.contains("UNCERTAIN"), "{}", ran.out);
+    let report = with(&["index", "status", "--json"]).json();
+    let index = &report["indexes"][0];
+    assert_eq!(index["usable"], false);
+    assert_eq!(index["contents"]["files"], 8);
+    check_said(index["why"].as_str().unwrap());
+    for args in [
+        ["explain", "--json", "greet", "-L"].as_slice(),
+        &["explain", "--json", "greet"],
+    ] {
+        let report = with(args).ok().json();
+        check_said(report["reason"].as_str().unwrap());
+        assert_eq!(report["index"]["used"], false);
+    }
+    let ran = with(&["doctor"]);
+    assert_eq!(ran.status, 2);
+    check_said(ran.out.split_once("\nto do\n").unwrap().1);
+    // Searches find what is behind links, and build nothing again that would be no better.
+    let manifest = fs::read(world.kept()[0].join("manifest")).unwrap();
+    world.write("src/new.rs", "fn greet_too() {}\n");
+    let found = with(&["--index", "on", "-L", "greet_too"]).ok().out;
+    assert_eq!(found.lines().count(), 2, "{found}");
+    let ran = with(&["call", "--wait-index", r#"{"pattern": "greet"}"#]);
+    check_said(&ran.err);
+    let after = fs::read(world.kept()[0].join("manifest")).unwrap();
+    assert_eq!(after, manifest);
+    // As it says: without, all is well.
+    let report = world.run(&["index", "build", "--json"]).ok().json();
+    assert_eq!(report["never_used_because"], Value::Null);
+    world.run(&["index", "status"]).ok();
+}
+
+#[test]
 fn an_index_that_would_not_be_kept_is_not_built() {
     let world = World::new();
     let inside = format!("index_path={:?}", world.tree.join("cache"));

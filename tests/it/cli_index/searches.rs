@@ -78,6 +78,31 @@ fn fr_lsi_stat_02_every_field_is_shown_to_people_and_programs() {
 }
 
 #[test]
+fn nothing_is_made_where_no_index_is_built() {
+    let world = World::new();
+    for args in [
+        ["greet"].as_slice(),
+        &["greet", "src/main.rs"],
+        &["call", r#"{"pattern": "greet"}"#],
+        &["call", "--set", "index_mode=on", r#"{"pattern": "greet"}"#],
+        &["explain", "greet"],
+        &["doctor"],
+        &["index", "list"],
+        &["index", "verify", "--all"],
+        &["index", "clear"],
+    ] {
+        let ran = world.run(args);
+        assert_eq!((ran.status, ran.err.as_str()), (0, ""), "{args:?}");
+        assert!(!world.cache.exists(), "{args:?}");
+    }
+    assert_eq!(world.run(&["--stats", "greet"]).status, 0);
+    assert_eq!(world.run(&["index", "status"]).status, 1);
+    assert!(!world.cache.exists());
+    world.run(&["index", "build"]).ok();
+    assert_eq!(world.kept().len(), 1);
+}
+
+#[test]
 fn fr_lsi_idx_04_on_builds_an_index_of_however_small_a_tree() {
     let world = World::new();
     // Asked for by a flag or by the configuration.

@@ -77,7 +77,7 @@ fn rules(rng: &mut Seeded) -> String {
 }
 
 /// Plants files, directories and ignore files below `dir`.
-fn plant(tree: &Tree, rng: &mut Seeded, dir: &str, depth: usize) {
+pub(crate) fn plant(tree: &Tree, rng: &mut Seeded, dir: &str, depth: usize) {
     let at = |name: &str| {
         if dir.is_empty() {
             name.to_string()

@@ -6,7 +6,7 @@
 //! which are text to ripgrep. ASCII case folding is spelled out for ripgrep, whose own is Unicode's.
 
 mod events;
-mod ignores;
+pub(crate) mod ignores;
 mod rg;
 pub(crate) mod sources;
 

@@ -86,6 +86,47 @@ fn fr_lsi_idx_key_02_a_key_is_compared_component_by_component() {
 }
 
 #[test]
+fn fr_lsi_cand_lit_04_parameters_must_match() {
+    let world = World::new();
+    let opened = world.built();
+    world.check_used(&opened, &needle());
+    let dir = world.cache.join(&world.kept()[0]);
+    let good = manifest(&dir);
+    // They are kept with the index. What its parts say of them is the same, or the index is damaged.
+    let bloom = &good.bloom;
+    assert_eq!((bloom.bits, bloom.hashes), (5_025_332, 7));
+    assert_eq!(bloom.ngram_chars, 3);
+    let changes: [fn(&mut forge_search::format::manifest::Manifest); 4] = [
+        |manifest| manifest.bloom.bits -= 1,
+        |manifest| manifest.bloom.hashes += 1,
+        |manifest| manifest.bloom.ngram_chars = 4,
+        |manifest| manifest.bloom.seed ^= 1,
+    ];
+    for change in changes {
+        let mut other = good.clone();
+        change(&mut other);
+        fs::write(dir.join("manifest"), other.encode().unwrap()).unwrap();
+        let stats = world.check_unused(&world.open(), &needle());
+        assert_eq!(stats.index_safety_state, "CORRUPT", "{:?}", other.bloom);
+    }
+    fs::write(dir.join("manifest"), good.encode().unwrap()).unwrap();
+    world.check_used(&world.open(), &needle());
+    // Others that are asked for are those of another index, under a key of its own.
+    let world = world.config(|config| config.bloom_target_fp_rate = 0.001);
+    let opened = world.open();
+    let stats = world.check_unused(&opened, &needle());
+    assert_eq!(stats.index_safety_state, "ABSENT");
+    assert_eq!(opened.ensure(), [true]);
+    world.check_used(&opened, &needle());
+    let (all, mut hashes) = (world.kept(), Vec::new());
+    for dir in &all {
+        hashes.push(manifest(&world.cache.join(dir)).bloom.hashes);
+    }
+    hashes.sort_unstable();
+    assert_eq!(hashes, [7, 10]);
+}
+
+#[test]
 fn fr_lsi_idx_sched_01_one_index_a_root_with_the_default_options() {
     let world = World::new();
     let opened = world.built();

@@ -1,12 +1,23 @@
 //! Index modes, and that an index is only ever advice.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use forge_search::exec::stop::CancelHandle;
 use forge_search::format::lock::{DirLock, LockFile};
-use forge_search::index::builder::BuildError;
+use forge_search::format::segment::StampRecord;
+use forge_search::index::beneath::RootDir;
+use forge_search::index::bloom::BloomParams;
+use forge_search::index::builder::{
+    BuildError, BuildHost, BuildOptions, FileReader, Progress, assemble,
+};
+use forge_search::index::casefold::Casefold;
+use forge_search::index::enumerate::{DirEntry, Enumeration, FileEntry};
+use forge_search::index::stamp::Stamp;
+use forge_search::index::walk::Place;
 use forge_search::tool::config::IndexMode;
 use forge_search::tool::indexing::{Condition, Foreground};
 use serde_json::json;
@@ -195,6 +206,47 @@ fn fr_lsi_idx_05_an_index_that_is_gone_or_out_of_reach_never_fails_a_call() {
 }
 
 #[test]
+fn fr_lsi_stat_02_a_search_of_a_single_file_says_how_the_index_is() {
+    let world = World::new();
+    let request = json!({"pattern": "needle", "path": "a/one.txt"});
+    let check = |opened: &super::Opened, state: &str, reason: Option<&str>, storage: &str| {
+        // The same whether or not a search has opened and validated the index before.
+        for _ in 0..2 {
+            let stats = world.check_unused(opened, &request);
+            assert_eq!(stats.index_safety_state, state);
+            assert_eq!(stats.index_uncertain_reason.as_deref(), reason);
+            assert_eq!(stats.storage_mode, storage);
+            assert_eq!(stats.candidates_excluded, 0);
+            assert_eq!((stats.candidates_total, stats.candidates_scanned), (1, 1));
+            opened.search(&needle());
+        }
+        let explained = opened.explain(&request).reason.unwrap();
+        assert!(explained.contains("the path is a file"), "{explained}");
+    };
+    check(&world.open(), "ABSENT", None, "mmap");
+    let built = world.built();
+    let unlooked = Some("OPEN_REQUIRES_VALIDATION");
+    check(&built, "UNCERTAIN", unlooked, "mmap");
+    check(&world.open(), "UNCERTAIN", unlooked, "mmap");
+    assert_eq!(
+        built.explain(&request).root.as_deref(),
+        Some(world.tree.root())
+    );
+    let dir = world.cache.join(&world.kept()[0]);
+    replace(&dir.join("manifest"), Vec::clear);
+    check(&world.open(), "CORRUPT", None, "mmap");
+    let mut elsewhere = world.setup.clone();
+    elsewhere.config.index_roots = vec![PathBuf::from("b")];
+    let (tool, context) = elsewhere.indexing_tool();
+    check(&super::Opened { tool, context }, "ABSENT", None, "mmap");
+    let mut nowhere = world.setup.clone();
+    nowhere.config.index_path = None;
+    let (tool, context) = nowhere.indexing_tool();
+    let reason = Some("PERSISTENCE_NOT_PERMITTED");
+    check(&super::Opened { tool, context }, "DISABLED", reason, "none");
+}
+
+#[test]
 fn fr_lsi_idx_05_a_locked_index_never_fails_a_call() {
     let world = World::new();
     world.built();
@@ -310,6 +362,78 @@ fn a_build_that_is_stopped_leaves_the_old_index() {
     assert_eq!(unfinished.count(), 0);
     world.check_used(&opened, &needle());
     world.check_used(&world.open(), &needle());
+}
+
+/// A host whose builds stop when it is told so.
+#[derive(Default)]
+struct Told(AtomicBool);
+
+impl BuildHost for Told {
+    fn now_ns(&self) -> i64 {
+        i64::MAX
+    }
+
+    fn pause(&self, _: Duration) {}
+
+    fn progress(&self, _: Progress) {}
+
+    fn stopped(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+#[test]
+fn a_build_that_is_stopped_begins_no_other_file() {
+    // All in one batch.
+    const FILES: u32 = 1_000;
+    let world = World::new();
+    let stamp = Stamp::from_record(StampRecord {
+        len: 5,
+        modified_ns: 1,
+        changed_ns: 1,
+        device: 1,
+        inode: 1,
+        links: 1,
+    });
+    let mut tree = Enumeration::default();
+    tree.dirs.push(DirEntry {
+        place: Arc::new(Place {
+            root: Arc::new(RootDir::open(world.tree.root()).unwrap()),
+            real: PathBuf::new(),
+            logical: PathBuf::new(),
+        }),
+        parent: 0,
+        ranks: 0..FILES,
+        stamp: Some(stamp),
+    });
+    tree.files.extend((0..FILES).map(|n| FileEntry {
+        dir: 0,
+        name: format!("{n:04}").into(),
+        stamp: Some(stamp),
+        linked: false,
+    }));
+    let options = BuildOptions {
+        params: BloomParams::from_config(1 << 20, 0.01),
+        casefold: Casefold::Ascii,
+        max_tokenized_bytes: 1 << 20,
+        max_memory_bytes: 64 << 20,
+    };
+    for threads in [1, 3] {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        let (host, begun) = (Told::default(), AtomicUsize::new(0));
+        let read = |reader: &mut FileReader, _: usize| {
+            if begun.fetch_add(1, Ordering::SeqCst) == 10 {
+                host.0.store(true, Ordering::SeqCst);
+            }
+            reader.tokenize(b"straw", stamp)
+        };
+        let build = || assemble(&tree, i64::MAX, &options, &host, std::io::sink(), &read);
+        let stopped = pool.unwrap().install(build);
+        assert!(matches!(stopped, Err(BuildError::Stopped)), "{stopped:?}");
+        // Each thread ends what it was at.
+        let begun = begun.into_inner();
+        assert!((11..11 + threads).contains(&begun), "{begun}");
+    }
 }
 
 #[test]

@@ -181,6 +181,24 @@ fn fr_lsi_stor_fallback_01_what_can_not_be_kept_is_in_memory_for_the_session() {
 }
 
 #[test]
+fn fr_lsi_stor_fallback_01_a_directory_that_turns_out_not_to_do_means_memory_too() {
+    // Who may write anywhere is told that directories can be made here, but they can't.
+    let place = Path::new("/proc/forge-search-test/indexes");
+    let world = World::new().config(|config| config.index_path = Some(place.to_path_buf()));
+    let opened = world.open();
+    world.check_unused(&opened, &needle());
+    opened.build();
+    let stats = world.check_used(&opened, &needle());
+    assert_eq!(stats.storage_mode, "memory");
+    let reason = stats.storage_fallback_reason.as_deref();
+    assert_eq!(reason, Some("PERMISSION_DENIED"));
+    assert!(opened.indexes().store().is_none());
+    let why = opened.indexes().unkept().unwrap();
+    assert!(why.contains("index_path"), "{why}");
+    assert_eq!(opened.ensure(), [false]);
+}
+
+#[test]
 fn t_lsi_safe_07_without_any_place_for_indexes_indexing_is_disabled() {
     let mut world = World::new();
     world.setup.config.index_path = None;

@@ -1,0 +1,109 @@
+//! What an index does for one request, and how that is explained.
+//!
+//! Owns the outcome of the decision, and everything about it that only people who ask for an explanation want to
+//! know: none of that is worked out for a search. How the decision is made is not its business.
+
+use std::path::PathBuf;
+
+use super::status::Condition;
+use crate::exec::catalog::CatalogSource;
+use crate::index::plan::{PlanDescription, SupersetSafe};
+use crate::tool::response::IndexUse;
+
+/// What an index does for a request.
+pub struct Choice {
+    /// The files, from the catalog; without it the tree is walked.
+    pub source: Option<CatalogSource>,
+    /// What `stats` say.
+    pub index: IndexUse,
+    root: Option<PathBuf>,
+    plan: Option<SupersetSafe>,
+    /// Why nothing is left out, where there is no source.
+    reason: Option<String>,
+}
+
+/// Why a request leaves out what it leaves out.
+#[derive(Clone, Debug, Default)]
+pub struct Explanation {
+    /// The index root.
+    pub root: Option<PathBuf>,
+    /// The plan, if one was made.
+    pub plan: Option<PlanDescription>,
+    /// Files that the request is about.
+    pub in_scope: Option<u64>,
+    /// Files among them that the plan could not exclude.
+    pub candidates: Option<u64>,
+    /// Why nothing is left out, if nothing is.
+    pub reason: Option<String>,
+}
+
+impl Choice {
+    pub(super) fn new(
+        source: Option<CatalogSource>,
+        index: IndexUse,
+        root: Option<PathBuf>,
+        plan: Option<SupersetSafe>,
+        reason: Option<String>,
+    ) -> Choice {
+        Choice {
+            source,
+            index,
+            root,
+            plan,
+            reason,
+        }
+    }
+
+    /// Explains the choice. Takes time in proportion to the files in scope, which a search does not need.
+    pub fn explanation(&self) -> Explanation {
+        let counts = self.source.as_ref().map(CatalogSource::counts);
+        let every_file = counts.is_some_and(|(all, candidates)| candidates == all && all > 0);
+        Explanation {
+            root: self.root.clone(),
+            plan: self.plan.as_ref().map(SupersetSafe::describe),
+            in_scope: counts.map(|(all, _)| all),
+            candidates: counts.map(|(_, candidates)| candidates),
+            reason: match every_file {
+                true => Some(EVERY_FILE.to_string()),
+                false => self.reason.clone(),
+            },
+        }
+    }
+}
+
+/// Why an index is not used for a request.
+#[derive(Debug)]
+pub(super) struct Unused {
+    /// The state of LSI §4.2.
+    pub(super) state: &'static str,
+    /// The reason code (LSI Appendix D), where the state has one.
+    pub(super) reason: Option<&'static str>,
+    /// In words.
+    pub(super) why: String,
+}
+
+impl Unused {
+    /// A request that has no use for an index: nobody has looked whether it is that of the tree as it is
+    /// (FR-LSI-SAFE-04).
+    pub(super) fn unlooked(why: &str) -> Unused {
+        Unused {
+            state: "UNCERTAIN",
+            reason: Some("OPEN_REQUIRES_VALIDATION"),
+            why: why.to_string(),
+        }
+    }
+}
+
+impl From<Condition> for Unused {
+    fn from(condition: Condition) -> Unused {
+        Unused {
+            state: condition.state(),
+            reason: condition.reason(),
+            why: condition.why().unwrap_or_default(),
+        }
+    }
+}
+
+/// Why nothing is left out although a plan was tested.
+const EVERY_FILE: &str =
+    "no file could be left out: each holds what the plan requires, or is never left out";

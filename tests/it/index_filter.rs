@@ -1,0 +1,350 @@
+//! Leaving files out is a filter over the files that a search without an index looks at, in their order; and where
+//! that is not certain, nothing is left out.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use forge_search::index::snapshot::Snapshot;
+use forge_search::tool::request::SearchRequest;
+use serde_json::{Value, json};
+
+use crate::differential::Seeded;
+use crate::differential::ignores::plant;
+use crate::hooked::Hooked;
+use crate::index_support::{Host, LIVE, VARIANTS, compare};
+use crate::support::{Setup, Tree, engines, paths};
+
+/// All files that an index knows, those beside the catalog in their places.
+fn known(snapshot: &Snapshot) -> Vec<String> {
+    let segment = snapshot.segment();
+    let shown = |dir: u32, name| {
+        let dir = segment.dir_path(dir).unwrap();
+        let path = dir.join(segment.name(name).unwrap());
+        path.to_string_lossy().into_owned()
+    };
+    let mut side = (0..segment.side_count())
+        .map(|n| segment.side(n).unwrap())
+        .peekable();
+    let mut known = Vec::new();
+    for rank in 0..=segment.file_count() {
+        while let Some(file) = side.next_if(|file| file.before_rank <= rank) {
+            known.push(shown(file.dir, file.name));
+        }
+        if rank < segment.file_count() {
+            let file = segment.file(rank).unwrap();
+            known.push(shown(file.dir, file.name));
+        }
+    }
+    assert!(side.next().is_none());
+    known
+}
+
+#[test]
+fn fr_lsi_elig_02_same_enumeration() {
+    let (mut files, mut fewer) = (0, 0);
+    for seed in 0..30 {
+        let mut rng = Seeded::new(7_000 + seed);
+        let tree = Tree::new();
+        plant(&tree, &mut rng, "", 3);
+        // What is kept beside the catalog, what is denied, and what is no file.
+        tree.file(r"one\nm", "m\n")
+            .file(r"src\n/\r", "m\n")
+            .file("server.pem", "m\n")
+            .dir("empty")
+            .link("link", "empty");
+        for options in 0..4 {
+            let (hidden, no_ignore) = (options & 1 == 1, options & 2 == 2);
+            let setup = tree.setup().generous().config(|config| {
+                config.index_default_hidden = hidden;
+                config.index_default_no_ignore = no_ignore;
+            });
+            let setup = setup.with_indexes(LIVE);
+            let (_, snapshot) = setup.build(&Host::hasty());
+            // Each file holds a match of this, so those with events are the eligible ones.
+            let request = |pattern: &str| json!({"pattern": pattern, "hidden": hidden, "no_ignore": no_ignore});
+            let walked = setup.without_indexes().search(request("m"));
+            let walked = paths(&walked);
+            let what = format!("seed {seed}, hidden {hidden}, no_ignore {no_ignore}");
+            assert_eq!(known(&snapshot), walked, "{what}");
+            // With the index, that many are counted.
+            let (tally, response) = compare(&setup, &request("nothing like it"));
+            assert_eq!(tally.used, 1, "{what}");
+            assert_eq!(
+                response.unwrap().files_scanned,
+                walked.len() as u64,
+                "{what}"
+            );
+            files += walked.len();
+            fewer += usize::from(options > 0 && walked.len() < 20);
+        }
+    }
+    assert!(files > 2_000 && fewer > 0, "{files} {fewer}");
+}
+
+/// Names that sort in every way there is.
+const NAMES: [&str; 20] = [
+    "a",
+    "a-b",
+    "a.c",
+    "a0",
+    r"a\nb",
+    "B",
+    "b/c-d",
+    "b/c.d/e",
+    "b/c/d",
+    r"b/\r",
+    "b/c/\u{E9}",
+    "b/c/e\u{301}",
+    "\u{E9}/x",
+    "e\u{301}/x",
+    "\u{E9}/y",
+    "e\u{301}/y",
+    r"\xFF",
+    r"\xFE",
+    "z/z/z",
+    "z/zz",
+];
+
+/// A setup whose engine notes the files that it is given.
+fn watched(tree: &Tree) -> (Setup, Arc<Mutex<Vec<PathBuf>>>) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = seen.clone();
+    let engine = Hooked::new(move |files| {
+        let paths = files
+            .iter()
+            .map(|file| file.found.dir.logical.join(&file.found.name));
+        noted.lock().unwrap().extend(paths);
+        Ok(())
+    });
+    let mut setup = tree.setup().threads(1);
+    setup.engines = engine.engines();
+    (setup, seen)
+}
+
+#[test]
+fn fr_lsi_stable_01_exclusion_is_a_stable_filter() {
+    for variant in VARIANTS {
+        let tree = Tree::new();
+        for (n, name) in NAMES.iter().enumerate() {
+            let text = ["needle\n", "straw\n", "hay\nneedle\n\nneedle\n"][n % 3];
+            tree.file(name, text);
+            tree.file(&format!("{name}.straw"), "straw\n");
+        }
+        let (setup, seen) = watched(&tree);
+        let searched = |setup: &Setup| {
+            seen.lock().unwrap().clear();
+            setup.search(json!({"pattern": "needle"}));
+            std::mem::take(&mut *seen.lock().unwrap())
+        };
+        let setup = setup.with_indexes(variant);
+        setup.build(&Host::patient());
+        let all = searched(&setup.without_indexes());
+        assert_eq!(all.len(), 2 * NAMES.len());
+        let check = |most: usize| {
+            let some = searched(&setup);
+            assert!(
+                (14..=most).contains(&some.len()),
+                "{variant:?}: {}",
+                some.len()
+            );
+            // What is searched is searched in the order in which it would be among all the others.
+            let filtered: Vec<PathBuf> = all
+                .iter()
+                .filter(|path| some.contains(path))
+                .cloned()
+                .collect();
+            assert_eq!(some, filtered, "{variant:?}");
+            // So every limit cuts where it would.
+            for threads in [1, 4] {
+                let setup = setup.clone().threads(threads);
+                for max in 1..=22 {
+                    for context in [0, 1] {
+                        let request =
+                            json!({"pattern": "needle", "max_results": max, "context": context});
+                        assert_eq!(compare(&setup, &request).0.used, 1);
+                    }
+                }
+                for max in 1..=all.len() + 1 {
+                    let request = json!({"pattern": "needle", "max_files": max});
+                    assert_eq!(compare(&setup, &request).0.used, 1);
+                }
+            }
+        };
+        // Names with line breaks are searched, whatever is in them.
+        check(20);
+        // What changed since is searched too, in its place.
+        if !variant.frozen {
+            tree.file("a-b", "a needle, new here\n");
+            tree.file("b/c/d.straw", "fresh straw\n");
+            tree.file("e\u{301}/x", "a needle\nand a needle\n");
+            check(24);
+        }
+    }
+}
+
+/// Checks that a request is answered as without an index because none is used.
+#[track_caller]
+fn check_unused(setup: &Setup, request: &Value) {
+    let (tally, response) = compare(setup, request);
+    assert_eq!(tally.used, 0, "{request} uses the index");
+    assert!(response.is_some(), "{request} is refused");
+}
+
+fn haystack() -> Tree {
+    Tree::of([
+        ("hay.txt", "hay\n"),
+        ("more/hay.txt", "hay, and more hay\n"),
+        ("more/needle.txt", "a needle\n"),
+        ("more/.hidden/needle.txt", "a needle\n"),
+        ("other.txt", "a nedle, a Kelvin\u{212A}, caf\u{E9}\n"),
+    ])
+}
+
+#[test]
+fn fr_lsi_stable_02_where_that_is_not_certain_nothing_is_left_out() {
+    let tree = haystack();
+    let setup = tree.setup().with_indexes(LIVE);
+    setup.build(&Host::patient());
+    let used = |request: &Value| compare(&setup, request).0.excluding == 1;
+    assert!(used(&json!({"pattern": "needle"})));
+    // For what is searched.
+    for pattern in [
+        "ne",
+        ".",
+        "needle|ha",
+        "(needle)?",
+        "n.*e",
+        r"(?-u:\xE9)needle|(?-u:[^a])",
+        "cafe\u{301}",
+        "ca\u{FFFD}",
+        r"\w{3}",
+    ] {
+        check_unused(&setup, &json!({"pattern": pattern}));
+    }
+    // For where it is searched.
+    for option in ["hidden", "follow", "no_ignore"] {
+        check_unused(&setup, &json!({"pattern": "needle", option: true}));
+    }
+    for path in ["more/.hidden", "hay.txt"] {
+        check_unused(&setup, &json!({"pattern": "needle", "path": path}));
+    }
+    // For who searches.
+    let mut listless = tree.setup();
+    listless.engines = Hooked::new(|_| Ok(())).without_lists().engines();
+    let listless = listless.with_indexes(LIVE);
+    listless.build(&Host::patient());
+    check_unused(&listless, &json!({"pattern": "needle"}));
+    // For how the tree is.
+    tree.file("new.txt", "a needle\n");
+    check_unused(&setup, &json!({"pattern": "needle"}));
+    setup.build(&Host::patient());
+    assert!(used(&json!({"pattern": "needle"})));
+}
+
+#[test]
+fn t_lsi_det_04_smart_case_chooses_the_variant_by_letters_of_ascii() {
+    let tree = Tree::of([
+        ("lower.txt", "ñandú marathon\n"),
+        ("upper.txt", "ÑANDÚ MARATHON\n"),
+        ("mixed.txt", "Ñandú MARATHON\n"),
+        ("other.txt", "an ostrich race\n"),
+    ]);
+    let setup = tree.setup().with_indexes(LIVE);
+    setup.build(&Host::patient());
+    for (pattern, expected) in [
+        // No letter of these is a capital of ASCII, so both cases of those letters are looked for, and of no others.
+        ("Ñandú", ["mixed.txt"].as_slice()),
+        ("Ñand", &["mixed.txt", "upper.txt"]),
+        ("ú mara", &["lower.txt", "mixed.txt"]),
+        ("marathon", &["lower.txt", "mixed.txt", "upper.txt"]),
+        // One is: as written.
+        ("MARATHON", &["mixed.txt", "upper.txt"]),
+        ("ú MARA", &["mixed.txt"]),
+        ("ÑAND", &["upper.txt"]),
+    ] {
+        let request = json!({"pattern": pattern, "fixed_strings": true, "case": "smart"});
+        let (tally, response) = compare(&setup, &request);
+        assert_eq!(paths(&response.unwrap()), expected, "{pattern}");
+        assert!(tally.excluding == 1 && tally.excluded > 0, "{pattern}");
+        let mut first = None;
+        for _ in 0..3 {
+            let answer = setup.search(request.clone());
+            let stats = answer.stats.unwrap();
+            let counts = (stats.candidates_excluded, stats.candidates_scanned);
+            assert_eq!(*first.get_or_insert(counts), counts, "{pattern}");
+        }
+    }
+}
+
+#[test]
+fn fr_lsi_be_cap_02_without_lists_of_files_nothing_is_left_out() {
+    let tree = haystack();
+    let request = json!({"pattern": "needle"});
+    for lists in [true, false] {
+        let engine = Hooked::new(|_| Ok(()));
+        let engine = match lists {
+            true => engine,
+            false => engine.without_lists(),
+        };
+        let mut setup = tree.setup();
+        setup.engines = engine.engines();
+        let setup = setup.with_indexes(LIVE);
+        setup.build(&Host::patient());
+        let (tally, response) = compare(&setup, &request);
+        assert_eq!(
+            (tally.used, tally.excluding),
+            match lists {
+                true => (1, 1),
+                false => (0, 0),
+            }
+        );
+        assert_eq!(response.unwrap().count, 1);
+    }
+    // One that could be asked is enough, whichever is.
+    let mut setup = tree.setup();
+    let mut chain = setup.engines.chain().to_vec();
+    let listless = Hooked::new(|_| Ok(())).without_lists().engines();
+    chain.extend(listless.chain().iter().cloned());
+    setup.engines = forge_search::tool::engines::Engines::new(chain, String::new());
+    let setup = setup.with_indexes(LIVE);
+    setup.build(&Host::patient());
+    check_unused(&setup, &request);
+    // Those that there are can be given lists.
+    for (name, engines) in engines() {
+        let mut setup = tree.setup();
+        setup.engines = engines;
+        let setup = setup.with_indexes(LIVE);
+        setup.build(&Host::patient());
+        assert_eq!(compare(&setup, &request).0.excluding, 1, "{name}");
+    }
+}
+
+#[test]
+fn fr_lsi_cand_fz_01_fuzzy_requests_exclude_nothing() {
+    let tree = haystack();
+    let mut fuzzy = 0;
+    for (name, engines) in engines() {
+        let mut setup = tree.setup();
+        let capable = engines
+            .chain()
+            .iter()
+            .all(|engine| engine.capabilities().fuzzy);
+        setup.engines = engines;
+        let setup = setup.with_indexes(LIVE);
+        setup.build(&Host::patient());
+        let request = json!({"pattern": "needle", "fixed_strings": true, "fuzzy": 1});
+        // The decision is the same where the engine would refuse.
+        let parsed = SearchRequest::from_value(request.clone()).unwrap();
+        let (explanation, index) = setup.tool().explain(&parsed, &setup.context()).unwrap();
+        assert!(!index.exclusion_used, "{name}");
+        assert!(explanation.reason.unwrap().contains("fuzzy"), "{name}");
+        let (tally, response) = compare(&setup, &request);
+        assert_eq!(response.is_some(), capable, "{name}");
+        // One of the two files has not all n-grams of the pattern.
+        if let Some(response) = response {
+            assert_eq!((tally.used, response.count), (0, 2), "{name}");
+            fuzzy += 1;
+        }
+    }
+    println!("{fuzzy} engines answered");
+}

@@ -1,0 +1,249 @@
+//! When an index may be relied on, and what it is kept apart from.
+
+use std::fs;
+use std::path::PathBuf;
+
+use forge_search::tool::config::{Config, IndexMode};
+use forge_search::tool::search::ReadEvidence;
+use serde_json::json;
+
+use super::{Opened, World, needle};
+use crate::source::{code_only, rust_files};
+
+const UNLOOKED: Option<&str> = Some("OPEN_REQUIRES_VALIDATION");
+
+#[test]
+fn fr_lsi_safe_02_each_of_the_conditions_is_needed() {
+    let world = World::new();
+    let opened = world.built();
+    // With all of them.
+    world.check_used(&opened, &needle());
+    // There is an index.
+    let kept = world.cache.join(&world.kept()[0]);
+    let aside = kept.with_file_name("aside");
+    fs::rename(&kept, &aside).unwrap();
+    world.check_unused(&opened, &needle());
+    fs::rename(&aside, &kept).unwrap();
+    world.check_used(&opened, &needle());
+    // Its key is that of the request and of the configuration.
+    world.check_unused(&opened, &json!({"pattern": "needle", "hidden": true}));
+    let mut other = world.setup.clone();
+    other.config.index_max_tokenized_bytes += 1;
+    let (tool, context) = other.indexing_tool();
+    world.check_unused(&Opened { tool, context }, &needle());
+    // What is searched can be excluded on.
+    world.check_unused(&opened, &json!({"pattern": "n"}));
+    world.check_unused(&opened, &json!({"pattern": "needle|n"}));
+    // The tree is the one that the index is of; and again when that is so again.
+    world.tree.file("a/b/new.txt", "straw\n");
+    world.check_unused(&opened, &needle());
+    opened.build();
+    world.check_used(&opened, &needle());
+}
+
+#[test]
+fn fr_lsi_safe_03_in_any_other_state_nothing_is_left_out() {
+    #[track_caller]
+    fn check(world: &World, opened: &Opened, state: &str, reason: Option<&str>) {
+        let stats = world.check_unused(opened, &needle());
+        assert_eq!(stats.index_safety_state, state);
+        assert_eq!(stats.index_uncertain_reason.as_deref(), reason);
+        // Until something is done about it.
+        let stats = world.check_unused(opened, &needle());
+        assert_eq!(stats.index_safety_state, state);
+    }
+    let world = World::new();
+    world.tree.file("a/.ignore", "one.txt\n");
+    check(&world, &world.open(), "ABSENT", None);
+    let opened = world.built();
+    world.check_used(&opened, &needle());
+    world.tree.dir("a/new");
+    check(&world, &opened, "UNCERTAIN", UNLOOKED);
+    assert_eq!(opened.ensure(), [true]);
+    world.check_used(&opened, &needle());
+    world.tree.file("a/.ignore", "two.txt\n");
+    check(&world, &opened, "UNCERTAIN", Some("ELIGIBILITY_CHANGED"));
+    assert_eq!(opened.ensure(), [true]);
+    let mut stricter = world.setup.clone();
+    stricter.sandbox.denied_patterns = vec!["**/one.txt".to_string()];
+    let elsewhere = Opened {
+        tool: world
+            .setup
+            .tool()
+            .with_indexes(Some(opened.indexes().clone())),
+        context: stricter.context(),
+    };
+    let stats = elsewhere.search(&needle()).stats.unwrap();
+    assert!(!stats.index_exclusion_used);
+    assert_eq!(stats.index_safety_state, "UNCERTAIN");
+    assert_eq!(
+        stats.index_uncertain_reason.as_deref(),
+        Some("POLICY_CHANGED")
+    );
+    world.check_used(&opened, &needle());
+    let manifest = world.cache.join(&world.kept()[0]).join("manifest");
+    let whole = fs::read(&manifest).unwrap();
+    fs::write(&manifest, &whole[1..]).unwrap();
+    check(&world, &world.open(), "CORRUPT", None);
+    let mut nowhere = world.setup.clone();
+    nowhere.config.index_path = None;
+    let (tool, context) = nowhere.indexing_tool();
+    let reason = Some("PERSISTENCE_NOT_PERMITTED");
+    check(&world, &Opened { tool, context }, "DISABLED", reason);
+    let world = world.config(|config| config.index_mode = IndexMode::Off);
+    check(&world, &world.open(), "DISABLED", None);
+}
+
+#[test]
+fn fr_lsi_safe_04_an_index_that_was_opened_is_uncertain_until_it_was_compared_with_the_tree() {
+    let world = World::new();
+    world.check_used(&world.built(), &needle());
+    // A request that has no use for it does not compare.
+    let unlooked = json!({"pattern": "n"});
+    let opened = world.open();
+    let stats = world.check_unused(&opened, &unlooked);
+    assert_eq!(stats.index_safety_state, "UNCERTAIN");
+    assert_eq!(stats.index_uncertain_reason.as_deref(), UNLOOKED);
+    world.check_used(&opened, &needle());
+    // Whatever it was when it was last used: what happened meanwhile is found, by who opens it and by who has it open.
+    world.tree.file("a/new.txt", "a new needle\n");
+    for opened in [&opened, &world.open()] {
+        let stats = world.check_unused(opened, &needle());
+        assert_eq!(stats.index_safety_state, "UNCERTAIN");
+        assert_eq!(stats.index_uncertain_reason.as_deref(), UNLOOKED);
+    }
+    fs::remove_file(world.tree.path("a/new.txt")).unwrap();
+    opened.build();
+    // An edit in place is found in the files that would be left out.
+    world.tree.file("b/seven.txt", "a needle in a barn\n");
+    let opened = world.open();
+    let stats = world.check_used(&opened, &needle());
+    assert_eq!(opened.search(&needle()).count, 4);
+    assert_eq!(stats.candidates_excluded, 4);
+}
+
+#[test]
+fn t_lsi_safe_02_changed_ignore_files_rule_exclusion_out_until_the_next_build() {
+    for (name, rule) in [
+        (".gitignore", "/a/two.txt\n"),
+        ("a/b/.gitignore", "*.rs\n"),
+        (".ignore", "nine.txt\n"),
+        ("b/.rgignore", "/seven.txt\n"),
+        (".git/info/exclude", "*.txt\n"),
+    ] {
+        let world = World::new();
+        world.tree.dir(".git/info");
+        let opened = world.built();
+        let check_stale = |what: &str| {
+            // Those who have it open, those who open it, and again.
+            for opened in [&opened, &opened, &world.open()] {
+                let stats = world.check_unused(opened, &needle());
+                assert_eq!(stats.index_safety_state, "UNCERTAIN", "{name} {what}");
+                let reason = stats.index_uncertain_reason.as_deref();
+                // One that appears or goes may show by its directory alone.
+                assert!(
+                    reason == Some("ELIGIBILITY_CHANGED")
+                        || reason == UNLOOKED && what != "changes",
+                    "{name} {what}: {reason:?}"
+                );
+            }
+            opened.build();
+        };
+        world.check(&opened, &needle());
+        world.tree.file(name, rule);
+        check_stale("appears");
+        world.check(&opened, &needle());
+        world.tree.file(name, format!("{rule}# more\n"));
+        check_stale("changes");
+        fs::remove_file(world.tree.path(name)).unwrap();
+        check_stale("goes");
+        world.check_used(&opened, &needle());
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn t_lsi_sec_01_denied_files_are_never_opened_for_an_index() {
+    use std::mem::MaybeUninit;
+
+    use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init};
+
+    let mut world = World::new();
+    let denied = ["a/secret.txt", "a/server.pem", ".ssh/config", "a/b/id_rsa"];
+    for path in denied {
+        world.tree.file(path, "a needle\n");
+    }
+    world.setup.sandbox.denied_patterns = vec!["**/secret.*".to_string()];
+    world.setup.config.index_default_hidden = true;
+    let queue = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
+    let watch = |path: &str| {
+        let flags = WatchFlags::OPEN | WatchFlags::ACCESS;
+        add_watch(&queue, world.tree.path(path), flags).unwrap()
+    };
+    let watched: Vec<i32> = denied.into_iter().map(watch).collect();
+    let open = watch("a/one.txt");
+    let opened = world.built();
+    let request = json!({"pattern": "needle", "hidden": true});
+    world.check_used(&opened, &request);
+    assert_eq!(opened.search(&request).count, 4);
+    let mut buffer = [MaybeUninit::uninit(); 4096];
+    let mut events = Reader::new(&queue, &mut buffer);
+    let mut seen = Vec::new();
+    while let Ok(event) = events.next() {
+        seen.push(event.wd());
+    }
+    // Those that are read show.
+    assert!(seen.contains(&open), "{seen:?}");
+    assert!(!seen.iter().any(|wd| watched.contains(wd)), "{seen:?}");
+}
+
+#[test]
+fn fr_lsi_roll_04_stats_are_for_those_who_ask_and_change_nothing() {
+    for defaults in [Config::library_default(), Config::command_line_default()] {
+        assert!(!defaults.search.emit_stats);
+    }
+    let world = World::new();
+    world.built();
+    let mut silent = world.setup.clone();
+    silent.config.emit_stats = Config::library_default().search.emit_stats;
+    let (tool, context) = silent.indexing_tool();
+    let silent = Opened { tool, context };
+    let opened = world.open();
+    // What it takes to see that transitions and cuts are right is there for those who do.
+    for max in 1..5 {
+        let request = json!({"pattern": "needle", "max_results": max});
+        let mut response = opened.search(&request);
+        let stats = response.stats.take().unwrap();
+        assert!(stats.index_exclusion_used);
+        let answer = silent.search(&request);
+        assert_eq!(answer, response);
+        assert!(!answer.to_json().contains("stats"));
+    }
+    world.tree.file("new.txt", "straw\n");
+    let stats = world.check_unused(&opened, &needle());
+    assert_eq!(stats.index_safety_state, "UNCERTAIN");
+}
+
+#[test]
+fn sec_lsi_cache_02_what_an_index_knows_of_a_file_is_no_evidence_that_it_was_read() {
+    /// Compiles only as long as there can be no such evidence.
+    fn impossible(evidence: ReadEvidence) -> PathBuf {
+        match evidence {}
+    }
+    let world = World::new();
+    // The build reads each file, and searches look at fingerprints of all and into some.
+    let opened = world.built();
+    world.check_used(&opened, &needle());
+    let response = opened.search(&needle());
+    assert!(response.count > 0);
+    let evidence = opened.tool.read_evidence(&response);
+    assert_eq!(evidence.map(impossible), None);
+    // Fingerprints, catalogs and whatever else is kept know nothing of it: one file of the project does.
+    let aware: Vec<String> = rust_files()
+        .into_iter()
+        .filter(|file| file.path.starts_with("src/") && !file.path.ends_with("tests.rs"))
+        .filter(|file| code_only(&file.text).contains("ReadEvidence"))
+        .map(|file| file.path)
+        .collect();
+    assert_eq!(aware, ["src/tool/search.rs"]);
+}
