@@ -21,6 +21,7 @@ use crate::index::segment::Segment;
 use crate::index::segment::candidates::Candidates;
 use crate::index::snapshot::Snapshot;
 use crate::index::stamp::Stamp;
+use crate::index::token::TokenStatus;
 use crate::index::walk::{FoundFile, Place, join};
 
 /// Candidates in the first unit of a source, and in the largest. Units grow, so that searches that end early
@@ -43,6 +44,8 @@ pub struct Scope {
     pub path: PathBuf,
     /// Whether subdirectories count.
     pub recursive: bool,
+    /// Files of more bytes have no events.
+    pub max_file_size: u64,
 }
 
 /// An ordered source over a snapshot.
@@ -139,6 +142,25 @@ impl CatalogSource {
             .files
             .iter(ranks)
             .filter(move |&rank| eligible.is_none_or(|eligible| eligible.contains(rank)))
+            .filter(|&rank| !self.is_too_large(rank))
+    }
+
+    /// Returns true for a file that the request has too large, if the catalog can be asked: where files have to be looked
+    /// at, opening it tells as well. One that could not be opened is an error, however large it is.
+    fn is_too_large(&self, rank: u32) -> bool {
+        if self.validate {
+            return false;
+        }
+        // Damage shows where the file is handed out.
+        self.snapshot.segment().file(rank).is_ok_and(|file| {
+            let opened = [
+                TokenStatus::Full,
+                TokenStatus::SkippedTooLarge,
+                TokenStatus::SkippedBinary,
+            ];
+            let known = opened.iter().any(|status| *status as u8 == file.status);
+            known && file.stamp.len > self.scope.max_file_size
+        })
     }
 
     /// Cuts the range into units with a growing number of files to be looked at.

@@ -381,6 +381,7 @@ impl Indexes {
             base,
             path: path.to_path_buf(),
             recursive: asked.recursive,
+            max_file_size: query.max_file_size,
         };
         match self.source(&snapshot, plan, scope, globs) {
             Ok(source) => Ok(source?),

@@ -457,6 +457,32 @@ fn edits_while_the_index_is_built_are_seen() {
 }
 
 #[test]
+fn files_that_are_too_large_for_a_request_are_not_even_opened() {
+    let text = "the needle\n".repeat(100);
+    let request = json!({"pattern": "needle", "max_file_size_bytes": 1_000});
+    for variant in VARIANTS.into_iter().filter(|variant| variant.frozen) {
+        let tree = Tree::of([
+            ("a.txt", "needle one\n"),
+            ("large.txt", &text),
+            ("z", "none"),
+        ]);
+        let setup = tree.setup().with_indexes(variant);
+        setup.build(&Host::patient());
+        let (tally, response) = compare(&setup, &request);
+        assert_eq!(paths(&response.unwrap()), ["a.txt"]);
+        assert_eq!(tally.excluded, 2);
+        // Whoever opened it now would have an error to report.
+        fs::remove_file(tree.path("large.txt")).unwrap();
+        let response = setup.call(request.clone()).unwrap();
+        assert_eq!(
+            (response.errors.len(), response.files_scanned),
+            (0, 3),
+            "{variant:?}"
+        );
+    }
+}
+
+#[test]
 fn edits_in_parts_of_a_large_file_are_seen() {
     // One part has all n-grams of the needle, so that the file is a candidate, and no part has the needle.
     let decoy = "some need and eedl but edle\n";

@@ -84,13 +84,17 @@ fn asked() -> impl Strategy<Value = Value> {
     let path = sometimes(vec!["a", "ab", "c", "c/c", "é", "e\u{301}", ".h", "n\nl"]);
     let globs = sometimes(vec!["a*", "*/a", "**/b*", "/c/**", "!a", "é", "*", "[ab]"]);
     let case = prop::sample::select(vec!["smart", "sensitive", "insensitive"]);
-    (request(), pattern(), path, globs.clone(), globs, case).prop_map(
-        |(request, pattern, path, include, exclude, case)| {
+    let size = prop::option::weighted(0.2, 1..60u64);
+    (request(), pattern(), path, globs.clone(), globs, case, size).prop_map(
+        |(request, pattern, path, include, exclude, case, size)| {
             let mut request = with(&request, "pattern", pattern);
             request["case"] = case.into();
             request["no_ignore"] = false.into();
             if let Some(path) = path {
                 request["path"] = path.into();
+            }
+            if let Some(size) = size {
+                request["max_file_size_bytes"] = size.into();
             }
             if let Some(glob) = include {
                 request["include_glob"] = json!([glob]);
