@@ -211,7 +211,8 @@ impl Store {
         Ok(opened.map(|(manifest, segment)| snapshot_of(self.form, manifest, segment)))
     }
 
-    /// Lists what the store has, ordered by directory.
+    /// Lists what the store has, ordered by directory. What a first build that came to nothing left behind is no
+    /// index.
     ///
     /// # Errors
     ///
@@ -226,7 +227,7 @@ impl Store {
         let mut listed: Vec<Listed> = names
             .into_iter()
             .map(|name| self.root.join(name))
-            .filter(|dir| self.has(dir))
+            .filter(|dir| self.has(dir) && holds_some(dir))
             .map(|dir| self.look_at(&dir))
             .collect();
         listed.sort_by(|a, b| a.dir.cmp(&b.dir));
@@ -302,7 +303,8 @@ impl Store {
         }
     }
 
-    /// Removes an index. Those who have it open keep what they have.
+    /// Removes an index. Those who have it open keep what they have. Files in its directory that are not of an
+    /// index stay, and then the directory does too.
     ///
     /// # Errors
     ///
@@ -322,16 +324,37 @@ impl Store {
                 _ => {}
             }
         }
-        std::fs::remove_dir_all(dir).map_err(fail)?;
-        drop(lock);
-        Ok(())
+        remove_leftovers(&disk, &lock)?;
+        for name in disk.names(dir).map_err(fail)? {
+            if is_of_an_index(&name.to_string_lossy()) {
+                disk.remove(&dir.join(name)).map_err(fail)?;
+            }
+        }
+        // The locks last: as long as there is one, the directory is known as ours.
+        for which in [LockFile::Readers, LockFile::Writers] {
+            match disk.remove(&dir.join(which.name())) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
+                _ => {}
+            }
+        }
+        // It stays if somebody else's files are in it, or if the next who builds has it already.
+        match std::fs::remove_dir(dir) {
+            Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => Err(fail(error)),
+            _ => Ok(()),
+        }
     }
 
-    /// Returns true for the directory of an index: one of ours by its name, and no link to somewhere else.
+    /// Returns true for the directory of an index: one of ours by its name and by the lock in it, and no link to
+    /// somewhere else. The name alone would be that of many a cache, and a configured directory may hold anything.
     fn has(&self, dir: &Path) -> bool {
         let name = dir.file_name().unwrap_or_default().to_string_lossy();
-        let meta = std::fs::symlink_metadata(dir);
-        dir.parent() == Some(&self.root) && is_hash(&name) && meta.is_ok_and(|meta| meta.is_dir())
+        let meta = |path: &Path| std::fs::symlink_metadata(path);
+        dir.parent() == Some(&self.root)
+            && is_hash(&name)
+            && meta(dir).is_ok_and(|meta| meta.is_dir())
+            && [LockFile::Writers, LockFile::Readers]
+                .iter()
+                .any(|which| meta(&dir.join(which.name())).is_ok_and(|meta| meta.is_file()))
     }
 
     fn read_manifest(&self, dir: &Path) -> Result<Manifest, FormatError> {
@@ -361,15 +384,26 @@ impl Store {
     fn remove_others(&self, disk: &dyn Disk, dir: &Path, manifest: &Manifest) {
         for name in disk.names(dir).unwrap_or_default() {
             let text = name.to_string_lossy();
-            let of_an_index =
-                text.starts_with("segment-") || text == MANIFEST || text.starts_with(DATABASE);
-            if of_an_index && !self.form.owns(manifest, &text) {
+            if is_of_an_index(&text) && !self.form.owns(manifest, &text) {
                 // What can't be removed, because it is open or is no file, is in nobody's way, and the new index is
                 // published already: the next publication tries again.
                 let _left_behind = disk.remove(&dir.join(&name));
             }
         }
     }
+}
+
+/// Returns whether a file of this name, in a directory that is an index's, belongs to the index, whatever its form.
+fn is_of_an_index(name: &str) -> bool {
+    name.starts_with("segment-") || name == MANIFEST || name.starts_with(DATABASE)
+}
+
+/// Returns whether there is anything of an index in a directory.
+fn holds_some(dir: &Path) -> bool {
+    let names = RealDisk.names(dir).unwrap_or_default();
+    names
+        .iter()
+        .any(|name| is_of_an_index(&name.to_string_lossy()))
 }
 
 /// Returns whether a directory has an index of a form.

@@ -39,9 +39,12 @@ impl Bar {
     pub(super) fn show(&self, progress: Progress) {
         let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = phase.replace(progress.phase) != Some(progress.phase);
-        self.bar.set_message(what(progress));
+        // Each of these but the style draws, so that comes first.
         if is_new {
             self.bar.set_style(style(progress.phase));
+        }
+        self.bar.set_message(what(progress));
+        if is_new {
             self.bar.reset();
             self.bar.enable_steady_tick(TICK);
         }

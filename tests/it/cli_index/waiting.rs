@@ -238,6 +238,8 @@ fn a_terminal_sees_how_far_a_build_is_and_a_pipe_does_not() {
     for part in ["listing files", "reading, ", "of 2,005 files", "left"] {
         assert!(shown.contains(part), "{part}: {shown:?}");
     }
+    // The bar of a phase that shows none, or one before anything is known.
+    assert!(!shown.contains("0/0"), "{shown:?}");
     assert_eq!(build_on_a_terminal(&world, &[("TERM", "dumb")]), "");
     assert_eq!(world.run(&["index", "build"]).ok().err, "");
 }

@@ -525,9 +525,14 @@ fn only_indexes_are_removed_from_a_store() {
         fs::write(dir.join("manifest"), "precious").unwrap();
     }
     std::os::unix::fs::symlink(&outside, &link).unwrap();
+    // Named like the directory of an index, but none.
+    let namesake = world.cache.join("d41d8cd98f00b204e9800998ecf8427e");
+    fs::create_dir(&namesake).unwrap();
+    fs::write(namesake.join("manifest"), "precious").unwrap();
     for dir in [
         &outside,
         &beside,
+        &namesake,
         &link,
         &world.cache,
         &world.cache.join(".."),
@@ -537,8 +542,44 @@ fn only_indexes_are_removed_from_a_store() {
             "{dir:?}"
         );
     }
-    for dir in [&outside, &beside] {
+    for dir in [&outside, &beside, &namesake] {
         assert_eq!(fs::read(dir.join("manifest")).unwrap(), b"precious");
+        assert_eq!(fs::read_dir(dir).unwrap().count(), 1, "nothing is added");
     }
     assert_eq!(store.list().unwrap().len(), 1);
+}
+
+#[test]
+fn removing_an_index_leaves_the_files_of_others_beside_it() {
+    let world = World::new();
+    let opened = world.built();
+    let store = opened.indexes().store().unwrap();
+    let dir = store.list().unwrap().remove(0).dir;
+    fs::write(dir.join("notes"), "precious").unwrap();
+    store.remove(&dir, &mut std::thread::sleep).unwrap();
+    let left: Vec<_> = fs::read_dir(&dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(left, ["notes"]);
+    assert_eq!(fs::read(dir.join("notes")).unwrap(), b"precious");
+    assert!(store.list().unwrap().is_empty());
+    // It can be built again there.
+    world.built();
+    assert_eq!(store.list().unwrap().len(), 1);
+}
+
+#[test]
+fn a_first_build_that_came_to_nothing_leaves_no_damaged_index() {
+    let world = World::new();
+    let opened = world.built();
+    let store = opened.indexes().store().unwrap();
+    let dir = store.list().unwrap().remove(0).dir;
+    for entry in fs::read_dir(&dir).unwrap() {
+        let name = entry.unwrap().file_name();
+        if !name.to_string_lossy().ends_with(".lock") {
+            fs::remove_file(dir.join(name)).unwrap();
+        }
+    }
+    assert!(store.list().unwrap().is_empty());
 }
