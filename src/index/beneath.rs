@@ -179,7 +179,7 @@ impl RootDir {
 }
 
 /// Returns true for a name that can stand in a directory.
-fn is_component(name: &OsStr) -> bool {
+pub(super) fn is_component(name: &OsStr) -> bool {
     let bytes = name.as_encoded_bytes();
     let separator = |byte: &u8| std::path::is_separator(char::from(*byte));
     !matches!(bytes, b"" | b"." | b"..") && !bytes.contains(&0) && !bytes.iter().any(separator)

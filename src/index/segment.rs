@@ -20,12 +20,17 @@ use crate::format::segment::{
     SEGMENT_VERSION, SideRecord, Table, id,
 };
 use crate::format::storage::Storage;
+use crate::index::beneath::is_component;
 use crate::index::block::{STORED_HASHES, Shape, WORD_FILES};
 use crate::index::bloom::BloomParams;
 use crate::index::gram::{NGRAM_CHARS, SECOND_SEED};
 use crate::index::names::{name_bytes, name_from_bytes};
 use crate::index::plan::BLOCK_FILES;
 use crate::index::ranks::RankSet;
+
+/// The most bytes that paths of directories have on average. No system opens much longer ones; a damaged catalog
+/// could have a few records stand for gigabytes.
+const MAX_MEAN_PATH: usize = 4096;
 
 /// An opened segment.
 #[derive(Debug)]
@@ -185,6 +190,7 @@ impl Segment {
     pub fn file(&self, rank: u32) -> Result<FileRecord, FormatError> {
         let file: FileRecord = self.files.get(self.container.view(), rank)?;
         self.check_dir(file.dir)?;
+        check_named(file.name)?;
         Ok(file)
     }
 
@@ -201,6 +207,9 @@ impl Segment {
                 "a directory stands before the one that holds it",
             ));
         }
+        if !is_root {
+            check_named(dir.name)?;
+        }
         if dir.first_rank > dir.end_rank || dir.end_rank > self.meta.files {
             return Err(inconsistent("a directory has files that do not exist"));
         }
@@ -215,10 +224,15 @@ impl Segment {
     pub fn side(&self, n: u32) -> Result<SideRecord, FormatError> {
         let side: SideRecord = self.side.get(self.container.view(), n)?;
         self.check_dir(side.dir)?;
+        check_named(side.name)?;
+        // It would never be reached.
+        if side.before_rank > self.meta.files {
+            return Err(inconsistent("a file stands before one that does not exist"));
+        }
         Ok(side)
     }
 
-    /// Reads a name.
+    /// Reads a name. It is that of an entry of a directory, or empty: it leads nowhere else.
     ///
     /// # Errors
     ///
@@ -228,7 +242,9 @@ impl Segment {
             self.container
                 .view()
                 .bytes_in(self.names, name.offset as usize, name.len.into())?;
-        name_from_bytes(bytes).ok_or_else(|| inconsistent("a name is none on this system"))
+        name_from_bytes(bytes)
+            .filter(|name| name.is_empty() || is_component(name))
+            .ok_or_else(|| inconsistent("a name is none on this system"))
     }
 
     /// Reads the ordering key of a name.
@@ -281,16 +297,23 @@ impl Segment {
             return Ok(paths);
         }
         let mut paths: Vec<PathBuf> = Vec::new();
+        let mut bytes_left = MAX_MEAN_PATH.saturating_mul(self.meta.dirs as usize);
         for number in 0..self.meta.dirs {
             let dir = self.dir(number)?;
-            let path = match number {
-                0 => PathBuf::new(),
-                // `dir` has checked that the parent comes first.
-                _ => paths
-                    .get(dir.parent as usize)
-                    .map(|parent| self.name(dir.name).map(|name| parent.join(name)))
-                    .transpose()?
-                    .unwrap_or_default(),
+            // `dir` has checked that the parent comes first. The root has none.
+            let parent = paths.get(dir.parent as usize);
+            let path = match parent {
+                None => PathBuf::new(),
+                Some(parent) => {
+                    let len = parent.as_os_str().len() + 1 + usize::from(dir.name.len);
+                    bytes_left = bytes_left
+                        .checked_sub(len)
+                        .ok_or_else(|| inconsistent("directories have paths that none can have"))?;
+                    let mut path = PathBuf::with_capacity(len);
+                    path.push(parent);
+                    path.push(self.name(dir.name)?);
+                    path
+                }
             };
             paths.push(path);
         }
@@ -322,7 +345,7 @@ impl Segment {
         self.verify_parts(repeated)?;
         for rank in 0..self.meta.files {
             let file = self.file(rank)?;
-            self.name(file.name)?;
+            self.check_name(file.name)?;
             if file.excludable != seen.contains(rank) {
                 return Err(inconsistent("a file without a slot may not be left out"));
             }
@@ -338,9 +361,30 @@ impl Segment {
             ));
         }
         for n in 0..self.meta.side {
-            self.name(self.side(n)?.name)?;
+            self.check_name(self.side(n)?.name)?;
+        }
+        for number in 0..self.meta.dirs {
+            self.check_name(self.dir(number)?.name)?;
+        }
+        for group in &self.groups {
+            let mut last = None;
+            for at in group.direct.clone() {
+                let packed = Some(self.direct.get(self.container.view(), at)?);
+                // They are looked for by halving.
+                if packed <= last {
+                    return Err(inconsistent(
+                        "n-grams with rows of their own are not sorted",
+                    ));
+                }
+                last = packed;
+            }
         }
         Ok(())
+    }
+
+    fn check_name(&self, name: NameRecord) -> Result<(), FormatError> {
+        self.name(name)?;
+        self.sort_key(name).map(|_| ())
     }
 
     fn check_dir(&self, number: u32) -> Result<(), FormatError> {
@@ -348,6 +392,14 @@ impl Segment {
             true => Ok(()),
             false => Err(inconsistent("a file is in a directory that does not exist")),
         }
+    }
+}
+
+/// Makes sure that an entry of a directory has a name.
+fn check_named(name: NameRecord) -> Result<(), FormatError> {
+    match name.len {
+        0 => Err(inconsistent("an entry has no name")),
+        _ => Ok(()),
     }
 }
 
@@ -414,3 +466,6 @@ fn read_groups(
     }
     Ok(groups)
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use crate::source::root;
 
+#[path = "../../fuzz/support/assembled.rs"]
+mod assembled;
 #[path = "../../fuzz/harness/container.rs"]
 mod container;
 #[path = "../../fuzz/harness/manifest.rs"]
@@ -14,8 +16,12 @@ mod manifest;
 pub(crate) mod plan;
 #[path = "../../fuzz/harness/request.rs"]
 mod request;
+#[path = "../../fuzz/harness/segment.rs"]
+mod segment;
 #[path = "../../fuzz/harness/sort_key.rs"]
 mod sort_key;
+#[path = "../../fuzz/harness/tokenizer.rs"]
+mod tokenizer;
 
 /// What a fuzz target does with its input.
 type Body = fn(&[u8]);
@@ -26,8 +32,16 @@ const TARGETS: &[(&str, Body)] = &[
     ("manifest", manifest::run),
     ("plan", plan::run),
     ("request", request::run),
+    ("segment", |data| segment::run(data, uncounted)),
     ("sort_key", sort_key::run),
+    ("tokenizer", tokenizer::run),
 ];
+
+/// Does something without counting its memory: other tests run at the same time.
+fn uncounted(work: &mut dyn FnMut()) -> Option<u64> {
+    work();
+    None
+}
 
 #[test]
 fn seeds_pass() {

@@ -131,7 +131,6 @@ impl Segment {
                 false => high = middle,
             }
         }
-        let file_len = self.file(rank)?.stamp.len;
         let mut spans: Vec<Range<u64>> = Vec::new();
         let mut ruled_out = false;
         let mut n = low;
@@ -145,7 +144,11 @@ impl Segment {
                 true => Some(part(n)?).filter(|next| next.rank == rank),
                 false => None,
             };
-            let span = own.start.into()..next.map_or(file_len, |next| next.start.into());
+            let end = match next {
+                Some(next) => next.start.into(),
+                None => self.file(rank)?.stamp.len,
+            };
+            let span = u64::from(own.start)..end;
             if span.start >= span.end {
                 return Err(inconsistent("parts of a file are not in order"));
             }

@@ -1,0 +1,179 @@
+//! Segments of texts that were never files, and what a search finds in a text: what several harnesses need.
+
+use std::ffi::OsString;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use forge_search::exec::embedded::FileSearcher;
+use forge_search::exec::matcher::LineMatcher;
+use forge_search::exec::query::{CaseMode, Fold, Query, QueryOptions};
+use forge_search::exec::stop::Stop;
+use forge_search::format::segment::StampRecord;
+use forge_search::index::beneath::RootDir;
+use forge_search::index::bloom::BloomParams;
+use forge_search::index::builder::{BuildHost, BuildOptions, FileReader, Progress, assemble};
+use forge_search::index::enumerate::{DirEntry, Enumeration, FileEntry, SideEntry};
+use forge_search::index::plan::{FOLD, Strategy, SupersetSafe};
+use forge_search::index::stamp::Stamp;
+use forge_search::index::walk::Place;
+
+/// The longest text that is tokenized.
+pub(crate) const MAX_TEXT: u64 = 1 << 20;
+
+/// A tree that is nowhere on the disk.
+#[derive(Debug, Default)]
+pub(crate) struct Texts {
+    /// The path, the number of the parent and the ranks of each directory, those above first.
+    pub(crate) dirs: Vec<(PathBuf, u32, Range<u32>)>,
+    /// The number of the directory, the name and the text of each file, by rank.
+    pub(crate) files: Vec<(u32, OsString, Vec<u8>)>,
+    /// The number of the directory, the rank that follows and the name of files with line breaks in their names.
+    pub(crate) side: Vec<(u32, u32, OsString)>,
+}
+
+/// Builds the segment of a tree.
+pub(crate) fn assembled(texts: &Texts) -> Vec<u8> {
+    let mut tree = Enumeration::default();
+    for (path, parent, ranks) in &texts.dirs {
+        tree.dirs.push(DirEntry {
+            place: Arc::new(Place {
+                root: root().clone(),
+                real: path.clone(),
+                logical: path.clone(),
+            }),
+            parent: *parent,
+            ranks: ranks.clone(),
+            stamp: Some(stamp(0)),
+        });
+    }
+    for (dir, name, text) in &texts.files {
+        tree.files.push(FileEntry {
+            dir: *dir,
+            name: name.clone(),
+            stamp: Some(stamp(text.len())),
+            linked: false,
+        });
+    }
+    for (dir, before_rank, name) in &texts.side {
+        tree.side.push(SideEntry {
+            dir: *dir,
+            before_rank: *before_rank,
+            name: name.clone(),
+        });
+    }
+    let options = BuildOptions {
+        params: BloomParams::from_config(MAX_TEXT, 0.01),
+        casefold: FOLD,
+        max_tokenized_bytes: MAX_TEXT,
+        max_memory_bytes: 1 << 20,
+    };
+    let read = |reader: &mut FileReader, rank: usize| {
+        let (_, _, text) = &texts.files[rank];
+        reader.tokenize(text, stamp(text.len()))
+    };
+    let mut out = Vec::new();
+    assemble(&tree, i64::MAX, &options, &Nobody, &mut out, &read).expect("memory takes everything");
+    out
+}
+
+/// The state of a file that has not changed for ages.
+fn stamp(len: usize) -> Stamp {
+    Stamp::from_record(StampRecord {
+        len: len as u64,
+        modified_ns: 1,
+        changed_ns: 1,
+        device: 1,
+        inode: 1,
+        links: 1,
+    })
+}
+
+/// Some directory that exists; nothing in it is looked at.
+fn root() -> &'static Arc<RootDir> {
+    static ROOT: OnceLock<Arc<RootDir>> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        let place = Path::new(".").canonicalize().expect("a working directory");
+        Arc::new(RootDir::open(&place).expect("a working directory"))
+    })
+}
+
+/// A host that wants nothing.
+struct Nobody;
+
+impl BuildHost for Nobody {
+    fn now_ns(&self) -> i64 {
+        i64::MAX
+    }
+
+    fn pause(&self, _time: Duration) {}
+
+    fn progress(&self, _progress: Progress) {}
+
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+/// What is searched for.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) pattern: String,
+    pub(crate) fixed: bool,
+    pub(crate) word: bool,
+    pub(crate) fold: bool,
+}
+
+/// A search that was prepared.
+pub(crate) struct Search {
+    query: Arc<Query>,
+    matcher: LineMatcher,
+}
+
+impl Asked {
+    /// Prepares the search; `None` for patterns that are refused.
+    pub(crate) fn prepare(&self) -> Option<Search> {
+        let options = QueryOptions {
+            fixed_strings: self.fixed,
+            word: self.word,
+            case: match self.fold {
+                true => CaseMode::Insensitive,
+                false => CaseMode::Sensitive,
+            },
+            before: 0,
+            after: 0,
+            max_results: 1,
+            max_matches_per_file: 1,
+            max_file_size: u64::MAX,
+            fuzzy: None,
+        };
+        let query = Arc::new(Query::new(&self.pattern, &options).ok()?);
+        let matcher = LineMatcher::new(&query.pattern).ok()?;
+        Some(Search { query, matcher })
+    }
+}
+
+impl Search {
+    /// Plans the search in every way there is.
+    pub(crate) fn plans(&self) -> Vec<SupersetSafe> {
+        let pattern = &self.query.pattern;
+        let fold = pattern.fold() == Fold::AsciiInsensitive;
+        let mut plans: Vec<SupersetSafe> = [Strategy::RequiredLiteral, Strategy::Boolean]
+            .into_iter()
+            .map(|strategy| SupersetSafe::for_expression(pattern.hir(), fold, strategy))
+            .collect();
+        if pattern.is_fixed() {
+            plans.push(SupersetSafe::for_literal(pattern.original(), fold));
+        }
+        plans
+    }
+
+    /// Returns whether a file with this text must not be left out.
+    pub(crate) fn finds(&self, text: &[u8]) -> bool {
+        let mut searcher = FileSearcher::new(self.query.clone(), &self.matcher, Stop::new());
+        let outcome = searcher.search_bytes(text);
+        assert!(outcome.complete);
+        !outcome.events.is_empty() || outcome.error.is_some()
+    }
+}

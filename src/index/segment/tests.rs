@@ -1,0 +1,156 @@
+use std::ffi::OsStr;
+
+use super::*;
+use crate::format::section::SectionWriter;
+use crate::format::segment::Record;
+use crate::index::sections::Sections;
+
+const NAME: NameRecord = NameRecord {
+    offset: 0,
+    len: 0,
+    key_len: 0,
+};
+
+/// A segment without files: directories by name and parent, and a file of the side list.
+fn written(dirs: &[(&str, u32)], side: (&str, u32)) -> Vec<u8> {
+    let mut sections = Sections::default();
+    for (name, parent) in dirs {
+        let record = DirRecord {
+            parent: *parent,
+            name: NAME,
+            first_rank: 0,
+            end_rank: 0,
+            stamp: Default::default(),
+        };
+        sections.push_dir(OsStr::new(name), record).unwrap();
+    }
+    let record = SideRecord {
+        dir: 0,
+        before_rank: side.1,
+        name: NAME,
+    };
+    sections.push_side(OsStr::new(side.0), record).unwrap();
+    let params = BloomParams::from_config(1 << 20, 0.01);
+    let meta = MetaRecord {
+        files: 0,
+        dirs: dirs.len() as u32,
+        side: 1,
+        blocks: 0,
+        groups: 0,
+        ngram_chars: params.ngram_chars,
+        bloom_bits: params.bits,
+        bloom_hashes: params.hashes,
+        stored_hashes: STORED_HASHES as u32,
+        bloom_seed: params.seed,
+        text_bytes: 0,
+        ngrams: 0,
+    };
+    let mut file = Vec::new();
+    let mut out = SectionWriter::new(&mut file, FileKind::Segment, SEGMENT_VERSION).unwrap();
+    out.section(id::ROWS, b"").unwrap();
+    sections.write(out, meta).unwrap();
+    file
+}
+
+/// The same segment with a section that `change` has changed, and checksums that hold.
+fn changed(file: Vec<u8>, id: u32, change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+    let storage = Storage::from(file);
+    let container = Container::open(storage, FileKind::Segment, SEGMENT_VERSION).unwrap();
+    let mut file = Vec::new();
+    let mut out = SectionWriter::new(&mut file, FileKind::Segment, SEGMENT_VERSION).unwrap();
+    for each in container.section_ids() {
+        let mut content = container.section(each).unwrap().all().unwrap().to_vec();
+        if each == id {
+            change(&mut content);
+        }
+        out.section(each, &content).unwrap();
+    }
+    out.finish().unwrap();
+    file
+}
+
+fn opened(file: Vec<u8>) -> Segment {
+    Segment::open(Storage::from(file)).unwrap()
+}
+
+#[track_caller]
+fn refused<T>(result: Result<T, FormatError>, problem: &str) {
+    let error = result.err().unwrap();
+    assert!(error.is_corrupt());
+    assert!(error.to_string().contains(problem), "{error}");
+}
+
+#[test]
+fn names_lead_nowhere_else() {
+    let sound = opened(written(&[("", 0), ("a", 0), ("b", 1)], ("line\nbreak", 0)));
+    sound.verify().unwrap();
+    assert_eq!(sound.dir_path(2).unwrap(), Path::new("a/b"));
+    assert_eq!(sound.find_dir(Path::new("a/b")).unwrap(), Some(2));
+    for name in ["/", "..", ".", "a/b", "a\0b", "/etc"] {
+        let dirs = opened(written(&[("", 0), (name, 0)], ("x\n", 0)));
+        refused(dirs.dir_path(1), "a name is none");
+        refused(dirs.find_dir(Path::new(name)), "a name is none");
+        refused(dirs.verify(), "a name is none");
+        let side = opened(written(&[("", 0)], (name, 0)));
+        refused(side.name(side.side(0).unwrap().name), "a name is none");
+        refused(side.verify(), "a name is none");
+    }
+    let dirs = opened(written(&[("", 0), ("", 0)], ("x\n", 0)));
+    refused(dirs.dir(1), "no name");
+    refused(dirs.verify(), "no name");
+    let side = opened(written(&[("", 0)], ("", 0)));
+    refused(side.side(0), "no name");
+}
+
+#[test]
+fn files_of_the_side_list_stand_before_some_file_or_last() {
+    let segment = opened(written(&[("", 0)], ("x\n", 1)));
+    refused(segment.side(0), "one that does not exist");
+    refused(segment.verify(), "one that does not exist");
+}
+
+#[test]
+fn ordering_keys_are_verified() {
+    let file = written(&[("", 0), ("dir", 0)], ("x\n", 0));
+    // The length of the key in the name of the second directory.
+    let key_len_at = DirRecord::LEN + 10;
+    let damaged = changed(file, id::DIRS, |dirs| dirs[key_len_at] = 200);
+    let segment = opened(damaged);
+    refused(
+        segment.sort_key(segment.dir(1).unwrap().name),
+        "reaches beyond",
+    );
+    refused(segment.verify(), "reaches beyond");
+}
+
+#[test]
+fn a_few_records_do_not_stand_for_gigabytes_of_paths() {
+    let long = "x".repeat(60_000);
+    let mut dirs = vec![("", 0)];
+    // Each in the one before.
+    dirs.extend((0..100).map(|parent| (long.as_str(), parent)));
+    let segment = opened(written(&dirs, ("x\n", 0)));
+    refused(segment.dir_path(0), "paths that none can have");
+    refused(segment.verify(), "paths that none can have");
+    // As deep as a path of Linux can be.
+    let mut dirs = vec![("", 0)];
+    dirs.extend((0..2_048).map(|parent| ("x", parent)));
+    let segment = opened(written(&dirs, ("x\n", 0)));
+    segment.verify().unwrap();
+    assert_eq!(segment.dir_path(2_048).unwrap().as_os_str().len(), 4_095);
+}
+
+#[test]
+fn direct_ngrams_have_to_be_sorted() {
+    let ngrams = |ngrams: [u32; 2]| {
+        let file = written(&[("", 0)], ("x\n", 0));
+        let group = [0_u32, 2].map(u32::to_le_bytes).concat();
+        let file = changed(file, id::GROUPS, |groups| groups.clone_from(&group));
+        let file = changed(file, id::META, |meta| meta[16] = 1);
+        let list = ngrams.map(u32::to_le_bytes).concat();
+        opened(changed(file, id::DIRECT, |direct| direct.clone_from(&list)))
+    };
+    ngrams([0, 7]).verify().unwrap();
+    refused(ngrams([7, 0]).verify(), "not sorted");
+    refused(ngrams([7, 7]).verify(), "not sorted");
+}
