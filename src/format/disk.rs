@@ -56,6 +56,10 @@ pub trait DiskFile: io::Write {
     ///
     /// Those of the system. The content is then unknown, and trying again proves nothing.
     fn sync(&mut self) -> io::Result<()>;
+
+    /// Lets nobody open it for writing any more, this user included, where the filesystem knows how: a precaution,
+    /// without which everything works.
+    fn seal(&mut self) {}
 }
 
 /// The filesystem.
@@ -111,5 +115,11 @@ impl Disk for RealDisk {
 impl DiskFile for File {
     fn sync(&mut self) -> io::Result<()> {
         self.sync_all()
+    }
+
+    #[cfg(unix)]
+    fn seal(&mut self) {
+        use std::os::unix::fs::PermissionsExt;
+        let _unless_unknown = self.set_permissions(fs::Permissions::from_mode(0o400));
     }
 }

@@ -5,8 +5,9 @@
 
 #![allow(unsafe_code)]
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
+use std::time::SystemTime;
 
 use memmap2::Mmap;
 
@@ -14,22 +15,57 @@ use memmap2::Mmap;
 #[derive(Debug)]
 pub(super) struct Mapping {
     map: Mmap,
+    file: File,
+    state: State,
+}
+
+/// What changes when a file is written to or cut off.
+#[derive(Debug, PartialEq, Eq)]
+struct State {
+    len: u64,
+    modified: Option<SystemTime>,
+    /// The time of the last change of anything, in seconds and nanoseconds, where there is such a time.
+    changed: (i64, i64),
+}
+
+impl State {
+    fn of(meta: &Metadata) -> State {
+        #[cfg(unix)]
+        let changed = {
+            use std::os::unix::fs::MetadataExt;
+            (meta.ctime(), meta.ctime_nsec())
+        };
+        #[cfg(not(unix))]
+        let changed = (0, 0);
+        State {
+            len: meta.len(),
+            modified: meta.modified().ok(),
+            changed,
+        }
+    }
 }
 
 impl Mapping {
     /// Maps `file`, which has to be a regular file that only this user can write to.
     ///
     /// Refused when the file is empty, or larger than the address space.
-    pub(super) fn new(file: &File) -> io::Result<Self> {
+    pub(super) fn new(file: File) -> io::Result<Self> {
+        let state = State::of(&file.metadata()?);
         // SAFETY: a mapping is sound to read as a slice as long as its bytes do not change and the file does
         // not shrink below it. Invariant: the files of an index are written under another name, synced, and renamed
         // (`publish`); a file that has its final name is never written to or truncated again, only replaced as a
         // directory entry or unlinked, and both leave the mapped inode alone. The caller has checked on the open
         // descriptor that the file is regular, belongs to the effective user and is writable to nobody else, so
         // other users cannot break the invariant. Programs of the same user could, as they could write into this
-        // process. The mapping is private and read-only; nothing here ever writes through it.
-        let map = unsafe { Mmap::map(file)? };
-        Ok(Self { map })
+        // process; published files are not writable even to them, and `is_unchanged` tells before each use. The mapping is private and read-only; nothing here ever writes through it.
+        let map = unsafe { Mmap::map(&file)? };
+        Ok(Self { map, file, state })
+    }
+
+    /// Returns true if the file is as it was when it was mapped. One system call.
+    pub(super) fn is_unchanged(&self) -> bool {
+        let now = self.file.metadata();
+        now.is_ok_and(|now| State::of(&now) == self.state)
     }
 
     pub(super) fn as_bytes(&self) -> &[u8] {

@@ -234,6 +234,10 @@ impl<'a> Unfinished<'a> {
     /// Gives it its final name, after it was written.
     fn complete(&mut self, mut file: Box<dyn DiskFile>, path: &Path) -> Result<(), FormatError> {
         let fail = FormatError::io;
+        // A library opens its file again, and may want to write.
+        if !self.companions {
+            file.seal();
+        }
         file.sync().map_err(|e| fail("sync the new file", e))?;
         drop(file);
         self.disk

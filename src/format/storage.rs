@@ -65,7 +65,7 @@ impl Storage {
             return Err(in_file(FormatError::new(kind)));
         }
         address_space(len).map_err(in_file)?;
-        let mapping = Mapping::new(&file).map_err(|e| in_file(FormatError::io("map it", e)))?;
+        let mapping = Mapping::new(file).map_err(|e| in_file(FormatError::io("map it", e)))?;
         let place = Place::Mapped(Arc::new(mapping));
         Ok(Self { place })
     }
@@ -124,6 +124,16 @@ impl Storage {
     /// Returns whether the bytes are those of a mapped file, which the kernel can drop and read again.
     pub fn is_mapped(&self) -> bool {
         matches!(self.place, Place::Mapped(_))
+    }
+
+    /// Returns false if a mapped file is no longer as it was when it was mapped: somebody wrote to it in place, or
+    /// cut it off, though nobody should. Then nothing may be looked at any more. One system call; memory of ours is
+    /// always as it was.
+    pub fn is_unchanged(&self) -> bool {
+        match &self.place {
+            Place::Owned { .. } => true,
+            Place::Mapped(mapping) => mapping.is_unchanged(),
+        }
     }
 
     /// Asks the kernel to read all of a mapped file ahead; does nothing for memory.

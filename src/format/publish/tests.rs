@@ -576,7 +576,7 @@ fn new_files_are_private_and_can_be_mapped() {
     put(&RealDisk, &lock, OLD).unwrap();
     let path = dir.path().join(NAME);
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
-    assert_eq!(mode & 0o7777, 0o600);
+    assert_eq!(mode & 0o7777, 0o400);
     let mapped = crate::format::storage::Storage::map(&path).unwrap();
     assert_eq!(mapped.as_bytes(), OLD);
 }

@@ -40,6 +40,16 @@ pub(super) enum State {
     Unavailable(String),
 }
 
+impl State {
+    /// Returns false if the file of an open index was written to or cut off in its place.
+    fn is_unchanged(&self) -> bool {
+        match self {
+            State::Open(snapshot) => snapshot.segment().storage().is_unchanged(),
+            State::Absent | State::Corrupt(_) | State::Unavailable(_) => true,
+        }
+    }
+}
+
 /// A state, and the publication that it is of.
 #[derive(Debug, Default)]
 struct Known {
@@ -81,7 +91,9 @@ impl IndexRoot {
         let publication = store.publication(self.key.parts());
         let mut known = self.lock();
         match &known.state {
-            Some(state) if known.publication == publication => return state.clone(),
+            Some(state) if known.publication == publication && state.is_unchanged() => {
+                return state.clone();
+            }
             _ => {}
         }
         known.publication = publication;
@@ -107,7 +119,10 @@ impl IndexRoot {
         let publication = store.publication(self.key.parts());
         // Whoever has the lock may be opening it.
         let known = self.known.try_lock();
-        known.is_ok_and(|known| known.state.is_some() && known.publication == publication)
+        known.is_ok_and(|known| {
+            let unchanged = known.state.as_ref().is_some_and(State::is_unchanged);
+            unchanged && known.publication == publication
+        })
     }
 
     /// Notes what was just built.

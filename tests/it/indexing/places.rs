@@ -270,7 +270,12 @@ fn sec_lsi_store_01_only_the_user_can_reach_what_is_kept() {
     let all = listing(&world.cache);
     assert!(all.len() >= 4, "{all:?}");
     for path in all.keys() {
-        let expected = if path.is_dir() { 0o700 } else { 0o600 };
+        let name = path.file_name().unwrap().to_string_lossy();
+        let expected = match path.is_dir() {
+            true => 0o700,
+            false if name == "manifest" || name.ends_with(".seg") => 0o400,
+            false => 0o600,
+        };
         assert_eq!(mode(path), expected, "{}", path.display());
     }
 }
