@@ -83,6 +83,9 @@ pub struct KeyParts {
     pub global_excludes: Vec<u8>,
     /// The directory that the patterns of the global excludes are relative to; empty if there are none.
     pub excludes_base: Vec<u8>,
+    /// By which rights the process that built it reads files, in the words of the program: compared, never
+    /// interpreted.
+    pub access: String,
     /// The version of what an index holds.
     pub schema_version: u32,
     /// The version of how it is made: raised when the same files would give another index.

@@ -49,6 +49,9 @@ pub struct KeyInputs<'a> {
     pub deny: &'a [String],
     /// Git's global excludes, and the directory that their patterns are relative to.
     pub global_excludes: Option<(&'a Path, &'a Path)>,
+    /// By which rights files are read. A file that is left out is never opened, so that nobody may leave one out who
+    /// could not open it: an index is for processes that may read what its builder may.
+    pub access: &'a str,
 }
 
 impl IndexKey {
@@ -74,6 +77,7 @@ impl IndexKey {
                 deny_patterns: inputs.deny.to_vec(),
                 global_excludes: excludes,
                 excludes_base,
+                access: inputs.access.to_string(),
                 schema_version: SCHEMA_VERSION,
                 implementation_version: IMPLEMENTATION_VERSION,
             },
@@ -133,6 +137,7 @@ mod tests {
             bloom: BloomParams::from_config(1 << 20, 0.01),
             deny: &[],
             global_excludes: None,
+            access: "uid=1 gid=1 groups= caps=",
         }
     }
 
@@ -180,6 +185,10 @@ mod tests {
                 global_excludes: Some((Path::new("/x"), Path::new("/y"))),
                 ..inputs()
             },
+            KeyInputs {
+                access: "uid=1 gid=2 groups= caps=",
+                ..inputs()
+            },
             options(|options| options.hidden = true),
             options(|options| options.follow = true),
             options(|options| options.no_ignore = true),
@@ -192,7 +201,7 @@ mod tests {
         }
         hashes.sort();
         hashes.dedup();
-        assert_eq!(hashes.len(), 12);
+        assert_eq!(hashes.len(), 13);
     }
 
     #[test]

@@ -36,6 +36,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod access;
 mod choice;
 mod host;
 mod places;
@@ -96,6 +97,9 @@ pub struct Indexes {
 impl Indexes {
     /// Sets up the indexes that a configuration asks for; opens none of them yet. `None` if it asks for none
     /// (`index_mode=off`, FR-LSI-ROLL-03).
+    ///
+    /// What this process may read is part of the keys, and looked at here, once. A program that gives up rights, or
+    /// takes on others, sets its indexes up anew.
     pub fn new(
         config: &SearchConfig,
         engines: &Engines,
@@ -123,6 +127,10 @@ impl Indexes {
             config.index_max_tokenized_bytes,
             config.bloom_target_fp_rate,
         );
+        let (access, unknown) = match access::of_process() {
+            Ok(access) => (access, None),
+            Err(error) => (access::UNKNOWN.to_string(), Some(error)),
+        };
         let roots: Vec<IndexRoot> = roots
             .into_iter()
             .map(|path| {
@@ -135,17 +143,19 @@ impl Indexes {
                     bloom,
                     deny: &deny,
                     global_excludes: excludes,
+                    access: &access,
                 });
                 let kept = excludes.map(|(path, base)| (path.to_path_buf(), base.to_path_buf()));
                 IndexRoot::new(path, key, traversal, kept)
             })
             .collect();
         let trees = roots.iter().map(|root| root.path.as_path());
-        let (store, fallback, nowhere) = match places::choose(config, sandbox, trees, places) {
-            Place::Store(store) => (Some(store), None, None),
-            Place::Memory(fallback) => (None, fallback, None),
-            Place::Nowhere(why) => (None, None, Some(why)),
-        };
+        let (store, fallback, nowhere) =
+            match places::choose(config, sandbox, trees, places, unknown) {
+                Place::Store(store) => (Some(store), None, None),
+                Place::Memory(fallback) => (None, fallback, None),
+                Place::Nowhere(why) => (None, None, Some(why)),
+            };
         let fallback = fallback.map_or_else(OnceLock::new, OnceLock::from);
         Some(Indexes {
             mode: config.index_mode,

@@ -53,6 +53,7 @@ fn full_manifest() -> Manifest {
             deny_patterns: vec!["**/*.pem".to_owned(), "**/.ssh/**".to_owned()],
             global_excludes: b"/home/u/ignore".to_vec(),
             excludes_base: b"/home/u".to_vec(),
+            access: "uid=1000 gid=1000 groups=4,24,1000 caps=".to_owned(),
             schema_version: 1,
             implementation_version: 2,
         },
@@ -472,6 +473,33 @@ mod golden {
             Manifest::decode(Storage::from(committed)).unwrap(),
             manifest
         );
+    }
+
+    /// Seeds of a former layout are refused at their first field, so that a fuzzer would start with nothing.
+    #[test]
+    fn fuzzing_starts_with_manifests_of_today() {
+        let seed = |name: &str, written: Vec<u8>| {
+            check(&format!("../../../fuzz/seeds/manifest/{name}"), &written);
+        };
+        let mut bare = full_manifest();
+        bare.key = KeyParts::default();
+        bare.state = IndexState::default();
+        bare.segments.clear();
+        bare.inputs.clear();
+        for (name, manifest) in [("full", full_manifest()), ("bare", bare)] {
+            let file = manifest.encode().unwrap();
+            seed(name, [&[0][..], &file[..]].concat());
+            // Its sections alone, each after its length in two bytes.
+            let container =
+                Container::open(Storage::from(file), FileKind::Manifest, MANIFEST_VERSION).unwrap();
+            let mut framed = vec![1];
+            for id in container.section_ids() {
+                let section = container.section(id).unwrap().all().unwrap();
+                framed.extend_from_slice(&u16::try_from(section.len()).unwrap().to_le_bytes());
+                framed.extend_from_slice(section);
+            }
+            seed(&format!("framed_{name}"), framed);
+        }
     }
 }
 

@@ -2,16 +2,24 @@
 //! a child process without privileges: this binary again, copied to where that user can start it.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use forge_search::exec::stop::CancelHandle;
+use forge_search::tool::config::IndexMode;
+use forge_search::tool::indexing::Foreground;
 use serde_json::json;
+use tempfile::TempDir;
 
 use crate::support::{Setup, Tree, events};
 
 /// Says in the child's environment that it is the child, and where its tree is.
 const CHILD: &str = "FORGE_SEARCH_TEST_UNPRIVILEGED";
+
+/// Says in the child's environment what it is to do.
+const STEP: &str = "FORGE_SEARCH_TEST_STEP";
 
 /// A user without any rights.
 const NOBODY: u32 = 65_534;
@@ -22,52 +30,271 @@ pub(crate) fn unprivileged(test: &str, build: impl Fn(&Tree), check: impl Fn(&Se
         assert!(!rustix::process::geteuid().is_root());
         let setup = Setup::new(root.as_ref());
         check(&setup);
-        println!("checked without privileges");
+        println!("{CHECKED}");
         return;
     }
     let tree = Tree::new();
     build(&tree);
-    let world_readable = |path: &std::path::Path| {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-    };
     world_readable(tree.root().parent().unwrap());
     world_readable(tree.root());
     if !rustix::process::geteuid().is_root() {
         check(&tree.setup());
         return;
     }
-    let dir = tempfile::tempdir().unwrap();
-    world_readable(dir.path());
-    let program = dir.path().join("it");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    world_readable(&program);
-    let start = || {
-        Command::new(&program)
-            .args(["--exact", test, "--nocapture"])
-            .env(CHILD, tree.root())
-            .current_dir("/")
-            .uid(NOBODY)
-            .gid(NOBODY)
-            .output()
-    };
-    let mut outcome = start();
-    for _ in 0..100 {
-        // A process that another test has just forked may still hold the copy open for writing.
-        match &outcome {
-            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {}
-            _ => break,
-        }
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        outcome = start();
+    Program::new(test).run(&tree, "", |child| {
+        child.uid(NOBODY).gid(NOBODY);
+    });
+}
+
+fn world_readable(path: &Path) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// What a child prints when it has come to its end.
+const CHECKED: &str = "checked as the child of a test";
+
+/// A copy of this binary that any user can start, to run one of its tests in a child process.
+struct Program<'a> {
+    dir: TempDir,
+    test: &'a str,
+}
+
+impl Program<'_> {
+    fn new(test: &str) -> Program<'_> {
+        let dir = tempfile::tempdir().unwrap();
+        world_readable(dir.path());
+        let program = Program { dir, test };
+        fs::copy(std::env::current_exe().unwrap(), program.path()).unwrap();
+        world_readable(&program.path());
+        program
     }
-    let output = outcome.unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && text.contains("checked without privileges"),
-        "{text}\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    assert!(text.contains("1 passed"), "{text}");
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("it")
+    }
+
+    /// Runs the test over a tree in a child, which is to do `step`, and checks that it succeeds.
+    #[track_caller]
+    fn run(&self, tree: &Tree, step: &str, rights: impl Fn(&mut Command)) {
+        let start = || {
+            let mut child = Command::new(self.path());
+            child
+                .args(["--exact", self.test, "--nocapture"])
+                .env(CHILD, tree.root())
+                .env(STEP, step)
+                .current_dir("/");
+            rights(&mut child);
+            child.output()
+        };
+        let mut outcome = start();
+        for _ in 0..100 {
+            // A process that another test has just forked may still hold the copy open for writing.
+            match &outcome {
+                Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {}
+                _ => break,
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            outcome = start();
+        }
+        let output = outcome.unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && text.contains(CHECKED),
+            "{step}: {text}\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert!(text.contains("1 passed"), "{text}");
+    }
+}
+
+/// What a process with certain rights does with the index of a tree.
+struct Reader {
+    setup: Setup,
+    /// Whether it may read the file that not all may.
+    may_read: bool,
+}
+
+impl Reader {
+    /// Looks for what no file holds, and checks that the answer is that without an index. Returns whether there was an
+    /// index of its own.
+    fn search(&self) -> bool {
+        let private = self.setup.working_dir.join("private");
+        assert_eq!(fs::read(private).is_ok(), self.may_read);
+        let request = json!({"pattern": "needle"});
+        let plain = self.setup.clone().config(|config| {
+            config.index_mode = IndexMode::Off;
+            config.emit_stats = false;
+        });
+        let plain = plain.search(request.clone());
+        let errors: Vec<&str> = plain.errors.iter().map(|e| e.path.as_str()).collect();
+        let expected: &[&str] = if self.may_read { &[] } else { &["private"] };
+        assert_eq!(errors, expected);
+        let (tool, context) = self.setup.indexing_tool();
+        let mut answer = tool.call(request, &context).unwrap();
+        let stats = answer.stats.take().unwrap();
+        assert_eq!(answer.to_json(), plain.to_json(), "{stats:?}");
+        assert_eq!(stats.storage_mode, "mmap", "{stats:?}");
+        let excluded = if self.may_read { 2 } else { 1 };
+        match stats.index_safety_state.as_str() {
+            "COMPLETE" => assert_eq!(stats.candidates_excluded, excluded, "{stats:?}"),
+            state => assert_eq!(state, "ABSENT", "{stats:?}"),
+        }
+        stats.index_exclusion_used
+    }
+
+    fn build(&self) {
+        let (tool, context) = self.setup.indexing_tool();
+        let host = Foreground::new(CancelHandle::new());
+        let root = &self.setup.working_dir;
+        let indexes = tool.indexes().unwrap();
+        indexes.build(root, &context.sandbox, &host).unwrap();
+    }
+
+    /// Does what a step says.
+    fn carry_out(&self, step: &str) {
+        match step {
+            "finds none and builds one" => {
+                assert!(!self.search(), "it had an index that is not its own");
+                self.build();
+                assert!(self.search());
+            }
+            "finds its own" => assert!(self.search()),
+            other => panic!("{other}"),
+        }
+    }
+}
+
+/// Two kinds of processes, of which one may read the file `private` of a tree.
+struct Kinds<'a> {
+    /// The path of the calling test.
+    test: &'a str,
+    /// Whether this process can start both kinds.
+    possible: bool,
+    /// Who owns the file, its group and its mode.
+    private: (u32, u32, u32),
+    /// Who keeps indexes: both kinds are processes of this user.
+    user: u32,
+}
+
+impl Kinds<'_> {
+    /// Checks that neither kind uses an index of the other. `rights` makes a child one that may read the file, or one
+    /// that may not; as does `enter`, in the child.
+    ///
+    /// Where both kinds can't be had, checks that processes of one kind have one index.
+    fn check(&self, rights: impl Fn(&mut Command, bool), enter: impl Fn(bool)) {
+        if let Some(root) = std::env::var_os(CHILD) {
+            let step = std::env::var(STEP).unwrap();
+            let (who, step) = step.split_once(' ').unwrap();
+            let may_read = who == "one";
+            enter(may_read);
+            let setup = Setup::new(root.as_ref()).config(|config| {
+                config.index_mode = IndexMode::Auto;
+                config.index_path = Some(Path::new(&root).with_file_name("cache"));
+                config.emit_stats = true;
+            });
+            Reader { setup, may_read }.carry_out(step);
+            println!("{CHECKED}");
+            return;
+        }
+        let tree = Tree::of([
+            ("private", "nothing but straw\n"),
+            ("public", "more straw\n"),
+        ]);
+        let above = tree.root().parent().unwrap();
+        let cache = above.join("cache");
+        fs::create_dir(&cache).unwrap();
+        fs::set_permissions(&cache, fs::Permissions::from_mode(0o700)).unwrap();
+        world_readable(above);
+        world_readable(tree.root());
+        let program = Program::new(self.test);
+        if !self.possible {
+            for step in ["one finds none and builds one", "one finds its own"] {
+                program.run(&tree, step, |_| {});
+            }
+            assert_eq!(fs::read_dir(&cache).unwrap().count(), 1);
+            return;
+        }
+        let (owner, group, mode) = self.private;
+        chown(tree.path("private"), Some(owner), Some(group)).unwrap();
+        tree.mode("private", mode);
+        chown(&cache, Some(self.user), Some(self.user)).unwrap();
+        for step in [
+            "one finds none and builds one",
+            "other finds none and builds one",
+            "one finds its own",
+            "other finds its own",
+        ] {
+            program.run(&tree, step, |child| rights(child, step.starts_with("one")));
+        }
+        assert_eq!(fs::read_dir(&cache).unwrap().count(), 2);
+    }
+}
+
+#[test]
+fn fr_lsi_idx_key_01_who_has_another_group_has_another_index() {
+    let kinds = Kinds {
+        test: "permissions::fr_lsi_idx_key_01_who_has_another_group_has_another_index",
+        possible: rustix::process::geteuid().is_root(),
+        private: (0, NOBODY, 0o640),
+        user: NOBODY,
+    };
+    let rights = |child: &mut Command, may_read: bool| {
+        child
+            .uid(NOBODY)
+            .gid(if may_read { NOBODY } else { NOBODY - 1 });
+    };
+    kinds.check(rights, |_| {});
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn fr_lsi_idx_key_01_who_has_other_supplementary_groups_has_another_index() {
+    use rustix::process::{Gid, Uid};
+    use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+
+    let possible = rustix::process::geteuid().is_root();
+    let kinds = Kinds {
+        test: "permissions::fr_lsi_idx_key_01_who_has_other_supplementary_groups_has_another_index",
+        possible,
+        private: (0, 4, 0o640),
+        user: NOBODY,
+    };
+    // Of this thread, and of those that it starts.
+    let enter = |may_read: bool| {
+        if possible {
+            let groups = if may_read { [4, 5] } else { [5, 6] };
+            let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+            set_thread_groups(&groups.map(Gid::from_raw)).unwrap();
+            set_thread_res_gid(group, group, group).unwrap();
+            set_thread_res_uid(user, user, user).unwrap();
+        }
+    };
+    kinds.check(|_, _| {}, enter);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn fr_lsi_idx_key_01_who_has_other_capabilities_has_another_index() {
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+
+    let sets = capabilities(None).unwrap();
+    let needed = CapabilitySet::DAC_OVERRIDE | CapabilitySet::CHOWN;
+    let possible = rustix::process::geteuid().is_root() && sets.effective.contains(needed);
+    let kinds = Kinds {
+        test: "permissions::fr_lsi_idx_key_01_who_has_other_capabilities_has_another_index",
+        possible,
+        private: (NOBODY, NOBODY, 0o600),
+        user: 0,
+    };
+    // Of this thread, and of those that it starts.
+    let enter = |may_read: bool| {
+        if possible && !may_read {
+            let mut without = sets;
+            without.effective = CapabilitySet::empty();
+            set_capabilities(None, without).unwrap();
+        }
+    };
+    kinds.check(|_, _| {}, enter);
 }
 
 #[test]

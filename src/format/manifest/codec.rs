@@ -99,6 +99,7 @@ impl KeyParts {
         }
         out.block(&self.global_excludes);
         out.block(&self.excludes_base);
+        out.block(self.access.as_bytes());
         out.u32(self.schema_version);
         out.u32(self.implementation_version);
         out.into_bytes()
@@ -120,6 +121,7 @@ impl KeyParts {
             deny_patterns: patterns(&mut input)?,
             global_excludes: input.block(MAX_PATH_BYTES, A_PATH)?.to_vec(),
             excludes_base: input.block(MAX_PATH_BYTES, A_PATH)?.to_vec(),
+            access: id(&mut input)?,
             schema_version: input.u32()?,
             implementation_version: input.u32()?,
         };
@@ -134,6 +136,7 @@ impl KeyParts {
             &self.unicode_normalization,
             &self.casefold,
             &self.tokenizer_id,
+            &self.access,
         ] {
             limit(AN_ID, text.len(), MAX_ID_BYTES)?;
         }

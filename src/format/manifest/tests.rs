@@ -25,6 +25,7 @@ fn sample() -> Manifest {
             deny_patterns: vec!["**/*.pem".to_owned(), "**/.ssh/**".to_owned()],
             global_excludes: b"/home/u/.config/git/ignore".to_vec(),
             excludes_base: b"/home/u/src".to_vec(),
+            access: "uid=1000 gid=1000 groups=4,24 caps=".to_owned(),
             schema_version: 1,
             implementation_version: 7,
         },
@@ -292,6 +293,7 @@ fn what_could_not_be_read_is_not_written() {
     check(|m| m.key.root = vec![b'x'; MAX_PATH_BYTES + 1], true);
     check(|m| m.key.backend_id = "x".repeat(MAX_ID_BYTES + 1), true);
     check(|m| m.key.casefold = "x".repeat(MAX_ID_BYTES + 1), true);
+    check(|m| m.key.access = "x".repeat(MAX_ID_BYTES + 1), true);
     check(
         |m| m.key.deny_patterns[1] = "x".repeat(MAX_PATH_BYTES + 1),
         true,
@@ -314,6 +316,7 @@ fn what_could_not_be_read_is_not_written() {
     let mut manifest = sample();
     manifest.key.root = vec![b'x'; MAX_PATH_BYTES];
     manifest.key.tokenizer_id = "x".repeat(MAX_ID_BYTES);
+    manifest.key.access = "x".repeat(MAX_ID_BYTES);
     let bytes = manifest.encode().unwrap();
     assert!(bytes.len() > 2 * crate::format::section::PAGE_SIZE);
     assert_eq!(decode(bytes).unwrap(), manifest);
@@ -322,7 +325,7 @@ fn what_could_not_be_read_is_not_written() {
 #[test]
 fn every_component_changes_the_key_s_encoding() {
     let base = sample().key;
-    let changes: [fn(&mut KeyParts); 16] = [
+    let changes: [fn(&mut KeyParts); 17] = [
         |key| key.root.push(b'x'),
         |key| key.hidden = !key.hidden,
         |key| key.follow = !key.follow,
@@ -336,6 +339,7 @@ fn every_component_changes_the_key_s_encoding() {
         |key| key.deny_patterns.reverse(),
         |key| key.global_excludes.push(b'x'),
         |key| key.excludes_base.push(b'x'),
+        |key| key.access.push('x'),
         |key| {
             // The same text, cut at another place.
             let last = key.deny_patterns.pop().unwrap();
@@ -444,6 +448,7 @@ proptest! {
                 deny_patterns: texts[4..].to_vec(),
                 global_excludes: root_too.clone(),
                 excludes_base: texts[0].clone().into_bytes(),
+                access: texts[1].clone(),
                 schema_version: numbers[2] as u32,
                 implementation_version: numbers[3] as u32,
             },

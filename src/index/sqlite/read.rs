@@ -196,6 +196,7 @@ impl Reader<'_> {
             deny_patterns: Vec::new(),
             global_excludes: row.get("global_excludes")?,
             excludes_base: row.get("excludes_base")?,
+            access: row.get("access")?,
             schema_version: row.get("schema_version")?,
             implementation_version: row.get("implementation_version")?,
         };

@@ -142,6 +142,7 @@ CREATE TABLE fs_index (
   implementation_version INTEGER NOT NULL,
   global_excludes BLOB NOT NULL,
   excludes_base BLOB NOT NULL,
+  access TEXT NOT NULL,
   sequence INTEGER NOT NULL,
   stored_hashes INTEGER NOT NULL,
   text_bytes INTEGER NOT NULL,

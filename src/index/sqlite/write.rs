@@ -205,15 +205,16 @@ impl<'a> Writer<'a> {
         let summary = self.segment.summary();
         self.prepare(
             "INSERT INTO fs_index (
-               index_key_hash, implementation_version, global_excludes, excludes_base, sequence,
+               index_key_hash, implementation_version, global_excludes, excludes_base, access, sequence,
                stored_hashes, text_bytes, ngrams, segment_len, segment_checksum, manifest_checksum
-             ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+             ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?
         .execute(params![
             self.hash,
             key.implementation_version,
             key.global_excludes,
             key.excludes_base,
+            key.access,
             self.manifest.state.sequence.cast_signed(),
             meta.stored_hashes,
             meta.text_bytes.cast_signed(),

@@ -351,6 +351,7 @@ fn status_json(status: &RootStatus) -> Value {
             "max_tokenized_bytes": key.max_tokenized_bytes,
             "denied_patterns": key.deny_patterns,
             "global_excludes": text(&key.global_excludes),
+            "access": key.access,
             "schema_version": key.schema_version,
             "implementation_version": key.implementation_version,
         },
@@ -385,7 +386,8 @@ fn print_status(status: &RootStatus, out: &mut dyn Write) -> io::Result<()> {
         key.casefold,
         bytes(key.max_tokenized_bytes),
     );
-    row(out, "for", &options)
+    row(out, "for", &options)?;
+    row(out, "rights", &escape_controls(&key.access))
 }
 
 fn print_contents(contents: &Contents, out: &mut dyn Write) -> io::Result<()> {

@@ -3,6 +3,7 @@
 //! Owns FR-LSI-CACHE-ROOT-01 and FR-LSI-CACHE-ROOT-02, and what happens where they leave no place
 //! (FR-LSI-STOR-FALLBACK-01). What is in that place is a lower layer's to know.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -37,6 +38,18 @@ impl Fallback {
         Fallback {
             code: "PERMISSION_DENIED",
             message: format!("{error} (or set index_path in [tools.search] to another directory)"),
+        }
+    }
+
+    /// Says that nobody knows for whom an index in files would be.
+    fn unknown_rights(error: &io::Error) -> Fallback {
+        Fallback {
+            code: "RIGHTS_UNKNOWN",
+            message: format!(
+                "the system does not tell what this process may read ({error}), so that indexes can't be shared with \
+                 others; allow the system calls getgroups and capget, or set index_storage in [tools.search] to \
+                 \"memory\""
+            ),
         }
     }
 }
@@ -84,16 +97,20 @@ impl CachePlaces {
 }
 
 /// Decides where indexes of trees are kept (FR-LSI-CACHE-ROOT-02). Makes nothing: a search that finds no index leaves no
-/// trace.
+/// trace. `unknown_rights` says why it is not known what this process may read, if so: then an index is for it alone.
 pub(super) fn choose<'a>(
     config: &SearchConfig,
     sandbox: &Sandbox,
     trees: impl Iterator<Item = &'a Path>,
     places: &CachePlaces,
+    unknown_rights: Option<io::Error>,
 ) -> Place {
     let mut trees = trees.peekable();
     if config.index_storage == IndexStorage::Memory || trees.peek().is_none() {
         return Place::Memory(None);
+    }
+    if let Some(error) = unknown_rights {
+        return Place::Memory(Some(Fallback::unknown_rights(&error)));
     }
     let fall_back = |code, message| Place::Memory(Some(Fallback { code, message }));
     let Some(root) = places.cache_root(config, sandbox.working_dir()) else {
@@ -159,4 +176,37 @@ fn real_place(path: &Path) -> PathBuf {
         Some(real)
     });
     existing.unwrap_or_else(|| path.to_path_buf())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tool::config::Config;
+
+    #[test]
+    fn where_rights_are_not_known_an_index_is_in_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = dir.path().join("tree");
+        std::fs::create_dir(&tree).unwrap();
+        let mut config = Config::library_default();
+        config.search.index_path = Some(dir.path().join("cache"));
+        let sandbox = Sandbox::new(&config.sandbox, &tree).unwrap();
+        let choose = |config: &Config, unknown| {
+            let trees = [&*tree].into_iter();
+            let places = CachePlaces::default();
+            choose(&config.search, &sandbox, trees, &places, unknown)
+        };
+        let refused = || Some(io::Error::from(io::ErrorKind::PermissionDenied));
+        assert!(matches!(choose(&config, None), Place::Store(_)));
+        let Place::Memory(Some(fallback)) = choose(&config, refused()) else {
+            panic!("not in memory");
+        };
+        assert_eq!(fallback.code, "RIGHTS_UNKNOWN");
+        let message = &fallback.message;
+        assert!(message.contains("permission denied"), "{message}");
+        assert!(message.contains("index_storage"), "{message}");
+        // Where it was to be in memory anyway, nothing is amiss.
+        config.search.index_storage = IndexStorage::Memory;
+        assert!(matches!(choose(&config, refused()), Place::Memory(None)));
+    }
 }

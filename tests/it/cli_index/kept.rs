@@ -211,6 +211,8 @@ fn status_tells_absent_usable_stale_and_damaged_apart() {
     assert!(contents["eligibility_inputs"].as_u64().unwrap() > 0);
     assert_eq!(index["key"]["hidden"], false);
     assert_eq!(index["key"]["backend"], "embedded");
+    let access = index["key"]["access"].as_str().unwrap();
+    assert_eq!(access.starts_with("uid="), cfg!(unix), "{access}");
     assert!(usable.out.contains("hidden=false"), "{}", usable.out);
     assert!(usable.out.contains(" ago"), "{}", usable.out);
 

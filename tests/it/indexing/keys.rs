@@ -62,13 +62,19 @@ fn fr_lsi_idx_key_02_a_key_is_compared_component_by_component() {
     assert_eq!(good.key.unicode_normalization, "NFC");
     assert_eq!(good.key.casefold, "ASCII");
     assert_eq!(good.key.ngram_chars, 3);
+    #[cfg(unix)]
+    {
+        let user = format!("uid={} gid=", rustix::process::geteuid().as_raw());
+        assert!(good.key.access.starts_with(&user), "{}", good.key.access);
+    }
     // As if the hashes of two keys were the same: the name of the directory proves nothing.
-    let changes: [fn(&mut forge_search::format::manifest::KeyParts); 6] = [
+    let changes: [fn(&mut forge_search::format::manifest::KeyParts); 7] = [
         |key| key.hidden = true,
         |key| key.casefold = "UNICODE_SIMPLE".to_string(),
         |key| key.unicode_normalization = "NFD".to_string(),
         |key| key.backend_id = "rg@13.0.0".to_string(),
         |key| key.tokenizer_id.push('x'),
+        |key| key.access = "uid=7 gid=7 groups= caps=".to_string(),
         |key| key.schema_version += 1,
     ];
     for change in changes {

@@ -130,6 +130,7 @@ fn fr_lsi_idx_key_02_key_components_have_columns_of_their_own() {
         ] {
             assert_eq!(of(name), column(name, kind));
         }
+        assert!(columns(db, "fs_index").contains(&column("access", "TEXT")));
         assert_eq!(of("index_key_hash").3, 1, "the primary key");
         // SQLite shows it only when asked for hidden columns: it is computed and stored.
         assert!(of("enumerate_ok").4);
