@@ -29,9 +29,10 @@ pub struct Explanation {
     pub root: Option<PathBuf>,
     /// The plan, if one was made.
     pub plan: Option<PlanDescription>,
-    /// Files that the request is about.
+    /// Files of the catalog that the request is about. Those with a line break in the name are not in it.
     pub in_scope: Option<u64>,
-    /// Files among them that the plan could not exclude.
+    /// Files among them that the plan could not exclude. What a search searches is these, what changed since the index
+    /// was built, and what is not in the catalog.
     pub candidates: Option<u64>,
     /// Why nothing is left out, if nothing is.
     pub reason: Option<String>,
