@@ -118,6 +118,7 @@ impl Explained<'_> {
             },
             "complete": self.is_complete(),
             "reason": self.reason(),
+            "elsewhere": explanation.elsewhere.as_ref().map(show::elsewhere_json),
         })
     }
 
@@ -183,6 +184,9 @@ impl Explained<'_> {
         line(out, "confirmed", &confirmed)?;
         if let Some(reason) = self.reason() {
             line(out, "because", reason)?;
+        }
+        if let Some(found) = &explanation.elsewhere {
+            line(out, "but", &show::elsewhere(found))?;
         }
         Ok(())
     }

@@ -339,6 +339,7 @@ fn status_json(status: &RootStatus) -> Value {
         "state": status.condition.state(),
         "uncertain_reason": status.condition.reason(),
         "why": status.condition.why(),
+        "elsewhere": status.elsewhere.as_ref().map(show::elsewhere_json),
         "contents": contents,
         "key": {
             "hidden": key.hidden,
@@ -366,6 +367,9 @@ fn print_status(status: &RootStatus, out: &mut dyn Write) -> io::Result<()> {
     row(out, "state", &state)?;
     if let Some(why) = status.condition.why() {
         row(out, "because", &escape_controls(&why))?;
+    }
+    if let Some(found) = &status.elsewhere {
+        row(out, "but", &show::elsewhere(found))?;
     }
     if let Some(contents) = &status.contents {
         print_contents(contents, out)?;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::Indexes;
+use super::elsewhere::Elsewhere;
 use super::roots::{IndexRoot, State};
 use crate::format::error::FormatError;
 use crate::format::manifest::KeyParts;
@@ -140,6 +141,8 @@ pub struct RootStatus {
     pub key: KeyParts,
     /// What is in it, where it can be opened.
     pub contents: Option<Contents>,
+    /// Where there is none: one of another root that may be meant.
+    pub elsewhere: Option<Elsewhere>,
 }
 
 /// What is in an index.
@@ -201,6 +204,10 @@ impl Indexes {
             path: root.path.clone(),
             dir,
             storage: self.storage(),
+            elsewhere: match condition {
+                Condition::Absent => self.elsewhere(&root.path, sandbox),
+                _ => None,
+            },
             condition,
             key: root.key.parts().clone(),
             contents,
@@ -235,11 +242,8 @@ impl Indexes {
 
     /// Opens the index of a root; or says why there is none to be used.
     pub(super) fn open(&self, root: &IndexRoot) -> Result<Arc<Snapshot>, Condition> {
-        if let Some(nowhere) = &self.nowhere {
-            return Err(Condition::Disabled {
-                reason: nowhere.code,
-                why: nowhere.message.clone(),
-            });
+        if let Some(condition) = self.placeless() {
+            return Err(condition);
         }
         match root.state(self.store()) {
             State::Open(snapshot) => Ok(snapshot),
@@ -247,6 +251,14 @@ impl Indexes {
             State::Corrupt(why) => Err(Condition::Damaged(why)),
             State::Unavailable(why) => Err(Condition::Unavailable(why)),
         }
+    }
+
+    /// Returns how every index is where there is no place for any.
+    pub(super) fn placeless(&self) -> Option<Condition> {
+        self.nowhere.as_ref().map(|nowhere| Condition::Disabled {
+            reason: nowhere.code,
+            why: nowhere.message.clone(),
+        })
     }
 
     /// Compares an index with the tree, as far as a search below `scope` (relative to the index root) depends on it.

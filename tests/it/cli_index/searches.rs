@@ -1,6 +1,7 @@
 //! Searches with an index, and what is said of them.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use forge_search::format::lock::{DirLock, LockFile};
@@ -37,6 +38,80 @@ fn an_index_serves_searches_from_wherever_they_come() {
         "{}",
         ran.err
     );
+}
+
+#[test]
+fn an_index_of_another_root_is_named_with_the_way_to_use_it() {
+    let world = World::new();
+    world.write("src/deep/greet.rs", "fn greet() {}\n");
+    let (top, src) = (world.tree.clone(), world.tree.join("src"));
+    let deep = src.join("deep");
+    let shown = src.to_str().unwrap();
+    let status = |dir: &Path| world.run_in(dir, &["index", "status"]);
+    // Nothing is kept, so there is nothing to name.
+    let report = world.run_in(&deep, &["explain", "--json", "fn greet"]);
+    assert_eq!(report.ok().json()["elsewhere"], Value::Null);
+    world.run(&["index", "build", "src"]).ok();
+    let contains = format!("{shown}, which contains it, has one");
+    let below = format!("{shown}, which lies below, has one");
+    let root = format!("`--root {shown}`");
+    for (dir, path, said, as_root) in [
+        (&deep, ".", &contains, false),
+        (&top, ".", &below, false),
+        (&top, "src", &contains, true),
+        (&top, "src/deep", &contains, true),
+    ] {
+        let ran = world.run_in(dir, &["explain", "fn greet", path]).ok();
+        for part in ["ABSENT", said, &root] {
+            assert!(ran.out.contains(part), "{part}: {}", ran.out);
+        }
+        let roots = ran.out.contains("index_roots = [");
+        assert_eq!(roots, as_root, "{}", ran.out);
+        let report = world.run_in(dir, &["explain", "--json", "fn greet", path]);
+        let found = report.ok().json()["elsewhere"].clone();
+        assert_eq!(found["root"], shown);
+        assert_eq!(found["contains"], said == &contains);
+        // As it says.
+        let path = match said == &contains {
+            true => dir.join(path),
+            false => src.clone(),
+        };
+        let path = path.to_str().unwrap();
+        let args = ["explain", "--json", "fn greet", path, "--root", shown];
+        let report = world.run_in(dir, &args).ok().json();
+        assert_eq!(report["index"]["state"], "COMPLETE");
+    }
+    let roots = format!("index_roots=[{shown:?}]");
+    let args = ["explain", "--json", "fn greet", "src", "--set", &roots];
+    let report = world.run_in(&top, &args).ok().json();
+    assert_eq!(report["index"]["state"], "COMPLETE");
+    for (dir, said) in [(&deep, &contains), (&top, &below)] {
+        let ran = status(dir);
+        assert_eq!(ran.status, 1);
+        assert!(ran.out.contains(said), "{said}: {}", ran.out);
+        let report = world.run_in(dir, &["index", "status", "--json"]).json();
+        assert_eq!(report["indexes"][0]["elsewhere"]["root"], shown);
+    }
+    // Where another set of options is the reason, another root would not help.
+    let args = ["explain", "--json", "--hidden", "fn greet"];
+    let report = world.run_in(&deep, &args).ok().json();
+    assert_eq!(report["elsewhere"], Value::Null);
+    // The deepest is the best, one with other settings is none, and where there is one no other is named.
+    world.run(&["index", "build"]).ok();
+    assert!(status(&deep).out.contains(&contains));
+    world.run(&["index", "clear", "src"]).ok();
+    let hidden = [
+        "index",
+        "build",
+        "--set",
+        "index_default_hidden=true",
+        "src",
+    ];
+    world.run(&hidden).ok();
+    let ran = status(&deep);
+    let farther = format!("{}, which contains it, has one", world.shown());
+    assert!(ran.out.contains(&farther), "{}", ran.out);
+    assert!(!status(&top).out.contains("has one"));
 }
 
 #[test]
