@@ -65,7 +65,7 @@ pub struct Listed {
     /// Its size in bytes.
     pub bytes: u64,
     /// What the manifest says; or why it can't be read.
-    pub manifest: Result<Arc<Manifest>, String>,
+    pub manifest: Result<Arc<Manifest>, Arc<FormatError>>,
 }
 
 /// What is to be published with a segment.
@@ -162,6 +162,9 @@ impl Store {
         let mut wait = |time| host.pause(time);
         let timeout = self.terms.lock_timeout;
         let lock = DirLock::exclusive(&dir, LockFile::Writers, timeout, &mut wait)?;
+        // There from the first build on: a reader that may not write has no other way to it. A reader who holds it does
+        // no harm, and one who can't be shared with has made it already.
+        let _made = DirLock::shared(&dir, LockFile::Readers, Duration::ZERO, &mut |_| {});
         let disk = RealDisk;
         remove_leftovers(&disk, &lock)?;
         // What can't be read is replaced like anything else.
@@ -238,10 +241,7 @@ impl Store {
     pub fn look_at(&self, dir: &Path) -> Listed {
         Listed {
             bytes: size_of_dir(dir),
-            manifest: self
-                .read_manifest(dir)
-                .map(Arc::new)
-                .map_err(|error| error.to_string()),
+            manifest: self.read_manifest(dir).map(Arc::new).map_err(Arc::new),
             dir: dir.to_path_buf(),
         }
     }

@@ -120,7 +120,7 @@ Examples:
   forge-search index clear /srv/tree         remove the index of that tree
 
 Exit status: 0 if all is well, 1 if status finds no index that can be used, 2 if something went
-wrong or is damaged.";
+wrong, is damaged, or could not be checked (which need not mean damage).";
 
 /// What to do with indexes.
 #[derive(Debug, Subcommand)]

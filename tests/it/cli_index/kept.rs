@@ -293,6 +293,66 @@ fn verify_reads_every_page() {
 }
 
 #[test]
+fn an_index_that_can_not_be_checked_is_not_called_damaged() {
+    use std::os::unix::fs::PermissionsExt;
+
+    #[track_caller]
+    fn check(world: &World, reason: &str) {
+        let timeout = ["--set", "index_lock_timeout_ms=20"];
+        let run = |args: &[&str]| {
+            let args: Vec<&str> = ["index"]
+                .iter()
+                .chain(args)
+                .chain(&timeout)
+                .copied()
+                .collect();
+            world.run(&args)
+        };
+        let ran = run(&["verify", "--all"]);
+        assert_eq!(ran.status, 2, "{}", ran.out);
+        for part in ["unknown  ", "can't be checked: ", reason] {
+            assert!(ran.out.contains(part), "{part}: {}", ran.out);
+        }
+        let ran = run(&["list"]).ok();
+        let said = ran.out.contains("it can't be checked: ") && ran.out.contains(reason);
+        assert!(said, "{}", ran.out);
+        assert!(!ran.out.contains("damaged"), "{}", ran.out);
+        let report = run(&["verify", "--all", "--json"]).json();
+        let index = &report["indexes"][0];
+        assert_eq!(
+            (&report["ok"], &index["ok"]),
+            (&json!(false), &json!(false))
+        );
+        assert_eq!(index["state"], "unchecked");
+        assert!(index["problem"].as_str().unwrap().contains(reason));
+        let index = &run(&["list", "--json"]).ok().json()["indexes"][0];
+        assert_eq!(index["damaged"], Value::Null);
+        assert!(index["unchecked"].as_str().unwrap().contains(reason));
+    }
+    let world = World::new();
+    world.run(&["index", "build"]).ok();
+    let dir = world.kept().remove(0);
+    let mut wait = |_| panic!("the lock is free");
+    let lock = DirLock::exclusive(&dir, LockFile::Readers, Duration::ZERO, &mut wait).unwrap();
+    check(&world, "locked");
+    drop(lock);
+    let chmod = |name: &str, mode: u32| {
+        fs::set_permissions(dir.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for name in ["manifest", "segment-1.seg"] {
+        chmod(name, 0o666);
+        check(&world, "other users can write to it");
+        chmod(name, 0o600);
+    }
+    let readers = dir.join(LockFile::Readers.name());
+    fs::remove_file(&readers).unwrap();
+    fs::create_dir(&readers).unwrap();
+    check(&world, "open the lock file");
+    fs::remove_dir(&readers).unwrap();
+    world.run(&["index", "verify"]).ok();
+}
+
+#[test]
 fn verify_finds_an_index_that_is_in_the_place_of_another() {
     let world = World::new();
     world.run(&["index", "build"]).ok();
