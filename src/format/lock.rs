@@ -127,7 +127,7 @@ fn check_dir(dir: &Path, privacy: Privacy) -> Result<(), FormatError> {
     let meta = fs::metadata(dir).map_err(look)?;
     if !meta.is_dir() {
         return Err(FormatError::insecure(
-            "not a directory; delete it or choose another one",
+            "not a directory; choose another one, or move what is there out of the way",
         ));
     }
     own(&meta, "a directory")?;
@@ -148,7 +148,7 @@ fn check_dir(dir: &Path, _privacy: Privacy) -> Result<(), FormatError> {
         return Ok(());
     }
     Err(FormatError::insecure(
-        "not a directory; delete it or choose another one",
+        "not a directory; choose another one, or move what is there out of the way",
     ))
 }
 

@@ -70,7 +70,7 @@ pub use choice::{Choice, Explanation};
 pub use elsewhere::Elsewhere;
 pub use host::{Foreground, wall_clock_ns};
 pub use places::{CachePlaces, Fallback};
-pub use status::{Condition, Contents, RootStatus};
+pub use status::{Condition, Contents, OUT_OF_RANGE, RootStatus};
 
 use choice::Unused;
 use places::Place;

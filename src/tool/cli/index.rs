@@ -14,11 +14,12 @@ use super::setup::{Environment, Setup, prepare};
 use super::show::{self, bytes, seconds, share, things, timestamp};
 use super::{FAILED, Failure, complain};
 use crate::format::error::FormatError;
+use crate::format::segment::{FileRecord, StampRecord};
 use crate::index::builder::Built;
 use crate::index::snapshot::Snapshot;
 use crate::index::token::TokenStatus;
 use crate::tool::error::ToolError;
-use crate::tool::indexing::{Condition, Contents, Indexes, RootStatus};
+use crate::tool::indexing::{Condition, Contents, Indexes, OUT_OF_RANGE, RootStatus};
 use crate::tool::render::escape_controls;
 
 /// Exit status of `status` when no index can be used.
@@ -59,7 +60,7 @@ struct BuiltRoot {
     dir: Option<PathBuf>,
     built: Built,
     bytes: u64,
-    unreadable: Vec<PathBuf>,
+    unread: Vec<(PathBuf, Unread)>,
     time: Duration,
 }
 
@@ -122,7 +123,7 @@ fn build_root(
     let stored = indexes.store().zip(dir.as_deref());
     Ok(BuiltRoot {
         bytes: stored.map_or(0, |(store, dir)| store.look_at(dir).bytes),
-        unreadable: unreadable(&snapshot).map_err(|error| failed(error.into()))?,
+        unread: unread(&snapshot).map_err(|error| failed(error.into()))?,
         root,
         dir,
         built,
@@ -130,18 +131,68 @@ fn build_root(
     })
 }
 
-/// Finds the files that could be listed but not read.
-fn unreadable(snapshot: &Snapshot) -> Result<Vec<PathBuf>, FormatError> {
-    let segment = snapshot.segment();
-    let wrong = [TokenStatus::Unreadable as u8, TokenStatus::Error as u8];
-    let mut paths = Vec::new();
-    for rank in 0..segment.file_count() {
-        let file = segment.file(rank)?;
-        if wrong.contains(&file.status) {
-            paths.push(segment.dir_path(file.dir)?.join(segment.name(file.name)?));
+/// Why a file was listed, but nothing of it is indexed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unread {
+    /// The system refused.
+    Refused,
+    /// It was not the same at the end as at the beginning.
+    Changing,
+    /// Its times are beyond what an index can hold.
+    Untimed,
+}
+
+impl Unread {
+    /// In the order in which they are shown.
+    const ALL: [Unread; 3] = [Unread::Refused, Unread::Changing, Unread::Untimed];
+
+    fn of(file: &FileRecord) -> Option<Unread> {
+        const REFUSED: u8 = TokenStatus::Unreadable as u8;
+        const ERROR: u8 = TokenStatus::Error as u8;
+        match file.status {
+            REFUSED => Some(Unread::Refused),
+            ERROR if file.stamp == StampRecord::default() => Some(Unread::Untimed),
+            ERROR => Some(Unread::Changing),
+            _ => None,
         }
     }
-    Ok(paths)
+
+    /// Says what is so of some files.
+    fn of_files(self) -> &'static str {
+        match self {
+            Unread::Refused => "unreadable",
+            Unread::Changing => "changing while they were read",
+            Unread::Untimed => "with a time of last change that is out of range",
+        }
+    }
+
+    /// Says what is so of one file.
+    fn of_file(self) -> String {
+        match self {
+            Unread::Refused => "could not be read; it is always searched".to_string(),
+            Unread::Changing => {
+                "changed while it was read, or was too large for the memory; it is always searched"
+                    .to_string()
+            }
+            Unread::Untimed => format!(
+                "was last changed {OUT_OF_RANGE}; it is always searched, until you `touch` it and build the index again"
+            ),
+        }
+    }
+}
+
+/// Finds the files that could be listed but not indexed.
+fn unread(snapshot: &Snapshot) -> Result<Vec<(PathBuf, Unread)>, FormatError> {
+    let segment = snapshot.segment();
+    let mut found = Vec::new();
+    for rank in 0..segment.file_count() {
+        let file = segment.file(rank)?;
+        if let Some(why) = Unread::of(&file) {
+            let path = segment.dir_path(file.dir)?.join(segment.name(file.name)?);
+            found.push((path, why));
+        }
+    }
+    Ok(found)
 }
 
 impl BuiltRoot {
@@ -162,6 +213,10 @@ impl BuiltRoot {
             .map(|(path, error)| json!({"path": path.to_string_lossy(), "error": error}))
             .collect();
         let lossy = |path: &PathBuf| path.to_string_lossy().into_owned();
+        let unread = |why: Unread| -> Vec<String> {
+            let unread = self.unread.iter().filter(|(_, is)| *is == why);
+            unread.map(|(path, _)| lossy(path)).collect()
+        };
         json!({
             "root": self.root.to_string_lossy(),
             "dir": self.dir.as_ref().map(lossy),
@@ -174,7 +229,9 @@ impl BuiltRoot {
             "index_bytes": self.bytes,
             "elapsed_ms": u64::try_from(self.time.as_millis()).unwrap_or(u64::MAX),
             "errors": errors,
-            "unreadable": self.unreadable.iter().map(lossy).collect::<Vec<_>>(),
+            "unreadable": unread(Unread::Refused),
+            "changing": unread(Unread::Changing),
+            "time_out_of_range": unread(Unread::Untimed),
         })
     }
 
@@ -186,12 +243,16 @@ impl BuiltRoot {
         for (status, what) in [
             (TokenStatus::SkippedTooLarge, "too large"),
             (TokenStatus::SkippedBinary, "binary"),
-            (TokenStatus::Unreadable, "unreadable"),
-            (TokenStatus::Error, "changing while they were read"),
         ] {
             let files = built.by_status[status as usize];
             if files > 0 {
                 always.push(format!("{} {what}", show::count(files)));
+            }
+        }
+        for why in Unread::ALL {
+            let files = self.unread.iter().filter(|(_, is)| *is == why).count();
+            if files > 0 {
+                always.push(format!("{} {}", show::count(files as u64), why.of_files()));
             }
         }
         if built.meta.side > 0 {
@@ -241,15 +302,10 @@ impl BuiltRoot {
                 ));
             }
         };
-        let unreadable = self.unreadable.iter();
+        let unread = self.unread.iter();
         some(
-            unreadable
-                .map(|path| {
-                    format!(
-                        "{}: could not be read; it is always searched",
-                        show::path(path)
-                    )
-                })
+            unread
+                .map(|(path, why)| format!("{}: {}", show::path(path), why.of_file()))
                 .collect(),
         );
         let errors = self.built.errors.iter();
@@ -307,7 +363,10 @@ fn status(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
     }
     let exit = |status: &RootStatus| match status.condition {
         Condition::Usable => 0,
-        Condition::Absent | Condition::Stale { .. } | Condition::Untracked => NOT_USABLE,
+        Condition::Absent
+        | Condition::Unkept(_)
+        | Condition::Stale { .. }
+        | Condition::Untracked => NOT_USABLE,
         Condition::Unavailable(_) | Condition::Damaged(_) | Condition::Disabled { .. } => FAILED,
     };
     Ok(all.iter().map(exit).max().unwrap_or(0))

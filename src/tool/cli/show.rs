@@ -42,10 +42,11 @@ pub(super) fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
 
-/// Writes a time, in milliseconds since the Unix epoch, for programs: `2025-11-22T03:44:22.5Z`.
+/// Writes a time, in milliseconds since the Unix epoch, for programs, always with three digits of a second's fraction:
+/// `2025-11-22T03:44:22.500Z`.
 pub(super) fn timestamp(ms: i64) -> Option<String> {
     let time = Timestamp::from_millisecond(ms).ok()?;
-    Some(time.to_string())
+    Some(format!("{time:.3}"))
 }
 
 /// Writes a time, in milliseconds since the Unix epoch, and how long ago that was.
@@ -128,7 +129,11 @@ mod tests {
         assert!(time(1_700_000_000_000).starts_with("2023-11-14 22:13:20 UTC, "));
         assert_eq!(
             timestamp(1_700_000_000_000).as_deref(),
-            Some("2023-11-14T22:13:20Z")
+            Some("2023-11-14T22:13:20.000Z")
+        );
+        assert_eq!(
+            timestamp(1_700_000_000_620).as_deref(),
+            Some("2023-11-14T22:13:20.620Z")
         );
         // A clock that was set back is no reason to count backwards.
         let later = wall_clock_ns() / 1_000_000 + 100_000_000;

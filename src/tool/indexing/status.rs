@@ -14,6 +14,7 @@ use super::elsewhere::Elsewhere;
 use super::roots::{IndexRoot, State};
 use crate::format::error::FormatError;
 use crate::format::manifest::KeyParts;
+use crate::format::segment::StampRecord;
 use crate::index::beneath::RootDir;
 use crate::index::snapshot::{Snapshot, Stale, StorageMode};
 use crate::tool::sandbox::Sandbox;
@@ -26,6 +27,8 @@ pub enum Condition {
     Usable,
     /// There is no index.
     Absent,
+    /// There is no index, and one would end with the process that builds it: why, and what to do.
+    Unkept(String),
     /// The index can't be opened, though it may be sound: it is locked, or out of reach, or of a newer program.
     Unavailable(String),
     /// The index is damaged, and this is what is wrong.
@@ -53,7 +56,7 @@ impl Condition {
     pub fn state(&self) -> &'static str {
         match self {
             Condition::Usable => "COMPLETE",
-            Condition::Absent | Condition::Unavailable(_) => "ABSENT",
+            Condition::Absent | Condition::Unkept(_) | Condition::Unavailable(_) => "ABSENT",
             Condition::Damaged(_) => "CORRUPT",
             Condition::Stale { .. } | Condition::Untracked => "UNCERTAIN",
             Condition::Disabled { .. } => "DISABLED",
@@ -77,7 +80,13 @@ impl Condition {
                 "there is no index; `forge-search index build` makes one, or index_mode = \"on\""
                     .to_string(),
             ),
-            Condition::Unavailable(why) => Some(format!("the index can't be opened: {why}")),
+            Condition::Unkept(why) => Some(format!(
+                "there is no index, and `forge-search index build` makes none that would not be kept: {why}. With \
+                 index_mode = \"on\" a search builds one in memory for itself"
+            )),
+            Condition::Unavailable(why) => Some(format!(
+                "the index can't be opened, and searches go on without it: {why}"
+            )),
             Condition::Damaged(why) => {
                 Some(format!("the index is damaged ({why}); build it again"))
             }
@@ -97,6 +106,9 @@ pub(super) const UNTRACKED: &str = "index_default_follow = true: what lies behin
      search leaves files out by such an index; set index_default_follow = false in [tools.search], build the index \
      again, and let only those requests follow links that need it";
 
+/// What is said of times that an index can't hold.
+pub const OUT_OF_RANGE: &str = "before 1677 or after 2262, which an index can't hold";
+
 impl From<Stale> for Condition {
     fn from(stale: Stale) -> Condition {
         let again = "changed since the index was built; build it again";
@@ -113,6 +125,17 @@ impl From<Stale> for Condition {
                 why: format!(
                     "{}, which decides about what is searched, {again}",
                     path.display()
+                ),
+            },
+            Stale::Untimed(path) => Condition::Stale {
+                reason: "OPEN_REQUIRES_VALIDATION",
+                why: format!(
+                    "{} has a time of last change {OUT_OF_RANGE}, so that files that come or go in it can't be \
+                     noticed; `touch` it and build the index again",
+                    match path.as_os_str().is_empty() {
+                        true => "the index root".to_string(),
+                        false => format!("the directory {}", path.display()),
+                    }
                 ),
             },
             Stale::Dir(path) => Condition::Stale {
@@ -247,7 +270,10 @@ impl Indexes {
         }
         match root.state(self.store()) {
             State::Open(snapshot) => Ok(snapshot),
-            State::Absent => Err(Condition::Absent),
+            State::Absent => Err(match self.unkept() {
+                Some(why) => Condition::Unkept(why),
+                None => Condition::Absent,
+            }),
             State::Corrupt(why) => Err(Condition::Damaged(why)),
             State::Unavailable(why) => Err(Condition::Unavailable(why)),
         }
@@ -307,6 +333,10 @@ impl Indexes {
         for rank in 0..meta.files {
             let file = segment.file(rank)?;
             contents.always_searched += u64::from(!file.excludable);
+            // Whose state could not be told then can't be said to have changed.
+            if file.stamp == StampRecord::default() {
+                continue;
+            }
             by_dir.entry(file.dir).or_default().push(rank);
         }
         if let Some((allowed, base)) = place
