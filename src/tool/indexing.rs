@@ -497,8 +497,8 @@ impl Indexes {
     /// Sees to it that the index of the root that is `path` can be used: builds it if there is none, or if it is
     /// damaged or stale. Returns what was built, if anything was.
     ///
-    /// An index that can't be used because something could not be listed, or because links are followed, is not built
-    /// again: as long as that is so, the next one could not be used either. [`Indexes::build`] builds it whatever there is.
+    /// An index that can't be used because something could not be listed, because links are followed, or because a
+    /// directory's times can't be held, is not built again: as long as that is so, the next one could not be used either. [`Indexes::build`] builds it whatever there is.
     ///
     /// # Errors
     ///
@@ -510,7 +510,7 @@ impl Indexes {
         host: &dyn BuildHost,
     ) -> Result<Option<Built>, BuildError> {
         match self.condition(path, sandbox) {
-            Some(Condition::Usable | Condition::Untracked) => Ok(None),
+            Some(Condition::Usable | Condition::Untracked | Condition::Untimed(_)) => Ok(None),
             Some(Condition::Stale {
                 reason: "ENUMERATION_ERROR",
                 ..

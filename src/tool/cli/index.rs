@@ -366,7 +366,8 @@ fn status(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
         Condition::Absent
         | Condition::Unkept(_)
         | Condition::Stale { .. }
-        | Condition::Untracked => NOT_USABLE,
+        | Condition::Untracked
+        | Condition::Untimed(_) => NOT_USABLE,
         Condition::Unavailable(_) | Condition::Damaged(_) | Condition::Disabled { .. } => FAILED,
     };
     Ok(all.iter().map(exit).max().unwrap_or(0))

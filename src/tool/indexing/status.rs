@@ -42,6 +42,9 @@ pub enum Condition {
     },
     /// The index is of a tree whose links are followed, and never leaves anything out.
     Untracked,
+    /// The tree has a directory whose changes can't be noticed: which, and what to do. Building the index again would not
+    /// help.
+    Untimed(String),
     /// Indexes can neither be kept nor used here.
     Disabled {
         /// The reason code (LSI Appendix D).
@@ -58,7 +61,7 @@ impl Condition {
             Condition::Usable => "COMPLETE",
             Condition::Absent | Condition::Unkept(_) | Condition::Unavailable(_) => "ABSENT",
             Condition::Damaged(_) => "CORRUPT",
-            Condition::Stale { .. } | Condition::Untracked => "UNCERTAIN",
+            Condition::Stale { .. } | Condition::Untracked | Condition::Untimed(_) => "UNCERTAIN",
             Condition::Disabled { .. } => "DISABLED",
         }
     }
@@ -67,7 +70,7 @@ impl Condition {
     pub fn reason(&self) -> Option<&'static str> {
         match self {
             Condition::Stale { reason, .. } | Condition::Disabled { reason, .. } => Some(reason),
-            Condition::Untracked => Some("OPEN_REQUIRES_VALIDATION"),
+            Condition::Untracked | Condition::Untimed(_) => Some("OPEN_REQUIRES_VALIDATION"),
             _ => None,
         }
     }
@@ -90,7 +93,9 @@ impl Condition {
             Condition::Damaged(why) => {
                 Some(format!("the index is damaged ({why}); build it again"))
             }
-            Condition::Stale { why, .. } | Condition::Disabled { why, .. } => Some(why.clone()),
+            Condition::Stale { why, .. }
+            | Condition::Disabled { why, .. }
+            | Condition::Untimed(why) => Some(why.clone()),
             Condition::Untracked => Some(UNTRACKED.to_string()),
         }
     }
@@ -127,17 +132,14 @@ impl From<Stale> for Condition {
                     path.display()
                 ),
             },
-            Stale::Untimed(path) => Condition::Stale {
-                reason: "OPEN_REQUIRES_VALIDATION",
-                why: format!(
-                    "{} has a time of last change {OUT_OF_RANGE}, so that files that come or go in it can't be \
-                     noticed; `touch` it and build the index again",
-                    match path.as_os_str().is_empty() {
-                        true => "the index root".to_string(),
-                        false => format!("the directory {}", path.display()),
-                    }
-                ),
-            },
+            Stale::Untimed(path) => Condition::Untimed(format!(
+                "{} has a time of last change {OUT_OF_RANGE}, so that files that come or go in it can't be noticed; \
+                 `touch` it and build the index again",
+                match path.as_os_str().is_empty() {
+                    true => "the index root".to_string(),
+                    false => format!("the directory {}", path.display()),
+                }
+            )),
             Stale::Dir(path) => Condition::Stale {
                 reason: "OPEN_REQUIRES_VALIDATION",
                 why: match path.as_os_str().is_empty() {

@@ -653,6 +653,21 @@ fn times_that_an_index_can_not_hold_are_called_that() {
     ] {
         assert!(status.out.contains(part), "{part}: {}", status.out);
     }
+    let doctor = world.run(&["doctor"]);
+    let todo = doctor.out.split_once("\nto do\n").expect(&doctor.out).1;
+    assert!(todo.contains("`touch` it"), "{todo}");
+    // Building it again would be of no use, so no search does.
+    let manifest = || fs::read(world.kept()[0].join("manifest")).unwrap();
+    let before = manifest();
+    assert_eq!(world.run(&["--index", "on", "dry grass"]).out, found.out);
+    let ran = world.run(&["call", "--wait-index", r#"{"pattern": "dry grass"}"#]);
+    assert_eq!((ran.status, &ran.json()["count"]), (0, &json!(1)));
+    assert!(
+        ran.err.contains("can't be used: the directory src"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(manifest(), before);
     for path in [file, world.tree.join("src")] {
         touch(&path, SystemTime::now()).unwrap();
     }
