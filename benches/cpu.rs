@@ -65,7 +65,12 @@ const QUERIES: &[(&str, &str, bool, u64)] = &[
     ("alternation", "kmalloc_array|kvmalloc_node", false, ALL),
     ("classes", "[a-z]{3}_[0-9]{4}_[a-z]{2}", false, ALL),
     ("393 lines", "spin_trylock", true, ALL),
-    ("420 lines, words of other names", "list_splice_init", true, ALL),
+    (
+        "420 lines, words of other names",
+        "list_splice_init",
+        true,
+        ALL,
+    ),
     ("17,848 lines", "spin_lock_irqsave", true, ALL),
     ("63,171 lines", "dev_err(", true, ALL),
 ];

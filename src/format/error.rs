@@ -280,9 +280,14 @@ impl FormatError {
             FormatErrorKind::NewerVersion { .. } => {
                 "; use the newer program, or delete the index with `forge-search index clear`"
             }
-            FormatErrorKind::OverLimit { .. }
-            | FormatErrorKind::Refused { .. }
-            | FormatErrorKind::Io { .. } => "; searches go on without this index",
+            FormatErrorKind::OverLimit { .. } => {
+                "; leave a part of the tree out, by ignore files or denied patterns"
+            }
+            FormatErrorKind::Io { ref source, .. } if is_in_the_way(source.kind()) => {
+                "; what is there is not of an index: move it out of the way"
+            }
+            // The system has said it, or the program is wrong.
+            FormatErrorKind::Io { .. } | FormatErrorKind::Refused { .. } => "",
             FormatErrorKind::Locked { .. } => "; try again when it has finished",
             // The problem says it.
             FormatErrorKind::Insecure { .. } => "",
@@ -291,6 +296,14 @@ impl FormatError {
             }
         }
     }
+}
+
+/// Whether there is something of another kind than a file or directory of an index.
+fn is_in_the_way(kind: io::ErrorKind) -> bool {
+    matches!(
+        kind,
+        io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory
+    )
 }
 
 impl fmt::Display for FormatError {
@@ -430,9 +443,23 @@ mod tests {
             let text = error.to_string();
             assert!(text.starts_with("/cache/manifest: "), "{text}");
             assert!(text.contains(&what), "{text}");
-            assert!(text.contains(';'), "no remedy: {text}");
+            // What the system refuses has no remedy that is always right, and this text follows errors of builds too.
+            let system = matches!(
+                error.kind(),
+                FormatErrorKind::Io { .. } | FormatErrorKind::Refused { .. }
+            );
+            assert!(system || text.contains(';'), "no remedy: {text}");
+            assert!(!text.contains("searches go on"), "{text}");
             let remedy = "`forge-search index clear`";
             assert!(!corrupt || text.contains(remedy), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_in_the_way_of_a_file_is_to_be_moved() {
+        for kind in [io::ErrorKind::IsADirectory, io::ErrorKind::NotADirectory] {
+            let text = FormatError::io("rename the new file", kind.into()).to_string();
+            assert!(text.ends_with("move it out of the way"), "{text}");
         }
     }
 

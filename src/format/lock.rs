@@ -127,7 +127,7 @@ fn check_dir(dir: &Path, privacy: Privacy) -> Result<(), FormatError> {
     let meta = fs::metadata(dir).map_err(look)?;
     if !meta.is_dir() {
         return Err(FormatError::insecure(
-            "not a directory; delete it or choose another one",
+            "not a directory; choose another one, or move what is there out of the way",
         ));
     }
     own(&meta, "a directory")?;
@@ -148,7 +148,7 @@ fn check_dir(dir: &Path, _privacy: Privacy) -> Result<(), FormatError> {
         return Ok(());
     }
     Err(FormatError::insecure(
-        "not a directory; delete it or choose another one",
+        "not a directory; choose another one, or move what is there out of the way",
     ))
 }
 
@@ -206,7 +206,7 @@ impl DirLock {
     ///
     /// # Errors
     ///
-    /// As [`exclusive`](Self::exclusive).
+    /// As [`exclusive`](Self::exclusive). Where nothing can be written, a lock file that is there will do.
     pub fn shared(
         dir: &Path,
         which: LockFile,
@@ -239,7 +239,7 @@ impl DirLock {
         let mut pause = FIRST_PAUSE;
         let mut stale = 0;
         loop {
-            let file = open(&path).map_err(|e| fail("open the lock file", e))?;
+            let file = open(&path, exclusive).map_err(|e| fail("open the lock file", e))?;
             match try_once(&file, &path, exclusive).map_err(|e| fail("lock the lock file", e))? {
                 Tried::Taken => {
                     return Ok(Self {
@@ -273,27 +273,57 @@ impl Drop for DirLock {
     }
 }
 
-/// Opens a lock file, making it if needed.
+/// Opens a lock file, making it if needed. For a lock that is shared it need not be writable: in a directory without
+/// write permission, or on a filesystem that is mounted read-only, the one that is there is locked as it is.
+fn open(path: &Path, exclusive: bool) -> io::Result<File> {
+    let refused = match open_to_write(path) {
+        Err(error) if !exclusive && may_be_readable(error.kind()) => error,
+        opened => return opened,
+    };
+    // Where that does not work either, the first answer is the better one: there is nothing to be locked.
+    open_to_read(path).map_err(|_| refused)
+}
+
+fn may_be_readable(kind: io::ErrorKind) -> bool {
+    matches!(
+        kind,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+    )
+}
+
 #[cfg(unix)]
-fn open(path: &Path) -> io::Result<File> {
+fn open_to_write(path: &Path) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags};
 
-    let flags = OFlags::RDWR
-        | OFlags::CREATE
-        | OFlags::CLOEXEC
-        | OFlags::NOFOLLOW
-        | OFlags::NONBLOCK
-        | OFlags::NOCTTY;
-    let mode = Mode::RUSR | Mode::WUSR;
+    open_with(path, OFlags::RDWR | OFlags::CREATE, Mode::RUSR | Mode::WUSR)
+}
+
+#[cfg(unix)]
+fn open_to_read(path: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags};
+
+    open_with(path, OFlags::RDONLY, Mode::empty())
+}
+
+#[cfg(unix)]
+fn open_with(path: &Path, access: rustix::fs::OFlags, mode: rustix::fs::Mode) -> io::Result<File> {
+    use rustix::fs::OFlags;
+
+    let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let opened = rustix::io::retry_on_intr(|| rustix::fs::open(path, flags, mode));
     Ok(File::from(opened?))
 }
 
 #[cfg(not(unix))]
-fn open(path: &Path) -> io::Result<File> {
+fn open_to_write(path: &Path) -> io::Result<File> {
     let mut options = fs::OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     options.open(path)
+}
+
+#[cfg(not(unix))]
+fn open_to_read(path: &Path) -> io::Result<File> {
+    File::open(path)
 }
 
 /// What came of trying to lock an open file.
@@ -443,13 +473,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(LockFile::Writers.name());
         let (held, _) = take(dir.path(), true, 0);
-        let early = open(&path).unwrap();
+        let early = open(&path, true).unwrap();
         assert_eq!(try_once(&early, &path, true).unwrap(), Tried::Busy);
         // As whoever clears the directory does: delete the file, then give the lock back.
         fs::remove_file(&path).unwrap();
         drop(held);
         assert_eq!(try_once(&early, &path, true).unwrap(), Tried::Stale);
-        let late = open(&path).unwrap();
+        let late = open(&path, true).unwrap();
         assert_eq!(try_once(&early, &path, true).unwrap(), Tried::Stale);
         assert_eq!(try_once(&late, &path, true).unwrap(), Tried::Taken);
         assert!(take(dir.path(), true, 0).0.is_err());

@@ -67,6 +67,9 @@ pub trait BuildHost: Sync {
     /// Hears how far the build is.
     fn progress(&self, progress: Progress);
 
+    /// Hears, before each pause for it, that another process has the index locked.
+    fn waiting(&self) {}
+
     /// Returns true when the build is to end.
     fn stopped(&self) -> bool;
 }

@@ -19,8 +19,11 @@ use serde::{Serialize, Serializer};
 use crate::index::casefold::Casefold;
 use crate::index::gram::Gram;
 use crate::index::plan::analysis::Analysis;
+use crate::index::plan::chain::Chain;
+use crate::index::plan::describe::texts;
 use crate::index::plan::evaluate::{AllOf, Compiler};
 use crate::index::plan::need::{Allowance, Conjunction};
+use crate::index::plan::path::Unused;
 
 pub use describe::{PlanDescription, Requirement};
 pub use evaluate::{BlockRows, Scratch};
@@ -79,6 +82,31 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Returns why a part of an expression is not used of which the rest is.
+    pub fn of_part(self) -> &'static str {
+        match self {
+            Reason::InvalidUtf8 => {
+                "what can match invalid UTF-8 is not tested, since the index knows nothing about it"
+            }
+            Reason::Strategy => {
+                "what is no literal is not tested; index_regex_strategy = \"boolean\" would test more"
+            }
+            Reason::LineBreak => "no n-gram with a carriage return or line feed is tested",
+            Reason::Normalization => {
+                "a literal that Unicode normalization (NFC) changes is not tested; in composed form it would be"
+            }
+            Reason::ReplacementCharacter => {
+                "no n-gram with U+FFFD is tested, which also stands for invalid bytes"
+            }
+            Reason::Alternatives => {
+                "alternatives and optional parts that require no three characters in a row are not tested"
+            }
+            Reason::TooManyNgrams => "some parts stand for too many n-grams to be worth testing",
+            Reason::TooShort => "parts of fewer than three characters are not tested",
+            Reason::NoLiteral => "parts of which no character is certain are not tested",
+        }
+    }
+
     /// Returns the name that programs are given.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -183,6 +211,7 @@ pub struct SupersetSafe {
     needs: Conjunction,
     reason: Option<Reason>,
     unused: Vec<Reason>,
+    unused_parts: Vec<Chain>,
 }
 
 impl SupersetSafe {
@@ -207,16 +236,18 @@ impl SupersetSafe {
     /// ```
     pub fn for_expression(hir: &Hir, fold: bool, strategy: Strategy) -> SupersetSafe {
         if !hir.properties().is_utf8() {
-            return SupersetSafe::new(Conjunction::new(), vec![Reason::InvalidUtf8]);
+            let reasons = vec![Reason::InvalidUtf8];
+            return SupersetSafe::new(Conjunction::new(), reasons, Unused::default());
         }
         let mut analysis = Analysis::new(fold, strategy);
         let needs = analysis.requirements(hir);
-        let plan = SupersetSafe::new(needs, analysis.reasons());
+        let plan = SupersetSafe::new(needs, analysis.reasons(), analysis.into_unused());
         if plan.keeps_everything()
             && strategy == Strategy::RequiredLiteral
             && !SupersetSafe::for_expression(hir, fold, Strategy::Boolean).keeps_everything()
         {
-            return SupersetSafe::new(Conjunction::new(), vec![Reason::Strategy]);
+            let reasons = vec![Reason::Strategy];
+            return SupersetSafe::new(Conjunction::new(), reasons, Unused::default());
         }
         plan
     }
@@ -227,15 +258,17 @@ impl SupersetSafe {
     }
 
     /// Builds the plan of requirements that hold in every file with a match.
-    fn new(needs: Conjunction, mut unused: Vec<Reason>) -> SupersetSafe {
+    fn new(needs: Conjunction, mut unused: Vec<Reason>, parts: Unused) -> SupersetSafe {
         let mut allowance = Allowance {
             path_grams: MAX_PATH_GRAMS,
-            exceeded: false,
+            unused: parts,
         };
         let needs = need::settle(needs, &mut allowance);
-        if allowance.exceeded && !unused.contains(&Reason::TooManyNgrams) {
+        if allowance.unused.wide && !unused.contains(&Reason::TooManyNgrams) {
             unused.push(Reason::TooManyNgrams);
         }
+        let mut parts = allowance.unused.parts;
+        parts.retain(|part| !need::is_used(&needs, part));
         let mut compiler = Compiler::default();
         let root = compiler.all_of(&needs);
         let reason = needs
@@ -248,6 +281,10 @@ impl SupersetSafe {
         SupersetSafe {
             grams: compiler.into_grams(),
             root,
+            unused_parts: match reason {
+                None => parts,
+                Some(_) => Vec::new(),
+            },
             needs,
             reason,
             unused,
@@ -298,6 +335,7 @@ impl SupersetSafe {
             requires: (!self.needs.is_empty()).then(|| Requirement::new(&self.needs)),
             reason: self.reason,
             unused: self.unused.clone(),
+            unused_parts: self.unused_parts.iter().map(|part| texts(part)).collect(),
             ngrams: self.grams.len(),
         }
     }

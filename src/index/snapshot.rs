@@ -66,6 +66,8 @@ pub enum Stale {
     Input(PathBuf),
     /// A directory is not as it was, or could not be looked at.
     Dir(PathBuf),
+    /// A directory has a time of last change that a stamp can't hold.
+    Untimed(PathBuf),
 }
 
 impl Snapshot {
@@ -142,7 +144,7 @@ impl Snapshot {
                     Err(error) => Some(Err(error)),
                 },
             );
-        changed.transpose().map(|path| path.map(Stale::Dir))
+        changed.transpose()
     }
 
     fn dir_is_stale(
@@ -151,15 +153,18 @@ impl Snapshot {
         root: &RootDir,
         base: &Path,
         scope: &Path,
-    ) -> Result<Option<PathBuf>, FormatError> {
+    ) -> Result<Option<Stale>, FormatError> {
         let path = self.segment.dir_path(number)?;
         if !path.starts_with(scope) && !scope.starts_with(path) {
             return Ok(None);
         }
         let kept = Stamp::from_record(self.segment.dir(number)?.stamp);
         let real = join(base, path);
-        let now = root.metadata(&real).ok().and_then(|meta| Stamp::of(&meta));
-        Ok((now != Some(kept)).then(|| path.to_path_buf()))
+        Ok(match root.metadata(&real).map(|meta| Stamp::of(&meta)) {
+            Ok(Some(now)) if now == kept => None,
+            Ok(None) => Some(Stale::Untimed(path.to_path_buf())),
+            _ => Some(Stale::Dir(path.to_path_buf())),
+        })
     }
 
     /// Tells for each of some files of one directory whether it is as it was. Files that can't be looked at are not.

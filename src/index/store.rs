@@ -15,6 +15,7 @@ mod database;
 mod files;
 mod keep;
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -65,7 +66,7 @@ pub struct Listed {
     /// Its size in bytes.
     pub bytes: u64,
     /// What the manifest says; or why it can't be read.
-    pub manifest: Result<Arc<Manifest>, String>,
+    pub manifest: Result<Arc<Manifest>, Arc<FormatError>>,
 }
 
 /// What is to be published with a segment.
@@ -156,12 +157,15 @@ impl Store {
         host: &dyn BuildHost,
         build: impl FnOnce(&mut dyn io::Write) -> Result<Built, BuildError>,
     ) -> Result<(Built, Snapshot), BuildError> {
-        self.make_root()?;
         let dir = self.dir_of(publication.key);
-        create_private_dir(&dir, self.terms.privacy)?;
-        let mut wait = |time| host.pause(time);
-        let timeout = self.terms.lock_timeout;
-        let lock = DirLock::exclusive(&dir, LockFile::Writers, timeout, &mut wait)?;
+        let lock = match self.lock_to_publish(&dir, host) {
+            // Somebody has removed the index, with its directory, between its being made and its being locked.
+            Err(error) if error.is_not_found() => self.lock_to_publish(&dir, host)?,
+            locked => locked?,
+        };
+        // There from the first build on: a reader that may not write has no other way to it. A reader who holds it does
+        // no harm, and one who can't be shared with has made it already.
+        let _made = DirLock::shared(&dir, LockFile::Readers, Duration::ZERO, &mut |_| {});
         let disk = RealDisk;
         remove_leftovers(&disk, &lock)?;
         // What can't be read is replaced like anything else.
@@ -182,6 +186,18 @@ impl Store {
         let (built, manifest, segment) = self.form.publish(&self.terms, &to, Box::new(build))?;
         self.remove_others(&disk, &dir, &manifest);
         Ok((built, snapshot_of(self.form, manifest, segment)))
+    }
+
+    /// Makes the directory of an index and locks it for writing.
+    fn lock_to_publish(&self, dir: &Path, host: &dyn BuildHost) -> Result<DirLock, FormatError> {
+        self.make_root()?;
+        create_private_dir(dir, self.terms.privacy)?;
+        let mut wait = |time| {
+            host.waiting();
+            host.pause(time);
+        };
+        let timeout = self.terms.lock_timeout;
+        DirLock::exclusive(dir, LockFile::Writers, timeout, &mut wait)
     }
 
     /// Opens the index with a key; `None` if there is none. That of mapped files takes a time that does not
@@ -238,10 +254,7 @@ impl Store {
     pub fn look_at(&self, dir: &Path) -> Listed {
         Listed {
             bytes: size_of_dir(dir),
-            manifest: self
-                .read_manifest(dir)
-                .map(Arc::new)
-                .map_err(|error| error.to_string()),
+            manifest: self.read_manifest(dir).map(Arc::new).map_err(Arc::new),
             dir: dir.to_path_buf(),
         }
     }
@@ -317,25 +330,28 @@ impl Store {
         let lock = DirLock::exclusive(dir, LockFile::Writers, timeout, pause)?;
         let disk = RealDisk;
         let fail = |error| FormatError::io("remove the index", error).in_file(dir);
+        let remove = |name: &OsStr| {
+            let path = dir.join(name);
+            match disk.remove(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(FormatError::io("remove it", error).in_file(&path))
+                }
+                _ => Ok(()),
+            }
+        };
         // These first: an index without one of them is none.
         for name in [MANIFEST, DATABASE] {
-            match disk.remove(&dir.join(name)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
-                _ => {}
-            }
+            remove(name.as_ref())?;
         }
         remove_leftovers(&disk, &lock)?;
         for name in disk.names(dir).map_err(fail)? {
             if is_of_an_index(&name.to_string_lossy()) {
-                disk.remove(&dir.join(name)).map_err(fail)?;
+                remove(&name)?;
             }
         }
         // The locks last: as long as there is one, the directory is known as ours.
         for which in [LockFile::Readers, LockFile::Writers] {
-            match disk.remove(&dir.join(which.name())) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
-                _ => {}
-            }
+            remove(which.name().as_ref())?;
         }
         // It stays if somebody else's files are in it, or if the next who builds has it already.
         match std::fs::remove_dir(dir) {

@@ -38,6 +38,7 @@
 
 mod access;
 mod choice;
+mod elsewhere;
 mod host;
 mod places;
 mod roots;
@@ -67,9 +68,10 @@ use crate::tool::response::IndexUse;
 use crate::tool::sandbox::{Resolved, Sandbox};
 
 pub use choice::{Choice, Explanation};
+pub use elsewhere::Elsewhere;
 pub use host::{Foreground, wall_clock_ns};
 pub use places::{CachePlaces, Fallback};
-pub use status::{Condition, Contents, RootStatus};
+pub use status::{Condition, Contents, OUT_OF_RANGE, RootStatus};
 
 use choice::Unused;
 use places::Place;
@@ -283,20 +285,27 @@ impl Indexes {
 
     /// Says how the index is for a request that searches a single file: there is nothing to leave out, so it is not
     /// asked. Loads it on the first call, and looks at nothing in the tree.
-    pub fn choose_for_file(&self, target: &Resolved) -> Choice {
+    pub fn choose_for_file(&self, target: &Resolved, asked: TraversalOptions) -> Choice {
         let root = self.containing(&target.canonical);
-        let unused = match root.map(|root| self.open(root)) {
-            None => self.no_root(),
-            Some(Err(condition)) => condition.into(),
-            Some(Ok(_)) => Unused::unlooked(""),
+        let because = |unused: Unused| Unused {
+            why: A_FILE.to_string(),
+            absent: false,
+            ..unused
         };
-        let why = "the path is a file, which is searched whatever an index says".to_string();
-        self.choice(root, None, Err(Unused { why, ..unused }))
+        let unused = match root.map(|root| self.opened(root, asked)) {
+            None => because(self.no_root()),
+            Some(Err(unused)) => because(unused),
+            Some(Ok(snapshot)) => self.unlooked(&snapshot, A_FILE),
+        };
+        self.choice(root, None, Err(unused))
     }
 
     /// Says how the index is for a request whose time ended before it was known.
     pub fn not_chosen(&self) -> IndexUse {
-        let unused = Unused::unlooked("");
+        let unused = match self.placeless() {
+            Some(condition) => condition.into(),
+            None => Unused::unlooked(""),
+        };
         self.facts(unused.state, unused.reason, false)
     }
 
@@ -314,7 +323,7 @@ impl Indexes {
             }
             Err(unused) => {
                 let index = self.facts(unused.state, unused.reason, false);
-                Choice::new(None, index, root, plan, Some(unused.why))
+                Choice::new(None, index, root, plan, Some(unused))
             }
         }
     }
@@ -327,6 +336,43 @@ impl Indexes {
             state: "ABSENT",
             reason: None,
             why,
+            absent: true,
+        }
+    }
+
+    /// Opens the index of a root for a request with these options; or says why it is of no use to any such request.
+    fn opened(&self, root: &IndexRoot, asked: TraversalOptions) -> Result<Arc<Snapshot>, Unused> {
+        if let Some(condition) = self.placeless() {
+            return Err(condition.into());
+        }
+        let own = root.traversal;
+        if (asked.hidden, asked.follow, asked.no_ignore) != (own.hidden, own.follow, own.no_ignore)
+        {
+            return Err(Unused::other_key(match own.follow {
+                true => status::UNTRACKED,
+                false => OTHER_OPTIONS,
+            }));
+        }
+        let snapshot = self.open(root)?;
+        match own.follow && snapshot.incomplete().is_none() {
+            true => Err(Condition::Untracked.into()),
+            false => Ok(snapshot),
+        }
+    }
+
+    /// Says how an open index is for a request that has no use for it, so that it is not compared with the tree: what
+    /// is known of it without.
+    fn unlooked(&self, snapshot: &Snapshot, why: &str) -> Unused {
+        match (snapshot.incomplete(), self.frozen) {
+            (Some(stale), _) => Unused {
+                why: why.to_string(),
+                ..Condition::from(stale).into()
+            },
+            (None, true) => Unused {
+                why: why.to_string(),
+                ..Condition::Usable.into()
+            },
+            (None, false) => Unused::unlooked(why),
         }
     }
 
@@ -344,33 +390,23 @@ impl Indexes {
         global_excludes: Option<&Path>,
         kept_plan: &mut Option<SupersetSafe>,
     ) -> Result<CatalogSource, Unused> {
-        let snapshot = self.open(root)?;
-        let own = root.traversal;
-        if own.follow {
-            return Err(Condition::Untracked.into());
-        }
-        if (asked.hidden, asked.follow, asked.no_ignore) != (own.hidden, own.follow, own.no_ignore)
-        {
-            // FR-LSI-IDX-SCHED-03.
-            return Err(Unused::unlooked(
-                "the index is for other values of hidden, follow and no_ignore; those of \
-                 index_default_hidden, index_default_follow and index_default_no_ignore",
-            ));
-        }
+        let snapshot = self.opened(root, asked)?;
         if !root.is_under(sandbox, global_excludes) {
             return Err(Unused {
                 state: "UNCERTAIN",
                 reason: Some("POLICY_CHANGED"),
                 why: "the sandbox or the global excludes are not those of the index".to_string(),
+                absent: false,
             });
         }
         if let Some(engine) = &self.listless {
-            return Err(Unused::unlooked(&format!(
+            let why = format!(
                 "the engine {engine} can't be given lists of files; set backend in [tools.search] to another one"
-            )));
+            );
+            return Err(self.unlooked(&snapshot, &why));
         }
         if query.fuzzy.is_some() {
-            return Err(Unused::unlooked("fuzzy requests search every file"));
+            return Err(self.unlooked(&snapshot, "fuzzy requests search every file"));
         }
         let plan = kept_plan.insert(SupersetSafe::for_expression(
             query.pattern.hir(),
@@ -378,7 +414,7 @@ impl Indexes {
             self.strategy,
         ));
         if let Some(reason) = plan.reason() {
-            return Err(Unused::unlooked(&reason.to_string()));
+            return Err(self.unlooked(&snapshot, &reason.to_string()));
         }
         let (Some((allowed, base)), Ok(path)) = (
             sandbox.locate(&root.path),
@@ -471,8 +507,8 @@ impl Indexes {
     /// Sees to it that the index of the root that is `path` can be used: builds it if there is none, or if it is
     /// damaged or stale. Returns what was built, if anything was.
     ///
-    /// An index that can't be used because something could not be listed, or because links are followed, is not built
-    /// again: as long as that is so, the next one could not be used either. [`Indexes::build`] builds it whatever there is.
+    /// An index that can't be used because something could not be listed, because links are followed, or because a
+    /// directory's times can't be held, is not built again: as long as that is so, the next one could not be used either. [`Indexes::build`] builds it whatever there is.
     ///
     /// # Errors
     ///
@@ -484,7 +520,7 @@ impl Indexes {
         host: &dyn BuildHost,
     ) -> Result<Option<Built>, BuildError> {
         match self.condition(path, sandbox) {
-            Some(Condition::Usable | Condition::Untracked) => Ok(None),
+            Some(Condition::Usable | Condition::Untracked | Condition::Untimed(_)) => Ok(None),
             Some(Condition::Stale {
                 reason: "ENUMERATION_ERROR",
                 ..
@@ -568,6 +604,13 @@ impl Indexes {
         Ok((built, snapshot))
     }
 }
+
+/// Why no index is asked about a single file.
+const A_FILE: &str = "the path is a file, which is searched whatever an index says";
+
+/// Why the index of a root serves no request with other traversal options.
+const OTHER_OPTIONS: &str = "an index is for one set of the options hidden, follow and no_ignore, and these are not \
+     those of index_default_hidden, index_default_follow and index_default_no_ignore in [tools.search]";
 
 /// Looks at what decides above the tree, after waiting for what changed just now.
 fn look_above(top: &Path, excludes: Option<&Path>, host: &dyn BuildHost) -> Inputs {

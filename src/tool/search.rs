@@ -378,7 +378,7 @@ impl SearchTool {
                 let files = if kept { vec![file] } else { Vec::new() };
                 let shown = Shown::new(target.canonical.parent(), working_dir);
                 let run = run_source(ListSource(files), prepared, options);
-                let facts = self.facts_for_file(target, options);
+                let facts = self.facts_for_file(request, target, options);
                 (run, shown, facts)
             }
             EntryKind::Dir => {

@@ -291,6 +291,11 @@ fn other_files_in_the_place_of_an_index_change_no_answer() {
             let same = fs::read(path).is_ok_and(|bytes| bytes == files.segment_bytes) && !manifest;
             let used = answers(&opened, &what);
             assert!(used == 0 || same, "{what}: used {used} times");
+            if !path.exists() && !manifest {
+                let sandbox = opened.context().sandbox;
+                let condition = opened.kept().indexes.condition(tree.root(), &sandbox);
+                assert_eq!(condition.unwrap().state(), "CORRUPT", "{what}");
+            }
             if path.is_dir() {
                 // It can't be replaced by a manifest, which is said. Beside one it is in nobody's way.
                 let built = opened.build_root(tree.root(), &Host::hasty());

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use forge_search::exec::stop::CancelHandle;
+use forge_search::format::lock::LockFile;
 use forge_search::tool::config::IndexMode;
-use forge_search::tool::indexing::Foreground;
+use forge_search::tool::indexing::{Condition, Foreground};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -359,6 +360,64 @@ fn fr_ls_val_05_unreadable_path_fails_the_call() {
                 assert!(message.contains(&format!("`{path}`")), "{message}");
                 assert!(message.contains("Permission denied"), "{message}");
             }
+        },
+    );
+}
+
+#[test]
+fn fr_lsi_idx_conc_01_an_index_that_can_only_be_read_is_used() {
+    unprivileged(
+        "permissions::fr_lsi_idx_conc_01_an_index_that_can_only_be_read_is_used",
+        |tree| {
+            tree.file("a", "a needle\n").file("b", "hay\n");
+        },
+        |setup| {
+            let dir = tempfile::tempdir().unwrap();
+            let cache = dir.path().join("cache");
+            let mut setup = setup.clone();
+            setup.config.index_mode = IndexMode::Auto;
+            setup.config.index_path = Some(cache.clone());
+            setup.config.emit_stats = true;
+            let used = || {
+                let (tool, context) = setup.indexing_tool();
+                let response = tool.call(json!({"pattern": "needle"}), &context).unwrap();
+                assert_eq!(response.count, 1);
+                response.stats.unwrap().index_exclusion_used
+            };
+            let (tool, context) = setup.indexing_tool();
+            let indexes = tool.indexes().unwrap();
+            let host = Foreground::new(CancelHandle::new());
+            indexes
+                .build(&setup.working_dir, &context.sandbox, &host)
+                .unwrap();
+            // Before anybody has read it.
+            let kept = fs::read_dir(&cache).unwrap().next().unwrap().unwrap();
+            let chmod = |files: u32, dirs: u32| {
+                for file in fs::read_dir(kept.path()).unwrap() {
+                    let path = file.unwrap().path();
+                    fs::set_permissions(path, fs::Permissions::from_mode(files)).unwrap();
+                }
+                for dir in [kept.path(), cache.clone()] {
+                    fs::set_permissions(dir, fs::Permissions::from_mode(dirs)).unwrap();
+                }
+            };
+            chmod(0o400, 0o500);
+            fs::write(kept.path().join("probe"), "").unwrap_err();
+            assert!(used(), "nothing of it can be written");
+            let (_, context) = setup.indexing_tool();
+            let condition = indexes.condition(&setup.working_dir, &context.sandbox);
+            assert_eq!(condition, Some(Condition::Usable));
+            // Who may not write may not build either, and is told what is in the way.
+            let refused = indexes.build(&setup.working_dir, &context.sandbox, &host);
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains("ermission denied"), "{error}");
+            // Without the lock that readers share it is not known to be whole.
+            chmod(0o600, 0o700);
+            fs::remove_file(kept.path().join(LockFile::Readers.name())).unwrap();
+            chmod(0o400, 0o500);
+            assert!(!used());
+            chmod(0o600, 0o700);
+            assert!(used());
         },
     );
 }

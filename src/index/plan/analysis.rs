@@ -97,6 +97,11 @@ impl Analysis {
         .collect()
     }
 
+    /// Returns which parts those were, as far as that is known.
+    pub(super) fn into_unused(self) -> Unused {
+        self.unused
+    }
+
     /// The number of characters of a position, and of chains side by side, under the strategy: only one of
     /// each, and it is a literal.
     fn limits(&self) -> (usize, usize) {

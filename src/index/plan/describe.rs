@@ -22,7 +22,11 @@ pub struct PlanDescription {
     /// Why parts of the expression are not used, where others are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unused: Vec<Reason>,
-    /// The number of distinct n-grams that may be tested.
+    /// Some of the parts that are not used because they stand for too many n-grams ([`Reason::TooManyNgrams`]), as
+    /// expressions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unused_parts: Vec<String>,
+    /// The number of different n-grams that may be tested. Those that more than one requirement has count once.
     pub ngrams: usize,
 }
 
@@ -45,7 +49,7 @@ pub enum Requirement {
     Path {
         /// The texts, as an expression.
         texts: String,
-        /// The number of n-grams.
+        /// The number of different n-grams.
         ngrams: usize,
     },
 }
@@ -77,8 +81,8 @@ impl Requirement {
                 }
             }
             Need::Path(chain) => Requirement::Path {
-                texts: chain.iter().map(Position::to_string).collect(),
-                ngrams: path::grams(chain),
+                texts: texts(chain),
+                ngrams: path::distinct_grams(chain),
             },
             Need::AllOf(needs) => Requirement::new(needs),
             Need::AnyOf(alternatives) => {
@@ -86,6 +90,11 @@ impl Requirement {
             }
         }
     }
+}
+
+/// Writes the texts of a chain as an expression.
+pub(super) fn texts(chain: &[Position]) -> String {
+    chain.iter().map(Position::to_string).collect()
 }
 
 /// Writes `"one" and ("two" or /[0-9]x[ab]/)`.

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use crate::index::gram::NGRAM_CHARS;
-use crate::index::plan::chain::Chain;
-use crate::index::plan::path;
+use crate::index::plan::chain::{Chain, Position};
+use crate::index::plan::path::{self, Unused};
 
 /// The requirements of a conjunction are compared with each other only up to this size, because that takes the
 /// square of it; beyond, what another one implies is tested as well.
@@ -117,8 +117,8 @@ fn as_one(mut needs: Conjunction) -> Need {
 pub(super) struct Allowance {
     /// How many n-grams of paths may still be tested.
     pub(super) path_grams: usize,
-    /// Whether a requirement was dropped because they did not suffice.
-    pub(super) exceeded: bool,
+    /// What was dropped because they did not suffice, beside what was not used before.
+    pub(super) unused: Unused,
 }
 
 /// Brings requirements into the form that is evaluated: drops what is implied by something else, and paths
@@ -136,7 +136,7 @@ pub(super) fn settle(needs: Conjunction, allowance: &mut Allowance) -> Conjuncti
                     allowance.path_grams -= grams;
                     settled.insert(Need::Path(chain));
                 } else {
-                    allowance.exceeded = true;
+                    allowance.unused.add_wide(&chain);
                 }
             }
             Need::AllOf(needs) => settled.append(&mut settle(needs, allowance)),
@@ -150,6 +150,15 @@ pub(super) fn settle(needs: Conjunction, allowance: &mut Allowance) -> Conjuncti
         }
     }
     drop_implied(settled)
+}
+
+/// Returns true if some requirement tests all n-grams of a chain.
+pub(super) fn is_used<'a>(needs: impl IntoIterator<Item = &'a Need>, part: &[Position]) -> bool {
+    needs.into_iter().any(|need| match need {
+        Need::Literal(_) => false,
+        Need::Path(chain) => chain.windows(part.len()).any(|window| window == part),
+        Need::AllOf(needs) | Need::AnyOf(needs) => is_used(needs, part),
+    })
 }
 
 /// Drops literals that are part of a longer one, and paths that are part of a longer one.
@@ -227,7 +236,7 @@ mod tests {
     fn settled(needs: Conjunction) -> Conjunction {
         let mut allowance = Allowance {
             path_grams: 0,
-            exceeded: false,
+            unused: Unused::default(),
         };
         settle(needs, &mut allowance)
     }
@@ -261,9 +270,9 @@ mod tests {
         assert_eq!(settled(needs.clone()), all(&[literal("foo")]));
         let mut allowance = Allowance {
             path_grams: 2,
-            exceeded: false,
+            unused: Unused::default(),
         };
         assert_eq!(settle(needs.clone(), &mut allowance), needs);
-        assert!(!allowance.exceeded && allowance.path_grams == 0);
+        assert!(!allowance.unused.wide && allowance.path_grams == 0);
     }
 }

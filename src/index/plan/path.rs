@@ -3,6 +3,7 @@
 //! Owns what may not be used of a chain, where a chain is cut, and what a path is good for.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use unicode_normalization::char::canonical_combining_class;
 use unicode_normalization::{IsNormalized, is_nfc_quick};
@@ -28,8 +29,13 @@ const WORTH_LOG2: i32 = -1;
 /// Logarithms are counted in units of this part of one.
 const UNIT: i32 = 1024;
 
+/// The most parts that are remembered for not being used, and the most positions of one of them: what people can
+/// be shown.
+const MAX_SHOWN_PARTS: usize = 4;
+const MAX_SHOWN_POSITIONS: usize = 64;
+
 /// Why parts of chains were not used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Unused {
     /// There was a literal, and it was too short.
     pub(super) short: bool,
@@ -37,6 +43,21 @@ pub(super) struct Unused {
     pub(super) normalization: bool,
     /// There was a path that keeps too many files or has too many n-grams.
     pub(super) wide: bool,
+    /// Some of those paths.
+    pub(super) parts: Vec<Chain>,
+}
+
+impl Unused {
+    /// Notes a path that keeps too many files or has too many n-grams.
+    pub(super) fn add_wide(&mut self, part: &[Position]) {
+        self.wide = true;
+        if self.parts.len() < MAX_SHOWN_PARTS
+            && part.len() <= MAX_SHOWN_POSITIONS
+            && !self.parts.iter().any(|known| known == part)
+        {
+            self.parts.push(part.to_vec());
+        }
+    }
 }
 
 /// Returns what a text must hold in which a text of this chain occurs, as literals and paths.
@@ -55,9 +76,24 @@ pub(super) fn requirements(chain: &[Position], fold: bool, unused: &mut Unused) 
     needs
 }
 
-/// Returns the number of n-grams of a path.
+/// Returns the number of n-grams of a path, as often as they are tested: once for each place they can have.
 pub(super) fn grams(chain: &[Position]) -> usize {
     window_sizes(chain).sum()
+}
+
+/// Returns the number of different n-grams of a path.
+pub(super) fn distinct_grams(chain: &[Position]) -> usize {
+    let mut distinct = BTreeSet::new();
+    for window in chain.windows(NGRAM_CHARS) {
+        if let [first, second, third] = window {
+            for &a in first.chars() {
+                for &b in second.chars() {
+                    distinct.extend(third.chars().iter().map(|&c| [a, b, c]));
+                }
+            }
+        }
+    }
+    distinct.len()
 }
 
 /// Iterates over how many n-grams each three adjacent positions have.
@@ -181,12 +217,26 @@ fn add_paths(path: &[Position], needs: &mut Conjunction, unused: &mut Unused) {
         return;
     }
     let mut start = 0;
+    let mut wide: Option<(usize, usize)> = None;
     for (n, size) in window_sizes(path).enumerate() {
         if size > MAX_WINDOW {
-            unused.wide = true;
-            add_worthy(&path[start..n + NGRAM_CHARS - 1], needs, unused);
+            let end = n + NGRAM_CHARS;
+            wide = match wide {
+                // Nothing was left between the two.
+                Some((from, _)) if start == n => Some((from, end)),
+                other => {
+                    if let Some((from, to)) = other {
+                        unused.add_wide(&path[from..to]);
+                    }
+                    Some((n, end))
+                }
+            };
+            add_worthy(&path[start..end - 1], needs, unused);
             start = n + 1;
         }
+    }
+    if let Some((from, to)) = wide {
+        unused.add_wide(&path[from..to]);
     }
     add_worthy(&path[start..], needs, unused);
 }
@@ -204,7 +254,7 @@ fn add_worthy(path: &[Position], needs: &mut Conjunction, unused: &mut Unused) {
             continue;
         };
         if weight - 2 * HIT_LOG2 * UNIT > WORTH_LOG2 * UNIT {
-            unused.wide = true;
+            unused.add_wide(path);
             continue;
         }
         let part = &path[from..to];

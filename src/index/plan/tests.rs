@@ -374,6 +374,40 @@ fn limits_drop_information_and_nothing_else() {
 }
 
 #[test]
+fn a_description_says_which_parts_are_not_used_and_counts_n_grams_once() {
+    let describe = |expression: &str| {
+        SupersetSafe::for_expression(&parse(expression), false, Strategy::Boolean).describe()
+    };
+    let description = describe("[a-z]{3}_[0-9]{4}_[a-z]{2}");
+    assert_eq!(description.unused, [Reason::TooManyNgrams]);
+    assert_eq!(description.unused_parts, ["[a-z][a-z][a-z]"]);
+    // Three digits in a row come up twice.
+    let Some(Requirement::Path { ngrams, .. }) = description.requires else {
+        panic!("{description}");
+    };
+    assert_eq!((ngrams, description.ngrams), (3072, 3072));
+    // Neighbours are one part; what is used elsewhere is none.
+    let description = describe("foo[a-z]{5}bar.*[a-z][a-z]_[0-9][0-9]");
+    assert!(
+        description
+            .unused_parts
+            .contains(&"[a-z][a-z][a-z][a-z][a-z]".to_string()),
+        "{:?}",
+        description.unused_parts
+    );
+    assert!(describe("[a-c][a-c]x").unused_parts.is_empty());
+    assert!(
+        describe("[a-z]{3}").unused_parts.is_empty(),
+        "nothing is used"
+    );
+    // There may be more of them than anybody wants to read.
+    let many: Vec<String> = ('a'..='z')
+        .map(|c| format!("{c}{c}{c}[a-z]{{3}}{c}."))
+        .collect();
+    assert!(describe(&many.concat()).unused_parts.len() <= 4);
+}
+
+#[test]
 fn descriptions_are_for_people_and_programs() {
     let hir = parse(r"foo_(?:bar|[0-9]{2}x)\s");
     let plan = SupersetSafe::for_expression(&hir, false, Strategy::Boolean);

@@ -67,13 +67,12 @@ impl Keep for Files {
         if !asked(&manifest.key) {
             return Ok(None);
         }
-        let segment = open_segment(terms, dir, &manifest)?;
-        Ok(Some((manifest, segment)))
+        self.with_segment(terms, dir, manifest).map(Some)
     }
 
     fn check(&self, terms: &Terms, dir: &Path, deep: bool) -> Result<Manifest, FormatError> {
         let manifest = self.manifest(terms, dir)?;
-        let segment = open_segment(terms, dir, &manifest)?;
+        let (manifest, segment) = self.with_segment(terms, dir, manifest)?;
         if deep {
             segment.verify()?;
         }
@@ -83,6 +82,31 @@ impl Keep for Files {
     fn owns(&self, manifest: &Manifest, name: &str) -> bool {
         let mut segments = manifest.segments.iter();
         name == MANIFEST || segments.any(|segment| segment.file.name == name)
+    }
+}
+
+impl Files {
+    /// Opens the segment that a manifest names. If it is gone, another one may just have been published in its place; if
+    /// not, the index is damaged.
+    fn with_segment(
+        &self,
+        terms: &Terms,
+        dir: &Path,
+        manifest: Manifest,
+    ) -> Result<(Manifest, Segment), FormatError> {
+        match open_segment(terms, dir, &manifest) {
+            Err(error) if error.is_not_found() => {}
+            opened => return Ok((manifest, opened?)),
+        }
+        let manifest = self.manifest(terms, dir)?;
+        match open_segment(terms, dir, &manifest) {
+            Err(error) if error.is_not_found() => {
+                let problem = "the segment that it names is gone";
+                let error = FormatError::inconsistent("the manifest", 0, problem);
+                Err(error.in_file(&dir.join(MANIFEST)))
+            }
+            opened => Ok((manifest, opened?)),
+        }
     }
 }
 

@@ -65,9 +65,14 @@ A failed call prints {\"error\": {\"code\": …, \"message\": …}} and, without
     Call(CallArgs),
     /// Build, look at and remove indexes.
     ///
-    /// An index is kept in a cache directory (doctor says which) and used by every search of its tree. It never
-    /// changes an answer: what changed since it was built is searched as if there were no index, and when files
-    /// came, went or were renamed, or ignore files changed, everything is until it is built again.
+    /// An index is kept in a cache directory (doctor says which). It never changes an answer: what changed since it
+    /// was built is searched as if there were no index, and when files came, went or were renamed, or ignore files
+    /// changed, everything is until it is built again.
+    ///
+    /// An index is of one root, and a search uses that of its own: the working directory, or --root; for a path
+    /// outside of it that path; or the deepest of index_roots above the path, where the configuration has any. A
+    /// search from a directory below or above the root does not use it; explain and status then name it, and say
+    /// how it can be used.
     #[command(after_help = INDEX_EXAMPLES)]
     Index {
         /// What to do.
@@ -115,7 +120,7 @@ Examples:
   forge-search index clear /srv/tree         remove the index of that tree
 
 Exit status: 0 if all is well, 1 if status finds no index that can be used, 2 if something went
-wrong or is damaged.";
+wrong, is damaged, or could not be checked (which need not mean damage).";
 
 /// What to do with indexes.
 #[derive(Debug, Subcommand)]

@@ -28,11 +28,17 @@ pub(super) fn with_host<T>(
     build: impl FnOnce(&dyn BuildHost) -> T,
 ) -> T {
     let bar = Bar::on_terminal(environment);
-    let host = Foreground::new(setup.signals.cancel_handle()).with_progress(|progress| {
-        if let Some(bar) = &bar {
-            bar.show(progress);
-        }
-    });
+    let host = Foreground::new(setup.signals.cancel_handle())
+        .with_progress(|progress| {
+            if let Some(bar) = &bar {
+                bar.show(progress);
+            }
+        })
+        .with_waiting(|| {
+            if let Some(bar) = &bar {
+                bar.show_waiting();
+            }
+        });
     setup.signals.while_calling(|| build(&host))
 }
 
@@ -127,6 +133,7 @@ fn wait_for(
             loop {
                 match indexes.ensure(root, sandbox, host) {
                     Err(error) if is_locked(&error) && !deadline.remaining().is_zero() => {
+                        host.waiting();
                         host.pause(PATIENCE);
                         if host.stopped() {
                             return Err(BuildError::Stopped);

@@ -178,7 +178,10 @@ fn index_report(
             continue;
         };
         let root = root.display().to_string();
-        if let Condition::Damaged(_) | Condition::Unavailable(_) | Condition::Untracked = &condition
+        if let Condition::Damaged(_)
+        | Condition::Unavailable(_)
+        | Condition::Untracked
+        | Condition::Untimed(_) = &condition
         {
             problems.push(Problem {
                 place: root.clone(),

@@ -1,6 +1,7 @@
 //! `forge-search explain`: what an index does for a search.
 
 use std::io::{self, BufWriter, Write};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -11,11 +12,11 @@ use super::search::{request, target};
 use super::setup::{Environment, prepare};
 use super::show::{self, count, share, things};
 use crate::exec::query::{CaseMode, Fold};
-use crate::index::plan::Requirement;
+use crate::index::plan::{PlanDescription, Reason, Requirement};
 use crate::tool::indexing::Explanation;
 use crate::tool::render::escape_controls;
 use crate::tool::request::{Case, SearchRequest};
-use crate::tool::response::{IndexUse, SearchResponse, Stats};
+use crate::tool::response::{SearchResponse, Stats};
 
 /// N-grams of a text that are shown to people.
 const SHOWN_NGRAMS: usize = 12;
@@ -37,10 +38,14 @@ pub(super) fn run(args: &ExplainArgs, environment: &Environment) -> Result<u8, F
         .signals
         .while_calling(search)
         .map_err(|error| setup.signals.failure(error))?;
+    // The configuration asks for them, whatever else it says.
+    let stats = response.stats.clone();
+    let stats =
+        stats.unwrap_or_else(|| Stats::new(index, response.files_scanned, 0, Duration::ZERO));
     let explained = Explained {
         request: &request,
         explanation: &explanation,
-        index: &index,
+        stats: &stats,
         response: &response,
     };
     let mut out = BufWriter::new(io::stdout().lock());
@@ -57,7 +62,8 @@ pub(super) fn run(args: &ExplainArgs, environment: &Environment) -> Result<u8, F
 struct Explained<'a> {
     request: &'a SearchRequest,
     explanation: &'a Explanation,
-    index: &'a IndexUse,
+    /// What the search itself says: the numbers that add up.
+    stats: &'a Stats,
     response: &'a SearchResponse,
 }
 
@@ -74,27 +80,20 @@ impl Explained<'_> {
         !self.response.truncated && !self.response.timed_out
     }
 
-    /// Returns the files that the plan excludes.
-    fn excluded(&self) -> Option<u64> {
-        let Explanation {
-            in_scope,
-            candidates,
-            ..
-        } = self.explanation;
-        Some((*in_scope)?.saturating_sub((*candidates)?))
+    /// Returns why nothing was left out, if nothing was.
+    fn reason(&self) -> Option<&str> {
+        let known = self.explanation.reason.as_deref();
+        let all_searched = self.stats.candidates_excluded == 0 && self.stats.candidates_total > 0;
+        known.or(all_searched.then_some(NONE_LEFT))
     }
 
     fn to_json(&self) -> Value {
         let Explained {
             request,
             explanation,
-            index,
+            stats,
             response,
         } = self;
-        let searched = response
-            .stats
-            .as_ref()
-            .map(|stats| stats.candidates_scanned);
         json!({
             "pattern": request.pattern,
             "fixed_strings": request.fixed_strings,
@@ -103,22 +102,23 @@ impl Explained<'_> {
             "path": response.path,
             "index": {
                 "root": explanation.root.as_ref().map(|root| root.to_string_lossy()),
-                "state": index.safety_state,
-                "uncertain_reason": index.uncertain_reason,
-                "used": index.exclusion_used,
-                "storage_mode": index.storage_mode,
-                "storage_fallback_reason": index.storage_fallback_reason,
+                "state": stats.index_safety_state,
+                "uncertain_reason": stats.index_uncertain_reason,
+                "used": stats.index_exclusion_used,
+                "storage_mode": stats.storage_mode,
+                "storage_fallback_reason": stats.storage_fallback_reason,
             },
             "plan": explanation.plan,
             "files": {
-                "in_scope": explanation.in_scope.unwrap_or(response.files_scanned),
-                "excluded": self.excluded().unwrap_or(0),
-                "candidates": explanation.candidates.unwrap_or(response.files_scanned),
-                "searched": searched,
+                "in_scope": stats.candidates_total,
+                "excluded": stats.candidates_excluded,
+                "searched": stats.candidates_scanned,
+                "candidates_by_index": explanation.candidates,
                 "confirmed": response.count,
             },
             "complete": self.is_complete(),
-            "reason": explanation.reason,
+            "reason": self.reason(),
+            "elsewhere": explanation.elsewhere.as_ref().map(show::elsewhere_json),
         })
     }
 
@@ -126,7 +126,7 @@ impl Explained<'_> {
         let Explained {
             request,
             explanation,
-            index,
+            stats,
             response,
         } = self;
         let kind = match (request.fixed_strings, request.word_regexp) {
@@ -144,14 +144,14 @@ impl Explained<'_> {
         line(out, "path", &response.path)?;
         let root = explanation.root.as_deref().map(show::path);
         line(out, "index", root.as_deref().unwrap_or("none"))?;
-        let mut state = index.safety_state.clone();
-        if let Some(reason) = &index.uncertain_reason {
+        let mut state = stats.index_safety_state.clone();
+        if let Some(reason) = &stats.index_uncertain_reason {
             state.push_str(&format!(" ({reason})"));
         }
         line(
             out,
             "state",
-            &format!("{state}, storage {}", index.storage_mode),
+            &format!("{state}, storage {}", stats.storage_mode),
         )?;
         if let Some(plan) = &explanation.plan {
             match &plan.requires {
@@ -159,58 +159,83 @@ impl Explained<'_> {
                     let heading = format!("a file must hold {requires}");
                     line(out, "plan", &heading)?;
                     literals(requires, out)?;
-                    line(out, "n-grams", &count(plan.ngrams as u64))?;
+                    let different = count(plan.ngrams as u64);
+                    line(
+                        out,
+                        "n-grams",
+                        &format!("{different} different ones in all"),
+                    )?;
                 }
                 None => line(out, "plan", "every file is kept")?,
             }
-            for unused in &plan.unused {
-                line(out, "unused", &unused.to_string())?;
+            for unused in unused(plan) {
+                line(out, "not used", &unused)?;
             }
         }
-        match (explanation.in_scope, explanation.candidates) {
-            (Some(all), Some(candidates)) => {
-                let excluded = all.saturating_sub(candidates);
-                line(out, "in scope", &things(all, "file"))?;
-                let share = share(excluded, all);
-                line(out, "excluded", &format!("{} ({share})", count(excluded)))?;
-                line(out, "candidates", &count(candidates))?;
-            }
-            _ => {
-                let all = response.files_scanned;
-                line(out, "in scope", &things(all, "file"))?;
-                line(out, "excluded", "0")?;
-                line(out, "candidates", &count(all))?;
-            }
-        }
-        if let Some(stats) = &response.stats {
-            line(out, "searched", &self.searched(stats))?;
-        }
+        let (all, excluded) = (stats.candidates_total, stats.candidates_excluded);
+        line(out, "in scope", &things(all, "file"))?;
+        let share = share(excluded, all);
+        line(out, "excluded", &format!("{} ({share})", count(excluded)))?;
+        line(out, "searched", &self.searched())?;
         let mut confirmed = format!("{} with a match", things(response.count as u64, "file"));
         if !self.is_complete() {
             confirmed.push_str("; the search ended before it had looked everywhere");
         }
         line(out, "confirmed", &confirmed)?;
-        if let Some(reason) = &explanation.reason {
+        if let Some(reason) = self.reason() {
             line(out, "because", reason)?;
+        }
+        if let Some(found) = &explanation.elsewhere {
+            line(out, "but", &show::elsewhere(found))?;
         }
         Ok(())
     }
 
-    /// Says how many files were searched, and why more than the plan asks for.
-    fn searched(&self, stats: &Stats) -> String {
-        let searched = things(stats.candidates_scanned, "file");
-        let extra = self
-            .explanation
-            .candidates
-            .and_then(|candidates| stats.candidates_scanned.checked_sub(candidates));
-        match extra {
-            None | Some(0) => searched,
-            Some(extra) => format!(
-                "{searched}, {} of them because they are new to the index, changed, or can't be in it",
-                count(extra)
+    /// Says how many files were searched, how many of them the index has as candidates, and why there are more.
+    fn searched(&self) -> String {
+        let searched = self.stats.candidates_scanned;
+        let Some(candidates) = self.explanation.candidates else {
+            return things(searched, "file");
+        };
+        let by_index = format!(
+            "{}; candidates by the index: {}",
+            things(searched, "file"),
+            count(candidates)
+        );
+        match searched.checked_sub(candidates) {
+            None | Some(0) => by_index,
+            Some(more) => format!(
+                "{by_index}, and {} because they changed since it was built, or have a line break in the name",
+                count(more)
             ),
         }
     }
+}
+
+/// Why nothing was left out although the index has files that are no candidates.
+const NONE_LEFT: &str = "the files that the index could leave out changed since it was built, or the search ended \
+     before it came to them";
+
+/// Says which parts of an expression are not used, of which the rest is.
+fn unused(plan: &PlanDescription) -> Vec<String> {
+    let mut said: Vec<String> = plan.unused.iter().map(|why| why.of_part().into()).collect();
+    if let Some(wide) = plan
+        .unused
+        .iter()
+        .position(|why| *why == Reason::TooManyNgrams)
+        && !plan.unused_parts.is_empty()
+    {
+        let parts: Vec<String> = plan
+            .unused_parts
+            .iter()
+            .map(|part| format!("/{part}/"))
+            .collect();
+        said[wide] = format!("too many n-grams to be worth testing: {}", parts.join(", "));
+    }
+    if let Some(last) = said.last_mut() {
+        last.push_str("; the rest of the expression is used");
+    }
+    said
 }
 
 /// Shows the texts of which all n-grams are tested.
@@ -230,7 +255,7 @@ fn literals(requirement: &Requirement, out: &mut dyn Write) -> io::Result<()> {
         Requirement::Path { texts, ngrams } => line(
             out,
             "",
-            &format!("/{texts}/: {}", things(*ngrams as u64, "n-gram")),
+            &format!("/{texts}/: {} different n-grams", count(*ngrams as u64)),
         ),
     }
 }

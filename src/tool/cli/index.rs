@@ -1,25 +1,25 @@
 //! `forge-search index`: building, looking at and removing indexes.
 
+mod kept;
+
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
-use std::thread::sleep;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::args::{IndexAllArgs, IndexArgs, IndexCommand, SetupArgs};
+use super::args::{IndexArgs, IndexCommand, SetupArgs};
 use super::building::{failed, roots, with_host};
-use super::setup::{Environment, Setup, load_config, prepare};
+use super::setup::{Environment, Setup, prepare};
 use super::show::{self, bytes, seconds, share, things, timestamp};
 use super::{FAILED, Failure, complain};
 use crate::format::error::FormatError;
+use crate::format::segment::{FileRecord, StampRecord};
 use crate::index::builder::Built;
-use crate::index::key::root_of;
 use crate::index::snapshot::Snapshot;
-use crate::index::store::{Listed, Store};
 use crate::index::token::TokenStatus;
 use crate::tool::error::ToolError;
-use crate::tool::indexing::{Condition, Contents, Indexes, RootStatus};
+use crate::tool::indexing::{Condition, Contents, Indexes, OUT_OF_RANGE, RootStatus};
 use crate::tool::render::escape_controls;
 
 /// Exit status of `status` when no index can be used.
@@ -33,9 +33,9 @@ pub(super) fn run(command: &IndexCommand, environment: &Environment) -> Result<u
     match command {
         IndexCommand::Build(args) => build(args, environment),
         IndexCommand::Status(args) => status(args, environment),
-        IndexCommand::Verify(args) => verify(args, environment),
-        IndexCommand::List(args) => list(args, environment),
-        IndexCommand::Clear(args) => clear(args, environment),
+        IndexCommand::Verify(args) => kept::verify(args, environment),
+        IndexCommand::List(args) => kept::list(args, environment),
+        IndexCommand::Clear(args) => kept::clear(args, environment),
     }
 }
 
@@ -60,7 +60,7 @@ struct BuiltRoot {
     dir: Option<PathBuf>,
     built: Built,
     bytes: u64,
-    unreadable: Vec<PathBuf>,
+    unread: Vec<(PathBuf, Unread)>,
     time: Duration,
 }
 
@@ -123,7 +123,7 @@ fn build_root(
     let stored = indexes.store().zip(dir.as_deref());
     Ok(BuiltRoot {
         bytes: stored.map_or(0, |(store, dir)| store.look_at(dir).bytes),
-        unreadable: unreadable(&snapshot).map_err(|error| failed(error.into()))?,
+        unread: unread(&snapshot).map_err(|error| failed(error.into()))?,
         root,
         dir,
         built,
@@ -131,18 +131,68 @@ fn build_root(
     })
 }
 
-/// Finds the files that could be listed but not read.
-fn unreadable(snapshot: &Snapshot) -> Result<Vec<PathBuf>, FormatError> {
-    let segment = snapshot.segment();
-    let wrong = [TokenStatus::Unreadable as u8, TokenStatus::Error as u8];
-    let mut paths = Vec::new();
-    for rank in 0..segment.file_count() {
-        let file = segment.file(rank)?;
-        if wrong.contains(&file.status) {
-            paths.push(segment.dir_path(file.dir)?.join(segment.name(file.name)?));
+/// Why a file was listed, but nothing of it is indexed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unread {
+    /// The system refused.
+    Refused,
+    /// It was not the same at the end as at the beginning.
+    Changing,
+    /// Its times are beyond what an index can hold.
+    Untimed,
+}
+
+impl Unread {
+    /// In the order in which they are shown.
+    const ALL: [Unread; 3] = [Unread::Refused, Unread::Changing, Unread::Untimed];
+
+    fn of(file: &FileRecord) -> Option<Unread> {
+        const REFUSED: u8 = TokenStatus::Unreadable as u8;
+        const ERROR: u8 = TokenStatus::Error as u8;
+        match file.status {
+            REFUSED => Some(Unread::Refused),
+            ERROR if file.stamp == StampRecord::default() => Some(Unread::Untimed),
+            ERROR => Some(Unread::Changing),
+            _ => None,
         }
     }
-    Ok(paths)
+
+    /// Says what is so of some files.
+    fn of_files(self) -> &'static str {
+        match self {
+            Unread::Refused => "unreadable",
+            Unread::Changing => "changing while they were read",
+            Unread::Untimed => "with a time of last change that is out of range",
+        }
+    }
+
+    /// Says what is so of one file.
+    fn of_file(self) -> String {
+        match self {
+            Unread::Refused => "could not be read; it is always searched".to_string(),
+            Unread::Changing => {
+                "changed while it was read, or was too large for the memory; it is always searched"
+                    .to_string()
+            }
+            Unread::Untimed => format!(
+                "was last changed {OUT_OF_RANGE}; it is always searched, until you `touch` it and build the index again"
+            ),
+        }
+    }
+}
+
+/// Finds the files that could be listed but not indexed.
+fn unread(snapshot: &Snapshot) -> Result<Vec<(PathBuf, Unread)>, FormatError> {
+    let segment = snapshot.segment();
+    let mut found = Vec::new();
+    for rank in 0..segment.file_count() {
+        let file = segment.file(rank)?;
+        if let Some(why) = Unread::of(&file) {
+            let path = segment.dir_path(file.dir)?.join(segment.name(file.name)?);
+            found.push((path, why));
+        }
+    }
+    Ok(found)
 }
 
 impl BuiltRoot {
@@ -163,6 +213,10 @@ impl BuiltRoot {
             .map(|(path, error)| json!({"path": path.to_string_lossy(), "error": error}))
             .collect();
         let lossy = |path: &PathBuf| path.to_string_lossy().into_owned();
+        let unread = |why: Unread| -> Vec<String> {
+            let unread = self.unread.iter().filter(|(_, is)| *is == why);
+            unread.map(|(path, _)| lossy(path)).collect()
+        };
         json!({
             "root": self.root.to_string_lossy(),
             "dir": self.dir.as_ref().map(lossy),
@@ -175,7 +229,9 @@ impl BuiltRoot {
             "index_bytes": self.bytes,
             "elapsed_ms": u64::try_from(self.time.as_millis()).unwrap_or(u64::MAX),
             "errors": errors,
-            "unreadable": self.unreadable.iter().map(lossy).collect::<Vec<_>>(),
+            "unreadable": unread(Unread::Refused),
+            "changing": unread(Unread::Changing),
+            "time_out_of_range": unread(Unread::Untimed),
         })
     }
 
@@ -187,12 +243,16 @@ impl BuiltRoot {
         for (status, what) in [
             (TokenStatus::SkippedTooLarge, "too large"),
             (TokenStatus::SkippedBinary, "binary"),
-            (TokenStatus::Unreadable, "unreadable"),
-            (TokenStatus::Error, "changing while they were read"),
         ] {
             let files = built.by_status[status as usize];
             if files > 0 {
                 always.push(format!("{} {what}", show::count(files)));
+            }
+        }
+        for why in Unread::ALL {
+            let files = self.unread.iter().filter(|(_, is)| *is == why).count();
+            if files > 0 {
+                always.push(format!("{} {}", show::count(files as u64), why.of_files()));
             }
         }
         if built.meta.side > 0 {
@@ -242,15 +302,10 @@ impl BuiltRoot {
                 ));
             }
         };
-        let unreadable = self.unreadable.iter();
+        let unread = self.unread.iter();
         some(
-            unreadable
-                .map(|path| {
-                    format!(
-                        "{}: could not be read; it is always searched",
-                        show::path(path)
-                    )
-                })
+            unread
+                .map(|(path, why)| format!("{}: {}", show::path(path), why.of_file()))
                 .collect(),
         );
         let errors = self.built.errors.iter();
@@ -308,7 +363,11 @@ fn status(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
     }
     let exit = |status: &RootStatus| match status.condition {
         Condition::Usable => 0,
-        Condition::Absent | Condition::Stale { .. } | Condition::Untracked => NOT_USABLE,
+        Condition::Absent
+        | Condition::Unkept(_)
+        | Condition::Stale { .. }
+        | Condition::Untracked
+        | Condition::Untimed(_) => NOT_USABLE,
         Condition::Unavailable(_) | Condition::Damaged(_) | Condition::Disabled { .. } => FAILED,
     };
     Ok(all.iter().map(exit).max().unwrap_or(0))
@@ -339,6 +398,7 @@ fn status_json(status: &RootStatus) -> Value {
         "state": status.condition.state(),
         "uncertain_reason": status.condition.reason(),
         "why": status.condition.why(),
+        "elsewhere": status.elsewhere.as_ref().map(show::elsewhere_json),
         "contents": contents,
         "key": {
             "hidden": key.hidden,
@@ -367,6 +427,9 @@ fn print_status(status: &RootStatus, out: &mut dyn Write) -> io::Result<()> {
     row(out, "state", &state)?;
     if let Some(why) = status.condition.why() {
         row(out, "because", &escape_controls(&why))?;
+    }
+    if let Some(found) = &status.elsewhere {
+        row(out, "but", &show::elsewhere(found))?;
     }
     if let Some(contents) = &status.contents {
         print_contents(contents, out)?;
@@ -421,217 +484,4 @@ fn print_contents(contents: &Contents, out: &mut dyn Write) -> io::Result<()> {
     let inputs = show::count(contents.inputs);
     let inputs = format!("{inputs} places looked at for ignore files, repositories and the like");
     row(out, "inputs", &inputs)
-}
-
-/// What is kept, and where.
-struct Kept {
-    store: Option<Store>,
-    listed: Vec<Listed>,
-}
-
-impl Kept {
-    /// Opens the store of a configuration, whatever index_mode and index_storage say: what is kept is kept.
-    fn open(args: &IndexArgs, environment: &Environment) -> Result<Kept, ToolError> {
-        let config = load_config(&args.setup, environment)?;
-        let root = tree(args, environment)?;
-        let unusable = |error: FormatError| failed(error.into());
-        let store = environment
-            .cache
-            .existing_store(&config.search, &root)
-            .map_err(unusable)?;
-        let listed = match &store {
-            Some(store) => store.list().map_err(unusable)?,
-            None => Vec::new(),
-        };
-        Ok(Kept { store, listed })
-    }
-
-    /// Leaves what belongs to the tree of the arguments: all that was built of it, with whatever settings.
-    fn of_tree(mut self, args: &IndexArgs, environment: &Environment) -> Result<Kept, ToolError> {
-        let mut trees = vec![tree(args, environment)?];
-        let mut dirs = Vec::new();
-        // A tree that is gone has no setup any more, but what was built of it may be there still.
-        if let Ok(setup) = prepare(&setup_args(args), environment, None)
-            && let Some(indexes) = setup.tool.indexes()
-        {
-            trees.extend(indexes.roots().map(PathBuf::from));
-            // Damaged ones are known by their place only.
-            dirs.extend(indexes.dirs());
-        }
-        self.listed.retain(|listed| {
-            dirs.contains(&listed.dir)
-                || root_of_listed(listed).is_some_and(|root| trees.contains(&root))
-        });
-        Ok(self)
-    }
-
-    fn select(args: &IndexAllArgs, environment: &Environment) -> Result<Kept, ToolError> {
-        let kept = Kept::open(&args.index, environment)?;
-        match args.all {
-            true => Ok(kept),
-            false => kept.of_tree(&args.index, environment),
-        }
-    }
-
-    /// Iterates over what is kept, with the store that has it.
-    fn each(&self) -> impl Iterator<Item = (&Store, &Listed)> {
-        let stores = self.store.iter();
-        stores.flat_map(|store| self.listed.iter().map(move |listed| (store, listed)))
-    }
-}
-
-/// Returns the tree that the arguments name, which need not exist.
-fn tree(args: &IndexArgs, environment: &Environment) -> Result<PathBuf, ToolError> {
-    let named = args.tree.as_ref().or(args.setup.root.as_ref());
-    let path = environment.absolute(named.map_or(Path::new("."), PathBuf::as_path))?;
-    Ok(path.canonicalize().unwrap_or(path))
-}
-
-fn root_of_listed(listed: &Listed) -> Option<PathBuf> {
-    root_of(&listed.manifest.as_ref().ok()?.key)
-}
-
-/// Returns the tree of an index in words.
-fn tree_of(listed: &Listed) -> String {
-    root_of_listed(listed).map_or("an unknown tree".to_string(), |root| show::path(&root))
-}
-
-/// Returns what is wrong with an index that is kept: `deep`, after reading all of it.
-fn problem(store: &Store, listed: &Listed, deep: bool) -> Option<String> {
-    if let Err(error) = &listed.manifest {
-        return Some(error.clone());
-    }
-    let checked = store.check(&listed.dir, deep, &mut sleep);
-    checked.err().map(|error| error.to_string())
-}
-
-fn verify(args: &IndexAllArgs, environment: &Environment) -> Result<u8, Failure> {
-    let kept = Kept::select(args, environment)?;
-    let mut out = io::stdout().lock();
-    let mut reports = Vec::new();
-    let mut failed = false;
-    for (store, listed) in kept.each() {
-        let problem = problem(store, listed, true);
-        failed |= problem.is_some();
-        let (tree, dir) = (tree_of(listed), show::path(&listed.dir));
-        if args.index.json {
-            reports.push(json!({
-                "root": root_of_listed(listed).map(|root| root.to_string_lossy().into_owned()),
-                "dir": listed.dir.to_string_lossy(),
-                "ok": problem.is_none(),
-                "problem": problem,
-            }));
-        } else if let Some(problem) = problem {
-            let problem = escape_controls(&problem);
-            writeln!(out, "damaged  {tree} in {dir}: {problem}")?;
-        } else {
-            writeln!(out, "ok       {tree} in {dir}, {}", bytes(listed.bytes))?;
-        }
-    }
-    if args.index.json {
-        writeln!(out, "{}", json!({"ok": !failed, "indexes": reports}))?;
-    }
-    if kept.listed.is_empty() && !args.all {
-        let tree = tree(&args.index, environment)?;
-        let message = format!(
-            "{} has no index; `forge-search index build` makes one, `forge-search index list` shows those there are",
-            tree.display()
-        );
-        return Err(ToolError::bad_args(message).into());
-    }
-    Ok(if failed { FAILED } else { 0 })
-}
-
-fn list(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
-    let kept = Kept::open(args, environment)?;
-    let mut out = io::stdout().lock();
-    let mut reports = Vec::new();
-    for (store, listed) in kept.each() {
-        let problem = problem(store, listed, false);
-        let manifest = listed.manifest.as_ref().ok();
-        let files = manifest.map(|manifest| {
-            let segments = manifest.segments.iter();
-            segments.map(|segment| segment.files).sum::<u64>()
-        });
-        let built = manifest.map(|manifest| manifest.state.updated_ms);
-        if args.json {
-            reports.push(json!({
-                "root": root_of_listed(listed).map(|root| root.to_string_lossy().into_owned()),
-                "exists": root_of_listed(listed).map(|root| root.is_dir()),
-                "dir": listed.dir.to_string_lossy(),
-                "bytes": listed.bytes,
-                "files": files,
-                "built": built.and_then(timestamp),
-                "damaged": problem,
-            }));
-            continue;
-        }
-        let gone = match root_of_listed(listed) {
-            Some(root) if !root.is_dir() => " (which is gone)",
-            _ => "",
-        };
-        writeln!(out, "{}{gone}", tree_of(listed))?;
-        if let Some(problem) = problem {
-            row(out.by_ref(), "damaged", &escape_controls(&problem))?;
-        }
-        if let Some(built) = built {
-            row(&mut out, "built", &show::time(built))?;
-        }
-        if let Some(files) = files {
-            row(&mut out, "files", &show::count(files))?;
-        }
-        row(&mut out, "size", &bytes(listed.bytes))?;
-        row(&mut out, "in", &show::path(&listed.dir))?;
-    }
-    let store = kept.store.as_ref().map(|store| store.root().to_path_buf());
-    if args.json {
-        let store = store.map(|store| store.to_string_lossy().into_owned());
-        writeln!(out, "{}", json!({"store": store, "indexes": reports}))?;
-    } else if kept.listed.is_empty() {
-        let store = store.map_or(String::new(), |store| format!(" in {}", show::path(&store)));
-        writeln!(out, "no indexes are kept{store}")?;
-    }
-    Ok(0)
-}
-
-fn clear(args: &IndexAllArgs, environment: &Environment) -> Result<u8, Failure> {
-    let kept = Kept::select(args, environment)?;
-    let mut out = io::stdout().lock();
-    let mut reports = Vec::new();
-    let mut failed = false;
-    for (store, listed) in kept.each() {
-        let removed = store.remove(&listed.dir, &mut sleep);
-        failed |= removed.is_err();
-        let (tree, dir) = (tree_of(listed), show::path(&listed.dir));
-        if args.index.json {
-            reports.push(json!({
-                "root": root_of_listed(listed).map(|root| root.to_string_lossy().into_owned()),
-                "dir": listed.dir.to_string_lossy(),
-                "bytes": listed.bytes,
-                "removed": removed.is_ok(),
-                "problem": removed.err().map(|error| error.to_string()),
-            }));
-        } else {
-            match removed {
-                Ok(()) => writeln!(
-                    out,
-                    "removed the index of {tree}, {} in {dir}",
-                    bytes(listed.bytes)
-                )?,
-                Err(error) => complain(&format!("the index of {tree} is not removed: {error}")),
-            }
-        }
-    }
-    if args.index.json {
-        writeln!(out, "{}", json!({"indexes": reports}))?;
-    } else if kept.listed.is_empty() {
-        match args.all {
-            true => writeln!(out, "no indexes are kept; nothing was removed")?,
-            false => {
-                let tree = show::path(&tree(&args.index, environment)?);
-                writeln!(out, "{tree} has no index; nothing was removed")?;
-            }
-        }
-    }
-    Ok(if failed { FAILED } else { 0 })
 }

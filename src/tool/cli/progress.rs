@@ -20,7 +20,15 @@ const TICK: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Bar {
     bar: ProgressBar,
-    phase: Mutex<Option<Phase>>,
+    shown: Mutex<Option<Shown>>,
+}
+
+/// What a bar shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    /// Another process has the index locked.
+    Waiting,
+    Phase(Phase),
 }
 
 impl Bar {
@@ -31,23 +39,33 @@ impl Bar {
         }
         Some(Bar {
             bar: ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
-            phase: Mutex::new(None),
+            shown: Mutex::new(None),
         })
     }
 
-    /// Shows how far the build is.
-    pub(super) fn show(&self, progress: Progress) {
-        let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = phase.replace(progress.phase) != Some(progress.phase);
+    /// Shows that another process is waited for.
+    pub(super) fn show_waiting(&self) {
+        self.begin(Shown::Waiting, WAITING.to_string());
+    }
+
+    /// Shows something with a message, anew if it is not what was shown before.
+    fn begin(&self, new: Shown, message: String) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = shown.replace(new) != Some(new);
         // Each of these but the style draws, so that comes first.
         if is_new {
-            self.bar.set_style(style(progress.phase));
+            self.bar.set_style(style(new));
         }
-        self.bar.set_message(what(progress));
+        self.bar.set_message(message);
         if is_new {
             self.bar.reset();
             self.bar.enable_steady_tick(TICK);
         }
+    }
+
+    /// Shows how far the build is.
+    pub(super) fn show(&self, progress: Progress) {
+        self.begin(Shown::Phase(progress.phase), what(progress));
         if progress.phase == Phase::Tokenize {
             self.bar.set_length(progress.bytes_total);
             self.bar.set_position(progress.bytes_done);
@@ -55,6 +73,9 @@ impl Bar {
         }
     }
 }
+
+/// What is shown while another process has the index locked.
+const WAITING: &str = "waiting for another process that has the index locked";
 
 /// Says what is being done.
 fn what(progress: Progress) -> String {
@@ -85,10 +106,12 @@ impl Drop for Bar {
     }
 }
 
-fn style(phase: Phase) -> ProgressStyle {
-    let template = match phase {
-        Phase::Tokenize => "{msg} [{bar:20}] {prefix}",
-        Phase::Enumerate | Phase::Persist | Phase::Activate => "{spinner} {msg}, {elapsed}",
+fn style(shown: Shown) -> ProgressStyle {
+    let template = match shown {
+        Shown::Phase(Phase::Tokenize) => "{msg} [{bar:20}] {prefix}",
+        Shown::Phase(Phase::Enumerate | Phase::Persist | Phase::Activate) | Shown::Waiting => {
+            "{spinner} {msg}, {elapsed}"
+        }
     };
     let style = ProgressStyle::with_template(template);
     // The templates are right, and if one were not, a plain bar would be no harm.
@@ -102,13 +125,14 @@ mod tests {
 
     #[test]
     fn the_templates_are_valid() {
-        for phase in [
-            Phase::Enumerate,
-            Phase::Tokenize,
-            Phase::Persist,
-            Phase::Activate,
+        for shown in [
+            Shown::Waiting,
+            Shown::Phase(Phase::Enumerate),
+            Shown::Phase(Phase::Tokenize),
+            Shown::Phase(Phase::Persist),
+            Shown::Phase(Phase::Activate),
         ] {
-            let bar = ProgressBar::hidden().with_style(style(phase));
+            let bar = ProgressBar::hidden().with_style(style(shown));
             bar.set_message("x");
             bar.tick();
             assert_eq!(bar.message(), "x");

@@ -2,10 +2,11 @@
 
 use indicatif::{DecimalBytes, HumanCount, HumanDuration};
 use jiff::Timestamp;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::tool::indexing::wall_clock_ns;
+use crate::tool::indexing::{Elsewhere, wall_clock_ns};
 use crate::tool::render::escape_controls;
 
 /// Writes a number with separators: `78,495`.
@@ -41,10 +42,11 @@ pub(super) fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
 
-/// Writes a time, in milliseconds since the Unix epoch, for programs: `2025-11-22T03:44:22.5Z`.
+/// Writes a time, in milliseconds since the Unix epoch, for programs, always with three digits of a second's fraction:
+/// `2025-11-22T03:44:22.500Z`.
 pub(super) fn timestamp(ms: i64) -> Option<String> {
     let time = Timestamp::from_millisecond(ms).ok()?;
-    Some(time.to_string())
+    Some(format!("{time:.3}"))
 }
 
 /// Writes a time, in milliseconds since the Unix epoch, and how long ago that was.
@@ -65,9 +67,53 @@ pub(super) fn path(path: &Path) -> String {
     escape_controls(&path.display().to_string()).into_owned()
 }
 
+/// Writes a path as an argument for a shell, on one line.
+pub(super) fn argument(path: &Path) -> String {
+    let shown = self::path(path);
+    let plain = |c: char| c.is_alphanumeric() || "/._-+,:@%".contains(c);
+    match shown.chars().all(plain) {
+        true => shown,
+        false => format!("'{}'", shown.replace('\'', "'\\''")),
+    }
+}
+
+/// Says how an index of another root is used.
+pub(super) fn elsewhere(found: &Elsewhere) -> String {
+    let (root, argument) = (path(&found.root), argument(&found.root));
+    let how = match (found.contains, found.as_root) {
+        (true, false) => format!("contains it, has one: search with `--root {argument}`"),
+        (true, true) => format!(
+            "contains it, has one: search with `--root {argument}`, or with index_roots = [{:?}] in [tools.search]",
+            found.root.to_string_lossy()
+        ),
+        (false, _) => {
+            format!("lies below, has one: search that alone with `--root {argument}`")
+        }
+    };
+    format!("{root}, which {how}")
+}
+
+/// Describes an index of another root for programs.
+pub(super) fn elsewhere_json(found: &Elsewhere) -> Value {
+    json!({
+        "root": found.root.to_string_lossy(),
+        "contains": found.contains,
+        "as_index_root": found.as_root,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arguments_are_quoted_where_a_shell_would_take_them_apart() {
+        let shown = |path: &str| argument(Path::new(path));
+        assert_eq!(shown("/srv/tree-1.2"), "/srv/tree-1.2");
+        assert_eq!(shown("/srv/my tree"), "'/srv/my tree'");
+        assert_eq!(shown("/srv/it's"), "'/srv/it'\\''s'");
+        assert_eq!(shown("/srv/$(x)"), "'/srv/$(x)'");
+    }
 
     #[test]
     fn numbers_are_readable() {
@@ -83,7 +129,11 @@ mod tests {
         assert!(time(1_700_000_000_000).starts_with("2023-11-14 22:13:20 UTC, "));
         assert_eq!(
             timestamp(1_700_000_000_000).as_deref(),
-            Some("2023-11-14T22:13:20Z")
+            Some("2023-11-14T22:13:20.000Z")
+        );
+        assert_eq!(
+            timestamp(1_700_000_000_620).as_deref(),
+            Some("2023-11-14T22:13:20.620Z")
         );
         // A clock that was set back is no reason to count backwards.
         let later = wall_clock_ns() / 1_000_000 + 100_000_000;

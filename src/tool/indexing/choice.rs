@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use super::elsewhere::Elsewhere;
 use super::status::Condition;
 use crate::exec::catalog::CatalogSource;
 use crate::index::plan::{PlanDescription, SupersetSafe};
@@ -20,6 +21,8 @@ pub struct Choice {
     plan: Option<SupersetSafe>,
     /// Why nothing is left out, where there is no source.
     reason: Option<String>,
+    /// Whether that is because there is no index at all.
+    absent: bool,
 }
 
 /// Why a request leaves out what it leaves out.
@@ -29,12 +32,15 @@ pub struct Explanation {
     pub root: Option<PathBuf>,
     /// The plan, if one was made.
     pub plan: Option<PlanDescription>,
-    /// Files that the request is about.
+    /// Files of the catalog that the request is about. Those with a line break in the name are not in it.
     pub in_scope: Option<u64>,
-    /// Files among them that the plan could not exclude.
+    /// Files among them that the plan could not exclude. What a search searches is these, what changed since the index
+    /// was built, and what is not in the catalog.
     pub candidates: Option<u64>,
     /// Why nothing is left out, if nothing is.
     pub reason: Option<String>,
+    /// Where there is no index: one of another root that may be meant.
+    pub elsewhere: Option<Elsewhere>,
 }
 
 impl Choice {
@@ -43,15 +49,21 @@ impl Choice {
         index: IndexUse,
         root: Option<PathBuf>,
         plan: Option<SupersetSafe>,
-        reason: Option<String>,
+        unused: Option<Unused>,
     ) -> Choice {
         Choice {
             source,
             index,
             root,
             plan,
-            reason,
+            absent: unused.as_ref().is_some_and(|unused| unused.absent),
+            reason: unused.map(|unused| unused.why),
         }
+    }
+
+    /// Returns true if there is no index of what the request searches, so that one of another root may be meant.
+    pub fn is_absent(&self) -> bool {
+        self.absent
     }
 
     /// Explains the choice. Takes time in proportion to the files in scope, which a search does not need.
@@ -67,6 +79,7 @@ impl Choice {
                 true => Some(EVERY_FILE.to_string()),
                 false => self.reason.clone(),
             },
+            elsewhere: None,
         }
     }
 }
@@ -80,6 +93,8 @@ pub(super) struct Unused {
     pub(super) reason: Option<&'static str>,
     /// In words.
     pub(super) why: String,
+    /// Whether there is no index of what is searched.
+    pub(super) absent: bool,
 }
 
 impl Unused {
@@ -89,7 +104,21 @@ impl Unused {
         Unused {
             state: "UNCERTAIN",
             reason: Some("OPEN_REQUIRES_VALIDATION"),
+            why: format!(
+                "{why}; so the index was not compared with the tree, which is all that its state says: that is no reason \
+                 to build it again"
+            ),
+            absent: false,
+        }
+    }
+
+    /// A request with a key of its own, of which no index is ever made (FR-LSI-IDX-SCHED-03).
+    pub(super) fn other_key(why: &str) -> Unused {
+        Unused {
+            state: "ABSENT",
+            reason: None,
             why: why.to_string(),
+            absent: false,
         }
     }
 }
@@ -100,6 +129,7 @@ impl From<Condition> for Unused {
             state: condition.state(),
             reason: condition.reason(),
             why: condition.why().unwrap_or_default(),
+            absent: condition == Condition::Absent,
         }
     }
 }

@@ -42,18 +42,30 @@ pub fn wall_clock_ns() -> i64 {
 pub struct Foreground<'a> {
     cancel: CancelHandle,
     hear: Option<Box<dyn Fn(Progress) + Sync + 'a>>,
+    hear_waiting: Option<Box<dyn Fn() + Sync + 'a>>,
 }
 
 impl<'a> Foreground<'a> {
     /// Creates a host whose builds stop when `cancel` says so; what was there before then stays.
     pub fn new(cancel: CancelHandle) -> Foreground<'a> {
-        Foreground { cancel, hear: None }
+        Foreground {
+            cancel,
+            hear: None,
+            hear_waiting: None,
+        }
     }
 
     /// Has `hear` told how far the build is: at the start of each phase and after each batch of files.
     #[must_use]
     pub fn with_progress(mut self, hear: impl Fn(Progress) + Sync + 'a) -> Foreground<'a> {
         self.hear = Some(Box::new(hear));
+        self
+    }
+
+    /// Has `hear` told that another process has the index locked, as long as that is waited for.
+    #[must_use]
+    pub fn with_waiting(mut self, hear: impl Fn() + Sync + 'a) -> Foreground<'a> {
+        self.hear_waiting = Some(Box::new(hear));
         self
     }
 }
@@ -83,6 +95,12 @@ impl BuildHost for Foreground<'_> {
     fn progress(&self, progress: Progress) {
         if let Some(hear) = &self.hear {
             hear(progress);
+        }
+    }
+
+    fn waiting(&self) {
+        if let Some(hear) = &self.hear_waiting {
+            hear();
         }
     }
 

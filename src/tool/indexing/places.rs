@@ -37,7 +37,7 @@ impl Fallback {
     pub(super) fn denied(error: &FormatError) -> Fallback {
         Fallback {
             code: "PERMISSION_DENIED",
-            message: format!("{error} (or set index_path in [tools.search] to another directory)"),
+            message: format!("{error}; index_path in [tools.search] says where indexes are kept"),
         }
     }
 

@@ -10,9 +10,11 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::Indexes;
+use super::elsewhere::Elsewhere;
 use super::roots::{IndexRoot, State};
 use crate::format::error::FormatError;
 use crate::format::manifest::KeyParts;
+use crate::format::segment::StampRecord;
 use crate::index::beneath::RootDir;
 use crate::index::snapshot::{Snapshot, Stale, StorageMode};
 use crate::tool::sandbox::Sandbox;
@@ -25,6 +27,8 @@ pub enum Condition {
     Usable,
     /// There is no index.
     Absent,
+    /// There is no index, and one would end with the process that builds it: why, and what to do.
+    Unkept(String),
     /// The index can't be opened, though it may be sound: it is locked, or out of reach, or of a newer program.
     Unavailable(String),
     /// The index is damaged, and this is what is wrong.
@@ -38,6 +42,9 @@ pub enum Condition {
     },
     /// The index is of a tree whose links are followed, and never leaves anything out.
     Untracked,
+    /// The tree has a directory whose changes can't be noticed: which, and what to do. Building the index again would not
+    /// help.
+    Untimed(String),
     /// Indexes can neither be kept nor used here.
     Disabled {
         /// The reason code (LSI Appendix D).
@@ -52,9 +59,9 @@ impl Condition {
     pub fn state(&self) -> &'static str {
         match self {
             Condition::Usable => "COMPLETE",
-            Condition::Absent | Condition::Unavailable(_) => "ABSENT",
+            Condition::Absent | Condition::Unkept(_) | Condition::Unavailable(_) => "ABSENT",
             Condition::Damaged(_) => "CORRUPT",
-            Condition::Stale { .. } | Condition::Untracked => "UNCERTAIN",
+            Condition::Stale { .. } | Condition::Untracked | Condition::Untimed(_) => "UNCERTAIN",
             Condition::Disabled { .. } => "DISABLED",
         }
     }
@@ -63,7 +70,7 @@ impl Condition {
     pub fn reason(&self) -> Option<&'static str> {
         match self {
             Condition::Stale { reason, .. } | Condition::Disabled { reason, .. } => Some(reason),
-            Condition::Untracked => Some("OPEN_REQUIRES_VALIDATION"),
+            Condition::Untracked | Condition::Untimed(_) => Some("OPEN_REQUIRES_VALIDATION"),
             _ => None,
         }
     }
@@ -76,11 +83,19 @@ impl Condition {
                 "there is no index; `forge-search index build` makes one, or index_mode = \"on\""
                     .to_string(),
             ),
-            Condition::Unavailable(why) => Some(format!("the index can't be opened: {why}")),
+            Condition::Unkept(why) => Some(format!(
+                "there is no index, and `forge-search index build` makes none that would not be kept: {why}. With \
+                 index_mode = \"on\" a search builds one in memory for itself"
+            )),
+            Condition::Unavailable(why) => Some(format!(
+                "the index can't be opened, and searches go on without it: {why}"
+            )),
             Condition::Damaged(why) => {
                 Some(format!("the index is damaged ({why}); build it again"))
             }
-            Condition::Stale { why, .. } | Condition::Disabled { why, .. } => Some(why.clone()),
+            Condition::Stale { why, .. }
+            | Condition::Disabled { why, .. }
+            | Condition::Untimed(why) => Some(why.clone()),
             Condition::Untracked => Some(UNTRACKED.to_string()),
         }
     }
@@ -95,6 +110,9 @@ impl Condition {
 pub(super) const UNTRACKED: &str = "index_default_follow = true: what lies behind symbolic links is not tracked, so no \
      search leaves files out by such an index; set index_default_follow = false in [tools.search], build the index \
      again, and let only those requests follow links that need it";
+
+/// What is said of times that an index can't hold.
+pub const OUT_OF_RANGE: &str = "before 1677 or after 2262, which an index can't hold";
 
 impl From<Stale> for Condition {
     fn from(stale: Stale) -> Condition {
@@ -114,6 +132,14 @@ impl From<Stale> for Condition {
                     path.display()
                 ),
             },
+            Stale::Untimed(path) => Condition::Untimed(format!(
+                "{} has a time of last change {OUT_OF_RANGE}, so that files that come or go in it can't be noticed; \
+                 `touch` it and build the index again",
+                match path.as_os_str().is_empty() {
+                    true => "the index root".to_string(),
+                    false => format!("the directory {}", path.display()),
+                }
+            )),
             Stale::Dir(path) => Condition::Stale {
                 reason: "OPEN_REQUIRES_VALIDATION",
                 why: match path.as_os_str().is_empty() {
@@ -140,6 +166,8 @@ pub struct RootStatus {
     pub key: KeyParts,
     /// What is in it, where it can be opened.
     pub contents: Option<Contents>,
+    /// Where there is none: one of another root that may be meant.
+    pub elsewhere: Option<Elsewhere>,
 }
 
 /// What is in an index.
@@ -201,6 +229,10 @@ impl Indexes {
             path: root.path.clone(),
             dir,
             storage: self.storage(),
+            elsewhere: match condition {
+                Condition::Absent => self.elsewhere(&root.path, sandbox),
+                _ => None,
+            },
             condition,
             key: root.key.parts().clone(),
             contents,
@@ -235,18 +267,26 @@ impl Indexes {
 
     /// Opens the index of a root; or says why there is none to be used.
     pub(super) fn open(&self, root: &IndexRoot) -> Result<Arc<Snapshot>, Condition> {
-        if let Some(nowhere) = &self.nowhere {
-            return Err(Condition::Disabled {
-                reason: nowhere.code,
-                why: nowhere.message.clone(),
-            });
+        if let Some(condition) = self.placeless() {
+            return Err(condition);
         }
         match root.state(self.store()) {
             State::Open(snapshot) => Ok(snapshot),
-            State::Absent => Err(Condition::Absent),
+            State::Absent => Err(match self.unkept() {
+                Some(why) => Condition::Unkept(why),
+                None => Condition::Absent,
+            }),
             State::Corrupt(why) => Err(Condition::Damaged(why)),
             State::Unavailable(why) => Err(Condition::Unavailable(why)),
         }
+    }
+
+    /// Returns how every index is where there is no place for any.
+    pub(super) fn placeless(&self) -> Option<Condition> {
+        self.nowhere.as_ref().map(|nowhere| Condition::Disabled {
+            reason: nowhere.code,
+            why: nowhere.message.clone(),
+        })
     }
 
     /// Compares an index with the tree, as far as a search below `scope` (relative to the index root) depends on it.
@@ -295,6 +335,10 @@ impl Indexes {
         for rank in 0..meta.files {
             let file = segment.file(rank)?;
             contents.always_searched += u64::from(!file.excludable);
+            // Whose state could not be told then can't be said to have changed.
+            if file.stamp == StampRecord::default() {
+                continue;
+            }
             by_dir.entry(file.dir).or_default().push(rank);
         }
         if let Some((allowed, base)) = place

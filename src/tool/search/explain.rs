@@ -32,7 +32,7 @@ impl SearchTool {
         };
         let meta = target.root.metadata(&target.relative);
         let choice = match meta.is_ok_and(|meta| meta.kind == EntryKind::File) {
-            true => indexes.choose_for_file(&target),
+            true => indexes.choose_for_file(&target, traversal(request)),
             false => indexes.choose(
                 &plan.query,
                 traversal(request),
@@ -42,7 +42,11 @@ impl SearchTool {
                 context.global_excludes.as_deref(),
             ),
         };
-        Ok((choice.explanation(), choice.index))
+        let mut explanation = choice.explanation();
+        if choice.is_absent() {
+            explanation.elsewhere = indexes.elsewhere(&target.canonical, &context.sandbox);
+        }
+        Ok((explanation, choice.index))
     }
 
     /// Validates a request and returns the index root that would serve it, if any does: for those who build an index

@@ -57,12 +57,18 @@ impl SearchTool {
 
     /// Returns what `stats` say of the index when a single file is searched. Nobody else wants to know, so without
     /// them nothing is opened; and nobody waits for it beyond the deadline.
-    pub(super) fn facts_for_file(&self, target: &Resolved, options: &RunOptions) -> IndexUse {
+    pub(super) fn facts_for_file(
+        &self,
+        request: &SearchRequest,
+        target: &Resolved,
+        options: &RunOptions,
+    ) -> IndexUse {
         let Some(indexes) = self.indexes.as_ref().filter(|_| self.config.emit_stats) else {
             return IndexUse::not_used();
         };
         let (opened, target) = (indexes.clone(), target.clone());
-        let choose = move || opened.choose_for_file(&target).index;
+        let asked = traversal(request);
+        let choose = move || opened.choose_for_file(&target, asked).index;
         let facts = schedule::within(options, choose).ok().flatten();
         facts.unwrap_or_else(|| indexes.not_chosen())
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use forge_search::format::lock::{DirLock, LockFile};
 use serde_json::{Value, json};
@@ -295,6 +295,66 @@ fn verify_reads_every_page() {
 }
 
 #[test]
+fn an_index_that_can_not_be_checked_is_not_called_damaged() {
+    use std::os::unix::fs::PermissionsExt;
+
+    #[track_caller]
+    fn check(world: &World, reason: &str) {
+        let timeout = ["--set", "index_lock_timeout_ms=20"];
+        let run = |args: &[&str]| {
+            let args: Vec<&str> = ["index"]
+                .iter()
+                .chain(args)
+                .chain(&timeout)
+                .copied()
+                .collect();
+            world.run(&args)
+        };
+        let ran = run(&["verify", "--all"]);
+        assert_eq!(ran.status, 2, "{}", ran.out);
+        for part in ["unknown  ", "can't be checked: ", reason] {
+            assert!(ran.out.contains(part), "{part}: {}", ran.out);
+        }
+        let ran = run(&["list"]).ok();
+        let said = ran.out.contains("it can't be checked: ") && ran.out.contains(reason);
+        assert!(said, "{}", ran.out);
+        assert!(!ran.out.contains("damaged"), "{}", ran.out);
+        let report = run(&["verify", "--all", "--json"]).json();
+        let index = &report["indexes"][0];
+        assert_eq!(
+            (&report["ok"], &index["ok"]),
+            (&json!(false), &json!(false))
+        );
+        assert_eq!(index["state"], "unchecked");
+        assert!(index["problem"].as_str().unwrap().contains(reason));
+        let index = &run(&["list", "--json"]).ok().json()["indexes"][0];
+        assert_eq!(index["damaged"], Value::Null);
+        assert!(index["unchecked"].as_str().unwrap().contains(reason));
+    }
+    let world = World::new();
+    world.run(&["index", "build"]).ok();
+    let dir = world.kept().remove(0);
+    let mut wait = |_| panic!("the lock is free");
+    let lock = DirLock::exclusive(&dir, LockFile::Readers, Duration::ZERO, &mut wait).unwrap();
+    check(&world, "locked");
+    drop(lock);
+    let chmod = |name: &str, mode: u32| {
+        fs::set_permissions(dir.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for name in ["manifest", "segment-1.seg"] {
+        chmod(name, 0o666);
+        check(&world, "other users can write to it");
+        chmod(name, 0o600);
+    }
+    let readers = dir.join(LockFile::Readers.name());
+    fs::remove_file(&readers).unwrap();
+    fs::create_dir(&readers).unwrap();
+    check(&world, "open the lock file");
+    fs::remove_dir(&readers).unwrap();
+    world.run(&["index", "verify"]).ok();
+}
+
+#[test]
 fn verify_finds_an_index_that_is_in_the_place_of_another() {
     let world = World::new();
     world.run(&["index", "build"]).ok();
@@ -477,4 +537,158 @@ fn trees_and_files_may_have_any_names() {
         assert!(!ran.out.contains('\u{1b}'), "{args:?}: {}", ran.out);
     }
     assert!(world.kept().is_empty());
+}
+
+#[test]
+fn what_is_in_the_place_of_an_index_is_named_with_what_to_do() {
+    let world = World::new();
+    world.run(&["index", "build"]).ok();
+    let dir = world.kept().remove(0);
+    let check = |name: &str, command: &str| {
+        let path = dir.join(name);
+        let ran = world.run(&["index", command]);
+        assert_eq!(ran.status, 2, "{name} {command}: {}", ran.out);
+        for part in [path.to_str().unwrap(), "move it out of the way"] {
+            assert!(ran.err.contains(part), "{name} {command}: {}", ran.err);
+        }
+        assert!(!ran.err.contains("searches go on"), "{}", ran.err);
+    };
+    fs::create_dir(dir.join("index.sqlite")).unwrap();
+    check("index.sqlite", "clear");
+    fs::remove_dir(dir.join("index.sqlite")).unwrap();
+    world.run(&["index", "build"]).ok();
+    fs::remove_file(dir.join("manifest")).unwrap();
+    fs::create_dir(dir.join("manifest")).unwrap();
+    check("manifest", "build");
+    check("manifest", "clear");
+    fs::remove_dir(dir.join("manifest")).unwrap();
+    world.run(&["index", "clear"]).ok();
+    // A file of the user's own is nothing to be deleted.
+    let mine = world.cache.join("mine");
+    fs::write(&mine, "notes").unwrap();
+    let ran = world.run(&["index", "build", "--set", &format!("index_path={mine:?}")]);
+    assert_eq!(ran.status, 2);
+    for part in [
+        "not a directory; choose another one",
+        "index_path in [tools.search]",
+    ] {
+        assert!(ran.err.contains(part), "{part}: {}", ran.err);
+    }
+    assert!(!ran.err.contains("delete"), "{}", ran.err);
+}
+
+#[test]
+fn status_says_what_build_would_say_of_a_place_that_will_not_do() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let world = World::new();
+    fs::create_dir_all(world.store()).unwrap();
+    fs::set_permissions(world.store(), fs::Permissions::from_mode(0o770)).unwrap();
+    let built = world.run(&["index", "build"]);
+    assert_eq!(built.status, 2);
+    let status = world.run(&["index", "status"]);
+    assert_eq!(status.status, 1);
+    let memory = world.run(&["index", "status", "--set", "index_storage=memory"]);
+    for (said, why) in [
+        (&built.err, "`chmod 700` it"),
+        (&status.out, "`chmod 700` it"),
+        (&memory.out, "set it to \"mmap\""),
+    ] {
+        assert!(said.contains(why), "{said}");
+        assert!(!said.contains("index build` makes one"), "{said}");
+    }
+    let report = world.run(&["explain", "--json", "greet"]).ok().json();
+    assert_eq!(report["index"]["state"], "ABSENT");
+    assert!(
+        report["reason"]
+            .as_str()
+            .unwrap()
+            .contains("`chmod 700` it")
+    );
+}
+
+#[test]
+fn times_that_an_index_can_not_hold_are_called_that() {
+    let world = World::new();
+    let far = SystemTime::UNIX_EPOCH + Duration::from_secs(10_413_792_000);
+    let touch = |path: &Path, time: SystemTime| fs::File::open(path).unwrap().set_modified(time);
+    let file = world.tree.join("hay.txt");
+    touch(&file, far).unwrap();
+    if fs::metadata(&file).unwrap().modified().unwrap() != far {
+        // No index meets such a time on this filesystem.
+        return;
+    }
+    let ran = world.run(&["index", "build"]);
+    assert_eq!(ran.status, 0);
+    let said = "always searched: 1 with a time of last change that is out of range";
+    assert!(ran.out.contains(said), "{}", ran.out);
+    for part in ["hay.txt: ", "before 1677 or after 2262", "`touch` it"] {
+        assert!(ran.err.contains(part), "{part}: {}", ran.err);
+    }
+    let report = world.run(&["index", "build", "--json"]).json();
+    let index = &report["indexes"][0];
+    assert_eq!(index["time_out_of_range"], json!(["hay.txt"]));
+    assert_eq!(
+        (&index["unreadable"], &index["changing"]),
+        (&json!([]), &json!([]))
+    );
+    // That is no change.
+    let status = world.run(&["index", "status"]).ok();
+    assert!(status.out.contains("1 always searched"), "{}", status.out);
+    assert!(!status.out.contains("changed since"), "{}", status.out);
+    let found = world.run(&["--stats", "dry grass"]);
+    assert_eq!(found.out, "hay.txt:1:1:dry grass\n");
+    assert!(
+        found.err.contains("index_exclusion_used     yes"),
+        "{}",
+        found.err
+    );
+    // A directory can't be compared.
+    touch(&world.tree.join("src"), far).unwrap();
+    world.run(&["index", "build"]);
+    let status = world.run(&["index", "status"]);
+    assert_eq!(status.status, 1);
+    for part in [
+        "the directory src has",
+        "before 1677 or after 2262",
+        "`touch` it",
+    ] {
+        assert!(status.out.contains(part), "{part}: {}", status.out);
+    }
+    let doctor = world.run(&["doctor"]);
+    let todo = doctor.out.split_once("\nto do\n").expect(&doctor.out).1;
+    assert!(todo.contains("`touch` it"), "{todo}");
+    // Building it again would be of no use, so no search does.
+    let manifest = || fs::read(world.kept()[0].join("manifest")).unwrap();
+    let before = manifest();
+    assert_eq!(world.run(&["--index", "on", "dry grass"]).out, found.out);
+    let ran = world.run(&["call", "--wait-index", r#"{"pattern": "dry grass"}"#]);
+    assert_eq!((ran.status, &ran.json()["count"]), (0, &json!(1)));
+    assert!(
+        ran.err.contains("can't be used: the directory src"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(manifest(), before);
+    for path in [file, world.tree.join("src")] {
+        touch(&path, SystemTime::now()).unwrap();
+    }
+    world.run(&["index", "build"]).ok();
+    world.run(&["index", "status"]).ok();
+}
+
+#[test]
+fn times_for_programs_have_a_fixed_length() {
+    let world = World::new();
+    for _ in 0..3 {
+        world.run(&["index", "build"]).ok();
+        let list = world.run(&["index", "list", "--json"]).ok().json();
+        let status = world.run(&["index", "status", "--json"]).ok().json();
+        let built = &list["indexes"][0]["built"];
+        assert_eq!(
+            built.as_str().unwrap().len(),
+            "2025-11-22T03:44:22.500Z".len()
+        );
+        assert_eq!(&status["indexes"][0]["contents"]["built"], built);
+    }
 }

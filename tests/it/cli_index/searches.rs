@@ -1,6 +1,7 @@
 //! Searches with an index, and what is said of them.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use forge_search::format::lock::{DirLock, LockFile};
@@ -37,6 +38,80 @@ fn an_index_serves_searches_from_wherever_they_come() {
         "{}",
         ran.err
     );
+}
+
+#[test]
+fn an_index_of_another_root_is_named_with_the_way_to_use_it() {
+    let world = World::new();
+    world.write("src/deep/greet.rs", "fn greet() {}\n");
+    let (top, src) = (world.tree.clone(), world.tree.join("src"));
+    let deep = src.join("deep");
+    let shown = src.to_str().unwrap();
+    let status = |dir: &Path| world.run_in(dir, &["index", "status"]);
+    // Nothing is kept, so there is nothing to name.
+    let report = world.run_in(&deep, &["explain", "--json", "fn greet"]);
+    assert_eq!(report.ok().json()["elsewhere"], Value::Null);
+    world.run(&["index", "build", "src"]).ok();
+    let contains = format!("{shown}, which contains it, has one");
+    let below = format!("{shown}, which lies below, has one");
+    let root = format!("`--root {shown}`");
+    for (dir, path, said, as_root) in [
+        (&deep, ".", &contains, false),
+        (&top, ".", &below, false),
+        (&top, "src", &contains, true),
+        (&top, "src/deep", &contains, true),
+    ] {
+        let ran = world.run_in(dir, &["explain", "fn greet", path]).ok();
+        for part in ["ABSENT", said, &root] {
+            assert!(ran.out.contains(part), "{part}: {}", ran.out);
+        }
+        let roots = ran.out.contains("index_roots = [");
+        assert_eq!(roots, as_root, "{}", ran.out);
+        let report = world.run_in(dir, &["explain", "--json", "fn greet", path]);
+        let found = report.ok().json()["elsewhere"].clone();
+        assert_eq!(found["root"], shown);
+        assert_eq!(found["contains"], said == &contains);
+        // As it says.
+        let path = match said == &contains {
+            true => dir.join(path),
+            false => src.clone(),
+        };
+        let path = path.to_str().unwrap();
+        let args = ["explain", "--json", "fn greet", path, "--root", shown];
+        let report = world.run_in(dir, &args).ok().json();
+        assert_eq!(report["index"]["state"], "COMPLETE");
+    }
+    let roots = format!("index_roots=[{shown:?}]");
+    let args = ["explain", "--json", "fn greet", "src", "--set", &roots];
+    let report = world.run_in(&top, &args).ok().json();
+    assert_eq!(report["index"]["state"], "COMPLETE");
+    for (dir, said) in [(&deep, &contains), (&top, &below)] {
+        let ran = status(dir);
+        assert_eq!(ran.status, 1);
+        assert!(ran.out.contains(said), "{said}: {}", ran.out);
+        let report = world.run_in(dir, &["index", "status", "--json"]).json();
+        assert_eq!(report["indexes"][0]["elsewhere"]["root"], shown);
+    }
+    // Where another set of options is the reason, another root would not help.
+    let args = ["explain", "--json", "--hidden", "fn greet"];
+    let report = world.run_in(&deep, &args).ok().json();
+    assert_eq!(report["elsewhere"], Value::Null);
+    // The deepest is the best, one with other settings is none, and where there is one no other is named.
+    world.run(&["index", "build"]).ok();
+    assert!(status(&deep).out.contains(&contains));
+    world.run(&["index", "clear", "src"]).ok();
+    let hidden = [
+        "index",
+        "build",
+        "--set",
+        "index_default_hidden=true",
+        "src",
+    ];
+    world.run(&hidden).ok();
+    let ran = status(&deep);
+    let farther = format!("{}, which contains it, has one", world.shown());
+    assert!(ran.out.contains(&farther), "{}", ran.out);
+    assert!(!status(&top).out.contains("has one"));
 }
 
 #[test]
@@ -217,7 +292,7 @@ fn explain_shows_the_plan_and_what_it_leaves() {
     let report = explained(&["-w", "gree", "src"]);
     assert_eq!(
         report["files"],
-        json!({"in_scope": 3, "excluded": 1, "candidates": 2, "searched": 2, "confirmed": 0})
+        json!({"in_scope": 3, "excluded": 1, "candidates_by_index": 2, "searched": 2, "confirmed": 0})
     );
     let report = explained(&["-F", "-s", "()", "-g", "*.rs"]);
     assert_eq!(
@@ -245,14 +320,18 @@ fn explain_shows_the_plan_and_what_it_leaves() {
     }
     let report = explained(&["greet", "--no-recursive"]);
     assert_eq!(
-        (&report["files"]["in_scope"], &report["files"]["candidates"]),
+        (
+            &report["files"]["in_scope"],
+            &report["files"]["candidates_by_index"]
+        ),
         (&json!(2), &json!(0))
     );
     // What changed is searched beside the candidates.
     world.write("hay.txt", "wet hay\n");
     let ran = world.run(&["explain", "fn greet"]).ok();
     assert!(
-        ran.out.contains("2 files, 1 of them because"),
+        ran.out
+            .contains("2 files; candidates by the index: 1, and 1 because they changed"),
         "{}",
         ran.out
     );
@@ -267,6 +346,73 @@ fn explain_shows_the_plan_and_what_it_leaves() {
     );
     let wrong = world.run(&["explain", "("]);
     assert_eq!((wrong.status, wrong.out.as_str()), (2, ""));
+}
+
+#[test]
+fn explain_says_the_numbers_of_the_search_itself() {
+    let world = World::new();
+    for n in 0..48 {
+        world.write(&format!("many/{n}"), format!("straw {n}\n"));
+    }
+    world.write("bad\nname", "straw\n");
+    world.write("worse\nname", "straw\n");
+    world.run(&["index", "build"]).ok();
+    world.write("hay.txt", "wet hay\n");
+    let explain =
+        |pattern: &str| world.run(&["explain", "--json", pattern]).ok().json()["files"].clone();
+    let files = explain("fn greet");
+    assert_eq!(
+        files,
+        json!({
+            "in_scope": 55, "excluded": 51, "searched": 4, "candidates_by_index": 1, "confirmed": 1
+        })
+    );
+    for pattern in ["fn greet", "straw 1", "nothing like it", "n"] {
+        let ran = world.run(&["--json", "--stats", "--max-results", "100000", pattern]);
+        let summary: Value = serde_json::from_str(ran.out.lines().last().unwrap()).unwrap();
+        let stats = &summary["data"]["stats"];
+        let files = explain(pattern);
+        assert_eq!(files["in_scope"], stats["candidates_total"], "{pattern}");
+        assert_eq!(files["excluded"], stats["candidates_excluded"], "{pattern}");
+        assert_eq!(files["searched"], stats["candidates_scanned"], "{pattern}");
+        let number = |name: &str| files[name].as_u64().unwrap();
+        assert_eq!(
+            number("excluded") + number("searched"),
+            number("in_scope"),
+            "{pattern}"
+        );
+    }
+    let ran = world.run(&["explain", "fn greet"]).ok();
+    for part in [
+        "55 files",
+        "51 (92.7 %)",
+        "4 files; candidates by the index: 1, and 3 because",
+    ] {
+        assert!(ran.out.contains(part), "{part}: {}", ran.out);
+    }
+}
+
+#[test]
+fn explain_says_which_part_of_an_expression_is_not_used() {
+    let world = World::new();
+    world.run(&["index", "build"]).ok();
+    let ran = world.run(&["explain", "[a-z]{3}_[0-9]{4}_[a-z]{2}"]).ok();
+    for part in [
+        "not used    too many n-grams to be worth testing: /[a-z][a-z][a-z]/; the rest of the expression is used",
+        "3,072 different n-grams",
+        "3,072 different ones in all",
+    ] {
+        assert!(ran.out.contains(part), "{part}: {}", ran.out);
+    }
+    let ran = world.run(&["explain", "--json", "greet"]).ok();
+    assert_eq!(ran.json()["plan"].get("unused"), None);
+    assert!(
+        !world
+            .run(&["explain", "greet"])
+            .ok()
+            .out
+            .contains("not used")
+    );
 }
 
 #[test]

@@ -201,6 +201,16 @@ fn a_signal_stops_a_build_and_leaves_the_old_index() {
 
 /// Runs a build whose standard error is a terminal; returns what was written there.
 fn build_on_a_terminal(world: &World, environment: &[(&str, &str)]) -> String {
+    on_a_terminal(world, &["index", "build", "--json"], environment, || {})
+}
+
+/// Runs the program with a terminal as its standard error, and `meanwhile` beside it; returns what was written there.
+fn on_a_terminal(
+    world: &World,
+    args: &[&str],
+    environment: &[(&str, &str)],
+    meanwhile: impl FnOnce(),
+) -> String {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
@@ -212,7 +222,7 @@ fn build_on_a_terminal(world: &World, environment: &[(&str, &str)]) -> String {
         .write(true)
         .open(name.to_str().unwrap())
         .unwrap();
-    let mut program = world.program(&world.tree, &["index", "build", "--json"]);
+    let mut program = world.program(&world.tree, args);
     program
         .env("TERM", "xterm")
         .envs(environment.iter().copied());
@@ -223,6 +233,7 @@ fn build_on_a_terminal(world: &World, environment: &[(&str, &str)]) -> String {
         .unwrap();
     // The last copy of the terminal's other end goes with the child.
     drop(program);
+    meanwhile();
     let mut shown = Vec::new();
     // It ends with an error when nobody has the other end any more.
     let _ = fs::File::from(master).read_to_end(&mut shown);
@@ -242,4 +253,27 @@ fn a_terminal_sees_how_far_a_build_is_and_a_pipe_does_not() {
     assert!(!shown.contains("0/0"), "{shown:?}");
     assert_eq!(build_on_a_terminal(&world, &[("TERM", "dumb")]), "");
     assert_eq!(world.run(&["index", "build"]).ok().err, "");
+}
+
+#[test]
+fn a_terminal_sees_that_another_process_is_waited_for() {
+    let world = World::new();
+    world.run(&["index", "build"]).ok();
+    world.write("src/new.rs", "fn greet_too() {}\n");
+    let request = r#"{"pattern": "greet_too"}"#;
+    for timeout in ["index_lock_timeout_ms=20", "index_lock_timeout_ms=5000"] {
+        let mut wait = |_| panic!("the lock is free");
+        let dir = world.kept().remove(0);
+        let lock = DirLock::exclusive(&dir, LockFile::Writers, Duration::ZERO, &mut wait);
+        let lock = lock.unwrap();
+        let args = ["call", "--wait-index", "--set", timeout, request];
+        let shown = on_a_terminal(&world, &args, &[], || {
+            std::thread::sleep(Duration::from_millis(700));
+            drop(lock);
+        });
+        let waiting = shown.find("waiting for another process").expect(&shown);
+        let listing = shown.find("listing files").expect(&shown);
+        assert!(waiting < listing, "{shown:?}");
+        world.write(&format!("src/{}.rs", timeout.len()), "fn other() {}\n");
+    }
 }

@@ -184,9 +184,15 @@ fn fr_lsi_idx_sched_03_requests_with_other_options_do_without_an_index() {
     world.check_used(&opened, &needle());
     for option in ["hidden", "follow", "no_ignore"] {
         let request = json!({"pattern": "needle", option: true});
-        world.check_unused(&opened, &request);
+        let stats = world.check_unused(&opened, &request);
         let reason = opened.explain(&request).reason.unwrap();
         assert!(reason.contains("hidden, follow and no_ignore"), "{reason}");
+        // Another key, of which there is none.
+        assert_eq!(stats.index_safety_state, "ABSENT", "{option}");
+        assert_eq!(stats.index_uncertain_reason, None, "{option}");
+        let file = json!({"pattern": "needle", "path": "b/seven.txt", option: true});
+        let stats = world.check_unused(&opened, &file);
+        assert_eq!(stats.index_safety_state, "ABSENT", "{option}");
     }
     assert_eq!(listing(&world.cache), before, "none was built for them");
 }

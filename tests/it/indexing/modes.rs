@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use forge_search::exec::stop::CancelHandle;
@@ -19,7 +19,7 @@ use forge_search::index::enumerate::{DirEntry, Enumeration, FileEntry};
 use forge_search::index::stamp::Stamp;
 use forge_search::index::walk::Place;
 use forge_search::tool::config::IndexMode;
-use forge_search::tool::indexing::{Condition, Foreground};
+use forge_search::tool::indexing::{Condition, Foreground, wall_clock_ns};
 use serde_json::json;
 
 use super::{World, listing, manifest, needle};
@@ -582,4 +582,51 @@ fn a_first_build_that_came_to_nothing_leaves_no_damaged_index() {
         }
     }
     assert!(store.list().unwrap().is_empty());
+}
+
+#[test]
+fn a_build_beside_the_removal_of_its_directory_makes_it_again() {
+    /// Removes an index, as `index clear` in another process does, when a build waits for it.
+    struct Clearing {
+        dir: PathBuf,
+        lock: Mutex<Option<DirLock>>,
+    }
+
+    impl BuildHost for Clearing {
+        fn now_ns(&self) -> i64 {
+            wall_clock_ns()
+        }
+
+        fn pause(&self, time: Duration) {
+            std::thread::sleep(time);
+        }
+
+        fn progress(&self, _: Progress) {}
+
+        fn waiting(&self) {
+            if let Some(lock) = self.lock.lock().unwrap().take() {
+                fs::remove_dir_all(&self.dir).unwrap();
+                drop(lock);
+            }
+        }
+
+        fn stopped(&self) -> bool {
+            false
+        }
+    }
+
+    let world = World::new();
+    let opened = world.built();
+    let dir = world.cache.join(&world.kept()[0]);
+    let mut wait = |_| panic!("the lock is free");
+    let lock = DirLock::exclusive(&dir, LockFile::Writers, Duration::ZERO, &mut wait).unwrap();
+    let host = Clearing {
+        dir: dir.clone(),
+        lock: Mutex::new(Some(lock)),
+    };
+    let root = world.tree.root();
+    let built = opened.indexes().build(root, &opened.context.sandbox, &host);
+    built.unwrap();
+    assert!(host.lock.lock().unwrap().is_none(), "it did not wait");
+    world.check_used(&world.open(), &needle());
 }

@@ -123,6 +123,43 @@ fn fr_lsi_safe_04_an_index_that_was_opened_is_uncertain_until_it_was_compared_wi
 }
 
 #[test]
+fn fr_lsi_safe_04_the_state_is_that_of_the_key_as_far_as_the_call_knows_it() {
+    let world = World::new();
+    let opened = world.built();
+    let state = |opened: &Opened, pattern: &str| {
+        let stats = world.check(opened, &json!({"pattern": pattern}));
+        (stats.index_safety_state, stats.index_uncertain_reason)
+    };
+    let uncertain = |reason: &str| ("UNCERTAIN".to_string(), Some(reason.to_string()));
+    let complete = ("COMPLETE".to_string(), None);
+    // Whether it was compared with the tree; not what was searched before.
+    for _ in 0..2 {
+        assert_eq!(state(&opened, "needle"), complete);
+        for pattern in ["n", "n|needle"] {
+            assert_eq!(state(&opened, pattern), uncertain(UNLOOKED.unwrap()));
+            let reason = opened.explain(&json!({"pattern": pattern})).reason.unwrap();
+            assert!(
+                reason.contains("was not compared with the tree"),
+                "{reason}"
+            );
+            assert!(reason.contains("no reason to build it again"), "{reason}");
+        }
+    }
+    // What was vouched for needs no comparison.
+    let mut frozen = world.setup.clone();
+    frozen.config.index_frozen = true;
+    let (tool, context) = frozen.indexing_tool();
+    let frozen = Opened { tool, context };
+    for pattern in ["needle", "n", "n|needle"] {
+        assert_eq!(state(&frozen, pattern), complete, "{pattern}");
+    }
+    let file = json!({"pattern": "needle", "path": "b/seven.txt"});
+    let stats = world.check_unused(&frozen, &file);
+    assert_eq!(stats.index_safety_state, "COMPLETE");
+    assert!(!stats.index_exclusion_used);
+}
+
+#[test]
 fn t_lsi_safe_02_changed_ignore_files_rule_exclusion_out_until_the_next_build() {
     for (name, rule) in [
         (".gitignore", "/a/two.txt\n"),

@@ -1,0 +1,296 @@
+//! What is kept, of whatever tree: `forge-search index verify`, `list` and `clear`.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+
+use serde_json::json;
+
+use super::{FAILED, row, setup_args};
+use crate::format::error::FormatError;
+use crate::index::key::root_of;
+use crate::index::store::{Listed, Store};
+use crate::tool::cli::args::{IndexAllArgs, IndexArgs};
+use crate::tool::cli::building::failed;
+use crate::tool::cli::setup::{Environment, load_config, prepare};
+use crate::tool::cli::show::{self, bytes, timestamp};
+use crate::tool::cli::{Failure, complain};
+use crate::tool::error::ToolError;
+use crate::tool::render::escape_controls;
+
+/// What is kept, and where.
+struct Kept {
+    store: Option<Store>,
+    listed: Vec<Listed>,
+}
+
+impl Kept {
+    /// Opens the store of a configuration, whatever index_mode and index_storage say: what is kept is kept.
+    fn open(args: &IndexArgs, environment: &Environment) -> Result<Kept, ToolError> {
+        let config = load_config(&args.setup, environment)?;
+        let root = tree(args, environment)?;
+        let unusable = |error: FormatError| failed(error.into());
+        let store = environment
+            .cache
+            .existing_store(&config.search, &root)
+            .map_err(unusable)?;
+        let listed = match &store {
+            Some(store) => store.list().map_err(unusable)?,
+            None => Vec::new(),
+        };
+        Ok(Kept { store, listed })
+    }
+
+    /// Leaves what belongs to the tree of the arguments: all that was built of it, with whatever settings.
+    fn of_tree(mut self, args: &IndexArgs, environment: &Environment) -> Result<Kept, ToolError> {
+        let mut trees = vec![tree(args, environment)?];
+        let mut dirs = Vec::new();
+        // A tree that is gone has no setup any more, but what was built of it may be there still.
+        if let Ok(setup) = prepare(&setup_args(args), environment, None)
+            && let Some(indexes) = setup.tool.indexes()
+        {
+            trees.extend(indexes.roots().map(PathBuf::from));
+            // Damaged ones are known by their place only.
+            dirs.extend(indexes.dirs());
+        }
+        self.listed.retain(|listed| {
+            dirs.contains(&listed.dir)
+                || root_of_listed(listed).is_some_and(|root| trees.contains(&root))
+        });
+        Ok(self)
+    }
+
+    fn select(args: &IndexAllArgs, environment: &Environment) -> Result<Kept, ToolError> {
+        let kept = Kept::open(&args.index, environment)?;
+        match args.all {
+            true => Ok(kept),
+            false => kept.of_tree(&args.index, environment),
+        }
+    }
+
+    /// Iterates over what is kept, with the store that has it.
+    fn each(&self) -> impl Iterator<Item = (&Store, &Listed)> {
+        let stores = self.store.iter();
+        stores.flat_map(|store| self.listed.iter().map(move |listed| (store, listed)))
+    }
+}
+
+/// Returns the tree that the arguments name, which need not exist.
+fn tree(args: &IndexArgs, environment: &Environment) -> Result<PathBuf, ToolError> {
+    let named = args.tree.as_ref().or(args.setup.root.as_ref());
+    let path = environment.absolute(named.map_or(Path::new("."), PathBuf::as_path))?;
+    Ok(path.canonicalize().unwrap_or(path))
+}
+
+fn root_of_listed(listed: &Listed) -> Option<PathBuf> {
+    root_of(&listed.manifest.as_ref().ok()?.key)
+}
+
+/// Returns the tree of an index in words.
+fn tree_of(listed: &Listed) -> String {
+    root_of_listed(listed).map_or("an unknown tree".to_string(), |root| show::path(&root))
+}
+
+/// What a check of an index says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Checked {
+    /// All is well.
+    Sound,
+    /// It is of no use to anybody, for this reason.
+    Damaged(String),
+    /// It may well be sound, but can't be looked at: it is locked, out of reach, or of a newer program.
+    Unchecked(String),
+}
+
+impl Checked {
+    /// Checks an index that is kept: `deep`, by reading all of it.
+    fn new(store: &Store, listed: &Listed, deep: bool) -> Checked {
+        match &listed.manifest {
+            Err(error) => Checked::from(&**error),
+            Ok(_) => match store.check(&listed.dir, deep, &mut sleep) {
+                Err(error) => Checked::from(&error),
+                Ok(()) => Checked::Sound,
+            },
+        }
+    }
+
+    /// Returns the name that programs are given.
+    fn as_str(&self) -> &'static str {
+        match self {
+            Checked::Sound => "ok",
+            Checked::Damaged(_) => "damaged",
+            Checked::Unchecked(_) => "unchecked",
+        }
+    }
+
+    fn problem(&self) -> Option<&str> {
+        match self {
+            Checked::Sound => None,
+            Checked::Damaged(problem) | Checked::Unchecked(problem) => Some(problem),
+        }
+    }
+}
+
+impl From<&FormatError> for Checked {
+    fn from(error: &FormatError) -> Checked {
+        match error.is_corrupt() {
+            true => Checked::Damaged(error.to_string()),
+            false => Checked::Unchecked(error.to_string()),
+        }
+    }
+}
+
+/// Carries out `index verify`.
+pub(super) fn verify(args: &IndexAllArgs, environment: &Environment) -> Result<u8, Failure> {
+    let kept = Kept::select(args, environment)?;
+    let mut out = io::stdout().lock();
+    let mut reports = Vec::new();
+    let mut failed = false;
+    for (store, listed) in kept.each() {
+        let checked = Checked::new(store, listed, true);
+        failed |= checked != Checked::Sound;
+        let (tree, dir) = (tree_of(listed), show::path(&listed.dir));
+        if args.index.json {
+            reports.push(json!({
+                "root": root_of_listed(listed).map(|root| root.to_string_lossy().into_owned()),
+                "dir": listed.dir.to_string_lossy(),
+                "ok": checked == Checked::Sound,
+                "state": checked.as_str(),
+                "problem": checked.problem(),
+            }));
+            continue;
+        }
+        match &checked {
+            Checked::Sound => writeln!(out, "ok       {tree} in {dir}, {}", bytes(listed.bytes))?,
+            Checked::Damaged(problem) => {
+                writeln!(
+                    out,
+                    "damaged  {tree} in {dir}: {}",
+                    escape_controls(problem)
+                )?;
+            }
+            Checked::Unchecked(problem) => {
+                let problem = escape_controls(problem);
+                writeln!(out, "unknown  {tree} in {dir} can't be checked: {problem}")?;
+            }
+        }
+    }
+    if args.index.json {
+        writeln!(out, "{}", json!({"ok": !failed, "indexes": reports}))?;
+    }
+    if kept.listed.is_empty() && !args.all {
+        let tree = tree(&args.index, environment)?;
+        let message = format!(
+            "{} has no index; `forge-search index build` makes one, `forge-search index list` shows those there are",
+            tree.display()
+        );
+        return Err(ToolError::bad_args(message).into());
+    }
+    Ok(if failed { FAILED } else { 0 })
+}
+
+/// Carries out `index list`.
+pub(super) fn list(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
+    let kept = Kept::open(args, environment)?;
+    let mut out = io::stdout().lock();
+    let mut reports = Vec::new();
+    for (store, listed) in kept.each() {
+        let checked = Checked::new(store, listed, false);
+        let (damaged, unchecked) = match &checked {
+            Checked::Sound => (None, None),
+            Checked::Damaged(problem) => (Some(problem), None),
+            Checked::Unchecked(problem) => (None, Some(problem)),
+        };
+        let manifest = listed.manifest.as_ref().ok();
+        let files = manifest.map(|manifest| {
+            let segments = manifest.segments.iter();
+            segments.map(|segment| segment.files).sum::<u64>()
+        });
+        let built = manifest.map(|manifest| manifest.state.updated_ms);
+        if args.json {
+            reports.push(json!({
+                "root": root_of_listed(listed).map(|root| root.to_string_lossy().into_owned()),
+                "exists": root_of_listed(listed).map(|root| root.is_dir()),
+                "dir": listed.dir.to_string_lossy(),
+                "bytes": listed.bytes,
+                "files": files,
+                "built": built.and_then(timestamp),
+                "damaged": damaged,
+                "unchecked": unchecked,
+            }));
+            continue;
+        }
+        let gone = match root_of_listed(listed) {
+            Some(root) if !root.is_dir() => " (which is gone)",
+            _ => "",
+        };
+        writeln!(out, "{}{gone}", tree_of(listed))?;
+        if let Some(problem) = damaged {
+            row(&mut out, "damaged", &escape_controls(problem))?;
+        }
+        if let Some(problem) = unchecked {
+            let problem = format!("it can't be checked: {problem}");
+            row(&mut out, "unknown", &escape_controls(&problem))?;
+        }
+        if let Some(built) = built {
+            row(&mut out, "built", &show::time(built))?;
+        }
+        if let Some(files) = files {
+            row(&mut out, "files", &show::count(files))?;
+        }
+        row(&mut out, "size", &bytes(listed.bytes))?;
+        row(&mut out, "in", &show::path(&listed.dir))?;
+    }
+    let store = kept.store.as_ref().map(|store| store.root().to_path_buf());
+    if args.json {
+        let store = store.map(|store| store.to_string_lossy().into_owned());
+        writeln!(out, "{}", json!({"store": store, "indexes": reports}))?;
+    } else if kept.listed.is_empty() {
+        let store = store.map_or(String::new(), |store| format!(" in {}", show::path(&store)));
+        writeln!(out, "no indexes are kept{store}")?;
+    }
+    Ok(0)
+}
+
+/// Carries out `index clear`.
+pub(super) fn clear(args: &IndexAllArgs, environment: &Environment) -> Result<u8, Failure> {
+    let kept = Kept::select(args, environment)?;
+    let mut out = io::stdout().lock();
+    let mut reports = Vec::new();
+    let mut failed = false;
+    for (store, listed) in kept.each() {
+        let removed = store.remove(&listed.dir, &mut sleep);
+        failed |= removed.is_err();
+        let (tree, dir) = (tree_of(listed), show::path(&listed.dir));
+        if args.index.json {
+            reports.push(json!({
+                "root": root_of_listed(listed).map(|root| root.to_string_lossy().into_owned()),
+                "dir": listed.dir.to_string_lossy(),
+                "bytes": listed.bytes,
+                "removed": removed.is_ok(),
+                "problem": removed.err().map(|error| error.to_string()),
+            }));
+        } else {
+            match removed {
+                Ok(()) => writeln!(
+                    out,
+                    "removed the index of {tree}, {} in {dir}",
+                    bytes(listed.bytes)
+                )?,
+                Err(error) => complain(&format!("the index of {tree} is not removed: {error}")),
+            }
+        }
+    }
+    if args.index.json {
+        writeln!(out, "{}", json!({"indexes": reports}))?;
+    } else if kept.listed.is_empty() {
+        match args.all {
+            true => writeln!(out, "no indexes are kept; nothing was removed")?,
+            false => {
+                let tree = show::path(&tree(&args.index, environment)?);
+                writeln!(out, "{tree} has no index; nothing was removed")?;
+            }
+        }
+    }
+    Ok(if failed { FAILED } else { 0 })
+}
