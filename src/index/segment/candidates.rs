@@ -149,7 +149,8 @@ impl Segment {
                 None => self.file(rank)?.stamp.len,
             };
             let span = u64::from(own.start)..end;
-            if span.start >= span.end {
+            // What is before the first part would not be looked at.
+            if span.start >= span.end || (n == low + 1 && span.start != 0) {
                 return Err(inconsistent("parts of a file are not in order"));
             }
             if !candidates.slots.contains(own.slot) {

@@ -15,10 +15,21 @@ const FILES: usize = 2_000;
 /// Generated tables of megabytes would take most of the time and show nothing new.
 const LARGEST: u64 = 300_000;
 
+/// The platform that the compiler is for.
+fn host() -> String {
+    let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(compiler).arg("-vV").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.unwrap().to_string()
+}
+
 /// The directories of the packages that the crate depends on, without the crate itself.
 fn packages() -> Vec<PathBuf> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--offline", "--locked", "--format-version", "1"])
+        // What only other platforms need is not fetched by building for this one.
+        .args(["--filter-platform", &host()])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .unwrap();

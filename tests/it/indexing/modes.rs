@@ -199,10 +199,10 @@ fn fr_lsi_idx_05_damage_that_shows_only_in_use_never_fails_a_call() {
 #[test]
 fn fr_lsi_idx_05_an_index_that_is_gone_or_out_of_reach_never_fails_a_call() {
     let absent = |condition: &Condition| *condition == Condition::Absent;
-    let unavailable = |condition: &Condition| matches!(condition, Condition::Unavailable(_));
+    let damaged = |condition: &Condition| matches!(condition, Condition::Damaged(_));
     check_damage(|dir| fs::remove_dir_all(dir).unwrap(), absent);
     check_damage(|dir| fs::remove_file(dir.join("manifest")).unwrap(), absent);
-    check_damage(|dir| fs::remove_file(segment(dir)).unwrap(), unavailable);
+    check_damage(|dir| fs::remove_file(segment(dir)).unwrap(), damaged);
 }
 
 #[test]
