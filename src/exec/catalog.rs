@@ -90,7 +90,7 @@ impl CatalogSource {
         let eligible = match whole {
             true => None,
             false => {
-                let name = format!("{:?} {} {globs:?}", scope.path, scope.recursive);
+                let name = format!("{:?} {} {}", scope.path, scope.recursive, globs.key());
                 let make = || eligible(segment, &scope, number, ranks.clone(), &globs);
                 Some(snapshot.set(&name, make)?)
             }

@@ -113,6 +113,8 @@ pub trait FileSource: Send + Sync + 'static {
 pub struct Globs {
     include: Option<Gitignore>,
     exclude: Option<Gitignore>,
+    /// The lists as they were given, told apart from all others.
+    key: String,
 }
 
 /// Why a glob is refused (FR-LS-VAL-06).
@@ -135,12 +137,18 @@ impl Globs {
         Ok(Globs {
             include: compile(INCLUDE, include)?,
             exclude: compile("exclude_glob", exclude)?,
+            key: format!("{include:?} {exclude:?}"),
         })
     }
 
     /// Returns true when there is nothing to filter.
     pub fn is_empty(&self) -> bool {
         self.include.is_none() && self.exclude.is_none()
+    }
+
+    /// Returns a name for these globs, which no others have.
+    pub fn key(&self) -> &str {
+        &self.key
     }
 
     /// Decides about a path relative to the search root. For a directory: whether anything in it can be
@@ -314,6 +322,24 @@ mod tests {
                 .keep(Path::new("target"), true)
         );
         assert!(kept(&[], &["target/"], "target"));
+    }
+
+    #[test]
+    fn the_same_globs_have_one_key_and_others_have_another() {
+        let key =
+            |include: &[&str], exclude: &[&str]| globs(include, exclude).unwrap().key().to_owned();
+        assert_eq!(key(&["a", "b"], &["c"]), key(&["a", "b"], &["c"]));
+        let all = [
+            key(&["a", "b"], &["c"]),
+            key(&["b", "a"], &["c"]),
+            key(&["a"], &["b", "c"]),
+            key(&["a\", \"b"], &["c"]),
+            key(&["a"], &[]),
+            key(&[], &["a"]),
+            key(&[], &[]),
+        ];
+        let distinct: std::collections::BTreeSet<&String> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len());
     }
 
     #[test]

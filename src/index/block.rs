@@ -1,4 +1,5 @@
-//! Blocks: the n-grams of up to 512 files, stored so that one row answers for all of them.
+//! Blocks: the n-grams of up to 512 slots, stored so that one row answers for all of them. A slot is a file, or a part of a
+//! large one; to a block they are the same, and called files.
 //!
 //! Owns the stored encoding of the Bloom filters: which row an n-gram is in, and how rows are filled. It knows
 //! nothing of files beyond their n-grams.

@@ -127,6 +127,8 @@ pub struct Built {
     pub errors: Vec<(std::path::PathBuf, String)>,
     /// Files by what became of them, in the order of [`TokenStatus`].
     pub by_status: [u64; TokenStatus::ALL.len()],
+    /// Files that may be left out of a search; all others are searched whatever is looked for.
+    pub excludable: u64,
     /// Files that had only just changed, or changed while they were read; they are never left out.
     pub unsettled: u64,
 }
@@ -484,6 +486,7 @@ impl<W: Write> Build<'_, W> {
             inputs,
             errors: tree.errors.clone(),
             by_status,
+            excludable: kept.iter().filter(|own| own.excludable).count() as u64,
             unsettled: kept.iter().filter(|own| !own.settled).count() as u64,
         })
     }

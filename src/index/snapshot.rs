@@ -196,6 +196,12 @@ impl Snapshot {
         Ok(pairs.map(|(meta, kept)| now(meta) == Some(kept)).collect())
     }
 
+    /// Returns how many sets are kept for requests to come.
+    pub fn kept_sets(&self) -> usize {
+        let sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
+        sets.len()
+    }
+
     /// Returns the set that is kept under `name`, made by `make` if there is none yet. A few sets are kept; the
     /// one that was not asked for the longest goes first.
     ///

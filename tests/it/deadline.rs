@@ -64,7 +64,7 @@ fn fr_ls_07_words_in_a_huge_line_of_letters_beyond_ascii() {
     // Unicode word boundaries beside such letters are beyond the automaton that can be interrupted.
     let tree = Tree::of([("huge", "éa".repeat(12 << 20))]);
     let setup = tree.setup().generous();
-    for pattern in [r"\bx+\b|\b(é|a){3,40}x\b", r"(\w+\b\w*)+!"] {
+    for pattern in [r"\bx+\b|\b(é|a){3,40}x\b", r"(\w+\b\w*)+[^\p{L}]"] {
         times_out(pattern, &setup, json!({"pattern": pattern}), 100);
     }
     let request = json!({"pattern": "(é|a){3,40}x", "word_regexp": true});

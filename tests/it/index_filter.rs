@@ -348,3 +348,79 @@ fn fr_lsi_cand_fz_01_fuzzy_requests_exclude_nothing() {
     }
     println!("{fuzzy} engines answered");
 }
+
+#[test]
+fn what_globs_and_a_subtree_leave_is_found_out_once() {
+    let tree = Tree::of([
+        ("a/one.c", "needle"),
+        ("a/two.h", "needle"),
+        ("b/three.c", "hay"),
+    ]);
+    let setup = tree.setup().with_indexes(LIVE);
+    let (_, snapshot) = setup.build(&Host::hasty());
+    let ask = |include: &str, path: &str, pattern: &str| {
+        let request = json!({"pattern": pattern, "include_glob": [include], "path": path});
+        compare(&setup, &request);
+        snapshot.kept_sets()
+    };
+    compare(&setup, &json!({"pattern": "needle"}));
+    assert_eq!(
+        snapshot.kept_sets(),
+        0,
+        "all files are in the range of the root"
+    );
+    assert_eq!(ask("*.c", ".", "needle"), 1);
+    // Another pattern is asked of the same files.
+    assert_eq!(ask("*.c", ".", "absent"), 1);
+    assert_eq!(ask("*.c", "a", "needle"), 2);
+    assert_eq!(ask("*.h", "a", "needle"), 3);
+    assert_eq!(ask("*.c", ".", "needle"), 3);
+    for n in 0..40 {
+        ask(&format!("{n}*"), ".", "needle");
+    }
+    let most = snapshot.kept_sets();
+    assert!((4..43).contains(&most), "{most}");
+}
+
+#[test]
+fn fr_lsi_cand_lit_02_only_files_of_which_all_text_was_tokenized_are_left_out() {
+    let filler = "some text without it\n";
+    let tree = Tree::new();
+    tree.file("a", "the needle\n")
+        .file("b", filler)
+        .file("large", filler.repeat(300))
+        .file("binary", [0xFF; 200])
+        .file("decomposed", "e\u{301}te\u{301}\n")
+        .file("short", "ab");
+    for variant in VARIANTS {
+        let setup = tree
+            .setup()
+            .config(|config| config.index_max_tokenized_bytes = 4_096);
+        let setup = setup.with_indexes(variant);
+        let (built, _) = setup.build(&Host::hasty());
+        assert_eq!(built.excludable, 2);
+        let (tally, response) = compare(&setup, &json!({"pattern": "needle"}));
+        assert_eq!((tally.used, tally.excluded), (1, 1), "{variant:?}");
+        assert_eq!(paths(&response.unwrap()), ["a"]);
+    }
+}
+
+#[test]
+fn fr_lsi_cand_lit_05_the_variant_is_that_of_the_search() {
+    let tree = Tree::of([("lower", "abcd\n"), ("upper", "ABCD\n"), ("z", "nothing\n")]);
+    for variant in VARIANTS {
+        let setup = tree.setup().with_indexes(variant);
+        setup.build(&Host::hasty());
+        let excluded = |pattern: &str, case: &str| {
+            let request = json!({"pattern": pattern, "case": case});
+            let (tally, response) = compare(&setup, &request);
+            (tally.excluded, paths(&response.unwrap()).len())
+        };
+        assert_eq!(excluded("ABCD", "sensitive"), (2, 1), "{variant:?}");
+        assert_eq!(excluded("ABCD", "smart"), (2, 1), "{variant:?}");
+        assert_eq!(excluded("ABCD", "insensitive"), (1, 2), "{variant:?}");
+        assert_eq!(excluded("abcd", "smart"), (1, 2), "{variant:?}");
+        // What is its own fold is looked up among the folds: a superset.
+        assert_eq!(excluded("abcd", "sensitive"), (1, 1), "{variant:?}");
+    }
+}

@@ -454,3 +454,54 @@ fn a_forgotten_test_file_is_noticed() {
     );
     assert!(unlisted_modules(main, &["a.rs", "c/mod.rs", "c/x.rs"]).is_empty());
 }
+
+/// What the documentation of a key says while nothing reads it.
+const NO_EFFECT: &str = "Has no effect yet.";
+
+/// Keys of the index and of fuzzy fallback whose documentation is not true of `code`, which is all that reads them.
+fn misdescribed_keys(keys: &str, code: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut said = false;
+    for line in keys.lines().map(str::trim) {
+        if let Some(text) = line.strip_prefix("///") {
+            said |= text.trim() == NO_EFFECT;
+            continue;
+        }
+        let name = line.split(':').next().unwrap_or_default();
+        let ours = ["index_", "bloom_", "reconcile_", "fuzzy_"];
+        if line.contains(": ") && ours.iter().any(|prefix| name.starts_with(prefix)) {
+            let read = !lines_with_word(code, name).is_empty();
+            if read == said {
+                wrong.push(format!(
+                    "{name}: read {read}, documented as without effect {said}"
+                ));
+            }
+        }
+        said = false;
+    }
+    wrong
+}
+
+#[test]
+fn keys_that_nothing_reads_say_so() {
+    const KEYS: &str = "src/tool/config/keys.rs";
+    let keys = std::fs::read_to_string(root().join(KEYS)).unwrap();
+    assert!(keys.contains("index_watch: bool"));
+    let code: String = rust_files()
+        .iter()
+        .filter(|file| file.path.starts_with("src/") && !file.path.starts_with("src/tool/config"))
+        .map(|file| code_only(&file.text))
+        .collect();
+    let wrong = misdescribed_keys(&keys, &code);
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_misdescribed_key_is_noticed() {
+    let keys =
+        format!("/// One.\n/// {NO_EFFECT}\nindex_a: u64 = 1;\n/// Two.\nindex_b: u64 = 2;\n");
+    assert!(misdescribed_keys(&keys, "x.index_b").is_empty());
+    assert_eq!(misdescribed_keys(&keys, "x.index_a + x.index_b").len(), 1);
+    assert_eq!(misdescribed_keys(&keys, "x.index_a").len(), 2);
+    assert_eq!(misdescribed_keys(&keys, "").len(), 1);
+}

@@ -24,6 +24,7 @@ mod index_edits;
 mod index_eligibility;
 mod index_exclusion;
 mod index_filter;
+mod index_parts;
 mod index_precision;
 mod index_properties;
 mod index_support;

@@ -224,6 +224,7 @@ impl BuiltRoot {
             "directories": built.meta.dirs,
             "by_status": by_status,
             "side_files": built.meta.side,
+            "excludable_files": built.excludable,
             "unsettled_files": built.unsettled,
             "text_bytes": built.meta.text_bytes,
             "index_bytes": self.bytes,
@@ -249,6 +250,12 @@ impl BuiltRoot {
                 always.push(format!("{} {what}", show::count(files)));
             }
         }
+        // Without three characters there is no n-gram, and after normalization there would be others.
+        let other = full.saturating_sub(built.excludable);
+        if other > 0 {
+            let what = "short, not normalized or only just changed";
+            always.push(format!("{} {what}", show::count(other)));
+        }
         for why in Unread::ALL {
             let files = self.unread.iter().filter(|(_, is)| *is == why).count();
             if files > 0 {
@@ -266,7 +273,7 @@ impl BuiltRoot {
         row(
             out,
             "files",
-            &format!("{} indexed{always}", show::count(full)),
+            &format!("{} indexed{always}", show::count(built.excludable)),
         )?;
         let text = built.meta.text_bytes;
         row(out, "text", &bytes(text))?;

@@ -191,55 +191,73 @@ tables! {
         /// Whether the index covers files that ignore files leave out.
         index_default_no_ignore: bool = false; Kind::Boolean;
         /// With `index_mode = "auto"`, a tree with more files than this is indexed.
+        /// Has no effect yet.
         index_auto_threshold_files: u64 = 2_000; Kind::COUNT;
         /// With `index_mode = "auto"`, a tree with more bytes than this is indexed.
+        /// Has no effect yet.
         index_auto_threshold_bytes: u64 = 500_000_000; Kind::COUNT;
         /// With `index_mode = "auto"`, a tree below the thresholds is measured again after this
         /// many searches.
+        /// Has no effect yet.
         index_auto_reeval_calls: u64 = 100; Kind::POSITIVE;
         /// The time limit of the first build of an index, in milliseconds.
         index_build_timeout_ms: u64 = 300_000; TIMEOUT;
         /// The number of files after which the first build of an index stops; 0 means unlimited.
+        /// Has no effect yet.
         index_build_max_files: u64 = 0; Kind::COUNT;
         /// The number of bytes read after which the first build of an index stops; 0 means
         /// unlimited.
+        /// Has no effect yet.
         index_build_max_bytes: u64 = 0; Kind::COUNT;
         /// The share of the processor that building an index aims at, in percent.
+        /// Has no effect yet.
         index_build_max_cpu_percent: u8 = 50; Kind::Integer { min: 1, max: 100 };
         /// The pause between batches of files while an index is built, in milliseconds.
+        /// Has no effect yet.
         index_build_throttle_ms: u64 = 10; PAUSE;
         /// After this long without a search building goes faster, in milliseconds.
+        /// Has no effect yet.
         index_idle_boost_ms: u64 = 1_000; DELAY;
         /// Whether a build that failed for a passing reason is tried again by itself.
+        /// Has no effect yet.
         index_retry_on_failure: bool = false; Kind::Boolean;
         /// Whether an unfinished build is saved on shutdown, to be resumed.
+        /// Has no effect yet.
         index_checkpoint_on_shutdown: bool = true; Kind::Boolean;
         /// How long shutdown waits for the indexer, in milliseconds.
+        /// Has no effect yet.
         index_shutdown_timeout_ms: u64 = 5_000; DELAY;
         /// Whether indexed trees are watched for changes.
+        /// Has no effect yet.
         index_watch: bool = true; Kind::Boolean;
         /// How long changes are collected before they are indexed, in milliseconds. A changed file
         /// is searched at once all the same.
+        /// Has no effect yet.
         index_watch_debounce_ms: u64 = 250; PAUSE;
         /// The space that stored indexes may take together, in bytes.
+        /// Has no effect yet.
         index_max_db_bytes: u64 = 1024 * MIB; Kind::POSITIVE;
         /// The memory that indexing may take, in bytes.
         index_max_memory_bytes: u64 = 512 * MIB; Kind::POSITIVE;
         /// The number of indexes that are kept.
+        /// Has no effect yet.
         index_max_indexes: u64 = 10; Kind::POSITIVE;
         /// How long a search waits for an index that another process has locked, in milliseconds;
         /// then it goes on without.
         index_lock_timeout_ms: u64 = 250; DELAY;
-        /// When a stored index is checked for damage as a whole.
+        /// When a stored index is checked for damage as a whole: `off` or `on_open`, for one in an SQLite
+        /// database. That of mapped files is checked page by page when it is read, whatever this says.
         index_integrity_check: IntegrityCheck = IntegrityCheck::OnOpen;
             Kind::choice(IntegrityCheck::WORDS);
         /// With `index_integrity_check = "periodic"`, the number of searches between two checks.
+        /// Has no effect yet.
         index_integrity_period_calls: u64 = 200; Kind::POSITIVE;
         /// The size up to which a file is indexed, in bytes; larger ones are always searched, since
         /// a line of more than 256 MiB is an error whether or not anything matches.
         index_max_tokenized_bytes: u64 = MIB, command_line 64 * MIB;
             Kind::Integer { min: 2, max: 256 * MIB };
-        /// The rate of needless candidates that the filters of an index are made for.
+        /// The rate of needless candidates from which the parameters of an index's logical filter
+        /// follow. What is stored has a density of its own, and keeps fewer files in vain.
         bloom_target_fp_rate: f64 = 0.01; Kind::Number { min: 0.0, max: 1.0, inclusive: false };
         /// Which regular expressions may exclude files by the index: those with a literal that
         /// every match contains, or all from which a combination of n-grams follows.
@@ -252,10 +270,13 @@ tables! {
         /// checked for changes, and a tree that does change is searched wrongly.
         index_frozen: bool = false; Kind::Boolean;
         /// The number of files that one slice of comparing an index with the disk looks at.
+        /// Has no effect yet.
         reconcile_max_files: u64 = 50_000; Kind::POSITIVE;
         /// The time that one slice of comparing an index with the disk takes, in milliseconds.
+        /// Has no effect yet.
         reconcile_max_ms: u64 = 2_000; TIMEOUT;
         /// The share of a request's time limit that may go into maintaining the index.
+        /// Has no effect yet.
         index_maint_budget_fraction: f64 = 0.25;
             Kind::Number { min: 0.0, max: 1.0, inclusive: true };
 
@@ -263,10 +284,13 @@ tables! {
         emit_stats: bool = false; Kind::Boolean;
 
         /// Whether a literal search without matches is repeated as a fuzzy one.
+        /// Has no effect yet.
         fuzzy_fallback: bool = false; Kind::Boolean;
         /// The fuzzy levels that such a search tries in this order, up to the first with matches.
+        /// Has no effect yet.
         fuzzy_fallback_levels: Vec<u8> = vec![1, 2, 3]; Kind::Integers { min: 1, max: 4 };
         /// Patterns shorter than this, in characters, are not repeated as fuzzy ones.
+        /// Has no effect yet.
         fuzzy_min_pattern_len: usize = 4; Kind::POSITIVE;
     }
 

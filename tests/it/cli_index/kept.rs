@@ -53,6 +53,18 @@ fn build_says_what_was_indexed_and_where() {
         ran.out
     );
     assert_eq!(world.kept(), [dir]);
+    // What can't be left out is not said to be indexed.
+    world.write("short", "ab");
+    world.write("decomposed", "e\u{301}te\u{301}\n");
+    let ran = world.run(&["index", "build"]).ok();
+    let said = "5 indexed, always searched: 1 binary, 2 short, not normalized";
+    assert!(ran.out.contains(said), "{}", ran.out);
+    let report = world.run(&["index", "build", "--json"]).ok().json();
+    let index = &report["indexes"][0];
+    assert_eq!(
+        (&index["by_status"]["FULL"], &index["excludable_files"]),
+        (&json!(7), &json!(5))
+    );
     // No two ways to name the tree at once.
     let ran = world.run(&["index", "build", "--root", "src", "src"]);
     assert_eq!(ran.status, 2);
