@@ -39,14 +39,15 @@ fn huge_line() -> Tree {
     Tree::of([("huge", line)])
 }
 
-/// Expressions that take seconds on the huge line when nothing stops them.
+/// Expressions that take long on the huge line when nothing stops them: none has a literal whose absence would be found
+/// out at once.
 const PATHOLOGICAL: &[&str] = &[
     "(a*)*(a|aa)*[^a]{20}b",
-    "(?:a|b|ab|ba|aab){50}c",
-    "[ab]{200}c",
+    "(?:a|b|ab|ba|aab){50}[c-z]",
+    "[ab]{200}[c-z]",
     r"(\w+\w+)+\d",
-    "(.*a){12}c",
-    "(x+x+)+y|(a?){40}(b?){40}c",
+    "(.*a){12}[c-z]",
+    "(x+x+)+y|(a?){40}(b?){40}[c-z]",
 ];
 
 #[test]
@@ -54,7 +55,7 @@ fn fr_ls_07_one_huge_line_and_expensive_expressions() {
     let tree = huge_line();
     let setup = tree.setup().generous();
     for pattern in PATHOLOGICAL {
-        let response = times_out(pattern, &setup, json!({"pattern": pattern}), 200);
+        let response = times_out(pattern, &setup, json!({"pattern": pattern}), 60);
         assert_eq!(response.count, 0);
     }
 }
@@ -67,7 +68,7 @@ fn fr_ls_07_words_in_a_huge_line_of_letters_beyond_ascii() {
     for pattern in [r"\bx+\b|\b(é|a){3,40}x\b", r"(\w+\b\w*)+[^\p{L}]"] {
         times_out(pattern, &setup, json!({"pattern": pattern}), 100);
     }
-    let request = json!({"pattern": "(é|a){3,40}x", "word_regexp": true});
+    let request = json!({"pattern": "(é|a){3,40}[0-9]", "word_regexp": true});
     times_out("words", &setup, request, 100);
 }
 
@@ -78,8 +79,8 @@ fn fr_ls_07_a_large_file_of_short_lines() {
     times_out(
         "short lines",
         &setup,
-        json!({"pattern": "([ab]{1,5} ?){30}c"}),
-        150,
+        json!({"pattern": "([ab]{1,5} ?){30}[c-z]"}),
+        60,
     );
 }
 
