@@ -50,7 +50,8 @@ pub struct BuildOptions {
     pub params: BloomParams,
     /// How the insensitive variant folds.
     pub casefold: Casefold,
-    /// The longest file that is tokenized, in bytes.
+    /// The longest file that is tokenized, in bytes. No more than 256 MiB: a longer line is an error of a search
+    /// whether or not it matches, and leaving its file out would leave out the error.
     pub max_tokenized_bytes: u64,
     /// Memory that the build may take, in bytes; it takes about half for n-grams, and spills them to the output.
     pub max_memory_bytes: u64,
