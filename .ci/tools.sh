@@ -49,6 +49,7 @@ install_system_packages() {
     command -v rg >/dev/null || missing+=(ripgrep)
     command -v ugrep >/dev/null || missing+=(ugrep)
     command -v c++ >/dev/null || missing+=(g++)
+    command -v python3 >/dev/null || missing+=(python3)
     if [ "${#missing[@]}" -gt 0 ]; then
         echo "installing ${missing[*]}"
         as_root apt-get update -q
