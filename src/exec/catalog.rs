@@ -142,25 +142,19 @@ impl CatalogSource {
             .files
             .iter(ranks)
             .filter(move |&rank| eligible.is_none_or(|eligible| eligible.contains(rank)))
-            .filter(|&rank| !self.is_too_large(rank))
     }
 
     /// Returns true for a file that the request has too large, if the catalog can be asked: where files have to be looked
     /// at, opening it tells as well. One that could not be opened is an error, however large it is.
-    fn is_too_large(&self, rank: u32) -> bool {
-        if self.validate {
-            return false;
-        }
-        // Damage shows where the file is handed out.
-        self.snapshot.segment().file(rank).is_ok_and(|file| {
-            let opened = [
-                TokenStatus::Full,
-                TokenStatus::SkippedTooLarge,
-                TokenStatus::SkippedBinary,
-            ];
-            let known = opened.iter().any(|status| *status as u8 == file.status);
-            known && file.stamp.len > self.scope.max_file_size
-        })
+    fn is_too_large(&self, file: &FileRecord) -> bool {
+        let opened = [
+            TokenStatus::Full,
+            TokenStatus::SkippedTooLarge,
+            TokenStatus::SkippedBinary,
+        ];
+        !self.validate
+            && file.stamp.len > self.scope.max_file_size
+            && opened.iter().any(|status| *status as u8 == file.status)
     }
 
     /// Cuts the range into units with a growing number of files to be looked at.
@@ -217,6 +211,10 @@ impl CatalogSource {
                 next = before.max(next);
             }
             let file = segment.file(rank)?;
+            if self.is_too_large(&file) {
+                // Counted with the next one, as passed over.
+                continue;
+            }
             let found = FoundFile {
                 dir: places.get(file.dir)?,
                 name: segment.name(file.name)?,
