@@ -162,18 +162,21 @@ impl FileSearcher {
         if matches!(wanted, Wanted::All) {
             let strip = self.query.pattern.sees_carriage_return();
             let (matcher, buffer) = (&self.matcher, &mut self.buffer);
-            let may_match = match within {
-                Some(within) => {
-                    probe::may_match_within(file, &within.spans, matcher, strip, buffer)?
-                }
-                None if size >= PROBE_FROM => probe::may_match(file, matcher, strip, buffer)?,
-                None => true,
+            let probed = match within {
+                Some(within) => Some(probe::may_match_within(
+                    file,
+                    &within.spans,
+                    matcher,
+                    strip,
+                    buffer,
+                )?),
+                None if size >= PROBE_FROM => Some(probe::may_match(file, matcher, strip, buffer)?),
+                None => None,
             };
-            if !may_match {
-                return Ok(FileOutcome::nothing());
-            }
-            if within.is_some() || size >= PROBE_FROM {
-                file.rewind()?;
+            match probed {
+                Some(false) => return Ok(FileOutcome::nothing()),
+                Some(true) => file.rewind()?,
+                None => {}
             }
         }
         let whole = match wanted {
