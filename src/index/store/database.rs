@@ -8,7 +8,7 @@ use crate::format::error::FormatError;
 use crate::format::manifest::{KeyParts, Manifest};
 use crate::format::publish::publish_path;
 use crate::format::storage::Storage;
-use crate::index::builder::{BuildError, Built, Phase, Progress};
+use crate::index::builder::{BuildError, Built};
 use crate::index::segment::Segment;
 use crate::index::snapshot::StorageMode;
 use crate::index::sqlite::{self, Access};
@@ -58,13 +58,7 @@ impl Keep for Database {
         publish_path(to.disk, to.lock, DATABASE, |path| {
             sqlite::write(path, &segment, &manifest, to.host, terms.lock_timeout)
         })?;
-        to.host.progress(Progress {
-            phase: Phase::Activate,
-            files_done: u64::from(built.meta.files),
-            files_total: u64::from(built.meta.files),
-            bytes_done: built.summary.len,
-            bytes_total: built.summary.len,
-        });
+        to.activating(&built);
         Ok((built, manifest, segment))
     }
 

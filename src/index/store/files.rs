@@ -8,7 +8,7 @@ use crate::format::error::FormatError;
 use crate::format::manifest::{KeyParts, MAX_MANIFEST_BYTES, Manifest};
 use crate::format::publish::publish;
 use crate::format::storage::{Privacy, Storage};
-use crate::index::builder::{BuildError, Built, Phase, Progress};
+use crate::index::builder::{BuildError, Built};
 use crate::index::segment::Segment;
 use crate::index::snapshot::StorageMode;
 
@@ -35,13 +35,7 @@ impl Keep for Files {
         // A name of its own: readers may still be about to open the one before.
         let name = free_name(dir, to.sequence);
         let built = publish(to.disk, to.lock, &name, |out| build(out))?;
-        to.host.progress(Progress {
-            phase: Phase::Activate,
-            files_done: u64::from(built.meta.files),
-            files_total: u64::from(built.meta.files),
-            bytes_done: built.summary.len,
-            bytes_total: built.summary.len,
-        });
+        to.activating(&built);
         let manifest = (to.describe)(&built, name);
         let encoded = manifest.encode()?;
         publish(to.disk, to.lock, MANIFEST, |out| {

@@ -13,7 +13,7 @@ use crate::format::error::FormatError;
 use crate::format::lock::DirLock;
 use crate::format::manifest::{KeyParts, Manifest};
 use crate::format::storage::Privacy;
-use crate::index::builder::{BuildError, BuildHost, Built};
+use crate::index::builder::{BuildError, BuildHost, Built, Phase, Progress};
 use crate::index::segment::Segment;
 use crate::index::snapshot::StorageMode;
 
@@ -43,6 +43,20 @@ pub(super) struct Publishing<'a> {
     pub(super) host: &'a dyn BuildHost,
     /// What the manifest says of a segment with this name.
     pub(super) describe: &'a dyn Fn(&Built, String) -> Manifest,
+}
+
+impl Publishing<'_> {
+    /// Tells that the index is written and comes into use.
+    pub(super) fn activating(&self, built: &Built) {
+        let files = u64::from(built.meta.files);
+        self.host.progress(Progress {
+            phase: Phase::Activate,
+            files_done: files,
+            files_total: files,
+            bytes_done: built.summary.len,
+            bytes_total: built.summary.len,
+        });
+    }
 }
 
 /// A form in which an index is kept in its directory. Whatever is done to an index, it is whole before and after.
