@@ -95,30 +95,16 @@ impl Sections {
         Ok(record)
     }
 
-    /// Returns the parts of all files, by rank and start.
-    fn by_file(&self) -> Vec<PartRecord> {
+    /// Returns the parts of the files that have several, by rank and start.
+    fn parts(&self) -> Vec<PartRecord> {
         let mut parts: Vec<PartRecord> = (0..)
             .zip(&self.slots)
             .map(|(slot, &Slot { rank, start })| PartRecord { rank, start, slot })
             .collect();
         parts.sort_unstable();
-        parts
-    }
-
-    /// Returns the parts of the files that have several, by rank and start.
-    fn parts(&self) -> Vec<PartRecord> {
-        let parts = self.by_file();
         let files = parts.chunk_by(|a, b| a.rank == b.rank);
         let several = files.filter(|own| own.len() > 1);
         several.flatten().copied().collect()
-    }
-
-    /// Returns true if the first part of every file is at its start, as it must be.
-    #[cfg(feature = "sqlite")]
-    pub(crate) fn starts_are_sound(&self) -> bool {
-        let parts = self.by_file();
-        let mut files = parts.chunk_by(|a, b| a.rank == b.rank);
-        files.all(|own| own.first().is_some_and(|first| first.start == 0))
     }
 
     /// Writes all sections after that of the rows, and completes the file.

@@ -333,11 +333,6 @@ impl Reader<'_> {
             }
         }
         writer.end().map_err(failed)?;
-        if !sections.starts_are_sound() {
-            return Err(Problem::damaged(
-                "a file does not start with its first part",
-            ));
-        }
         let bloom = &manifest.bloom;
         let sql = "SELECT stored_hashes, text_bytes, ngrams FROM fs_index";
         let (stored_hashes, text_bytes, ngrams) = self.db.query_row(sql, [], |row| {
@@ -549,6 +544,12 @@ fn read_columns(rows: &mut Rows<'_>, blocks: &[KeptBlock]) -> Result<Vec<Vec<u8>
     slots.sort_unstable();
     for own in slots.chunk_by(|a, b| a.0 == b.0) {
         let rank = own.first().map_or(0, |slot| slot.0);
+        let start = |&(_, block, slot): &(u32, usize, usize)| blocks.get(block)?.starts.get(slot);
+        if !own.iter().any(|slot| start(slot) == Some(&0)) {
+            return Err(Problem::damaged(
+                "a file does not start with its first part",
+            ));
+        }
         for variant in ["INSENSITIVE", "SENSITIVE"] {
             let row = rows.next()?.ok_or_else(wrong)?;
             let mut bits = row.get_ref(2)?.as_blob().map_err(|_| wrong())?;
