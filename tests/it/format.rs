@@ -1,9 +1,7 @@
 //! The files of an index: as documented, as they always were, and whole whatever happens to their writers.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use forge_search::format::disk::RealDisk;
@@ -20,6 +18,7 @@ use forge_search::format::section::{
 };
 use forge_search::format::storage::{Privacy, Storage};
 
+use crate::child::{self, Started};
 use crate::source::root;
 
 /// The file that the document shows.
@@ -551,53 +550,8 @@ fn a_published_file_is_mapped_and_read() {
 /// In the environment of a process that a test starts: the directory it is to work in.
 const CHILD_DIR: &str = "FORGE_SEARCH_TEST_CHILD_DIR";
 
-/// A process that runs one test of this program.
-struct Started {
-    process: Child,
-    /// Open for as long as the child may say something.
-    _said: BufReader<ChildStdout>,
-}
-
-impl Started {
-    /// Lets it go on, and waits for its end.
-    fn finish(mut self) {
-        drop(self.process.stdin.take());
-        assert!(self.process.wait().unwrap().success());
-    }
-
-    fn kill(mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-}
-
-/// Starts this very program to run one test, which finds itself in the child; returns when the child has said that it is
-/// where it should be.
 fn start(test: &str, dir: &Path) -> Started {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
-        .env(CHILD_DIR, dir)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut out = BufReader::new(child.stdout.take().unwrap());
-    let mut seen = String::new();
-    while !seen.contains("child is ready") {
-        let read = out.read_line(&mut seen).unwrap();
-        assert_ne!(read, 0, "the child ended: {seen}");
-    }
-    Started {
-        process: child,
-        _said: out,
-    }
-}
-
-/// In the child: says that it is ready, then waits until it is told to go on, or killed.
-fn pause_child() {
-    println!("child is ready");
-    let mut told = Vec::new();
-    std::io::stdin().read_to_end(&mut told).unwrap();
+    Started::new(test, &[(CHILD_DIR, dir)])
 }
 
 fn check_locked(result: Result<DirLock, FormatError>) {
@@ -610,7 +564,7 @@ fn check_locked(result: Result<DirLock, FormatError>) {
 fn a_lock_is_seen_by_other_processes_and_ends_with_its_holder() {
     if let Some(dir) = std::env::var_os(CHILD_DIR) {
         let lock = exclusive(Path::new(&dir), 0).unwrap();
-        pause_child();
+        child::pause();
         assert!(lock.is_writer());
         return;
     }
@@ -638,7 +592,7 @@ fn a_writer_that_is_killed_leaves_the_old_file() {
             let (half, rest) = content.split_at(content.len() / 2);
             out.write_all(half).unwrap();
             if pause {
-                pause_child();
+                child::pause();
             }
             out.write_all(rest).unwrap();
             Ok(())

@@ -4,7 +4,6 @@
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -15,6 +14,7 @@ use forge_search::index::segment::Segment;
 use forge_search::tool::config::IndexStorage;
 use serde_json::{Value, json};
 
+use crate::child::{self, Started};
 use crate::differential::Seeded;
 use crate::index_support::{Host, LIVE, VARIANTS, Variant, compare};
 use crate::support::{Setup, Tree};
@@ -356,7 +356,7 @@ fn fr_lsi_idx_conc_03_a_killed_builder_leaves_the_index_as_it_was() {
     if let Ok(places) = std::env::var(BUILDER) {
         let (root, store) = places.split_once('\n').unwrap();
         let setup = setup_at(root.as_ref(), store.as_ref());
-        println!("building");
+        child::say_ready();
         loop {
             setup.build_root(root.as_ref(), &Host::hasty()).unwrap();
         }
@@ -372,25 +372,11 @@ fn fr_lsi_idx_conc_03_a_killed_builder_leaves_the_index_as_it_was() {
     let mut rng = Seeded::new(1);
     let mut left_behind = 0;
     for round in 0..40 {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", name, "--nocapture"])
-            .env(BUILDER, &places)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
         // Once it is at it, anywhere in some of its builds.
-        let mut said = Vec::new();
-        let mut out = child.stdout.take().unwrap();
-        while !said.ends_with(b"building\n") {
-            let mut byte = [0];
-            std::io::Read::read_exact(&mut out, &mut byte).unwrap();
-            said.push(byte[0]);
-        }
+        let child = Started::new(name, &[(BUILDER, &places)]);
         let wait = rng.next() % (3 * once.as_micros() as u64).max(1);
         std::thread::sleep(Duration::from_micros(wait));
-        child.kill().unwrap();
-        child.wait().unwrap();
+        child.kill();
         let names = fs::read_dir(setup.kept().dir()).unwrap();
         left_behind += names
             .filter(|entry| {

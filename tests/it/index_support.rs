@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use forge_search::format::lock::{DirLock, LockFile};
 use forge_search::index::builder::{BuildError, BuildHost, Built, Progress};
 use forge_search::index::snapshot::Snapshot;
 use forge_search::tool::config::{IndexMode, IndexStorage, RegexStrategy};
@@ -290,4 +291,10 @@ pub(crate) fn compare(setup: &Setup, request: &Value) -> (Tally, Option<SearchRe
             );
         }
     }
+}
+
+/// Locks an index that nobody else has locked.
+pub(crate) fn locked(dir: &Path, file: LockFile) -> DirLock {
+    let mut wait = |_| panic!("the lock is free");
+    DirLock::exclusive(dir, file, Duration::ZERO, &mut wait).unwrap()
 }

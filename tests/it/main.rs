@@ -6,6 +6,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod cases;
+mod child;
 mod cli;
 mod cli_index;
 mod conformance;

@@ -4,10 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use forge_search::format::lock::{DirLock, LockFile};
+use forge_search::format::lock::LockFile;
 use serde_json::{Value, json};
 
 use super::World;
+use crate::index_support::locked;
 
 #[test]
 fn build_says_what_was_indexed_and_where() {
@@ -346,8 +347,7 @@ fn an_index_that_can_not_be_checked_is_not_called_damaged() {
     let world = World::new();
     world.run(&["index", "build"]).ok();
     let dir = world.kept().remove(0);
-    let mut wait = |_| panic!("the lock is free");
-    let lock = DirLock::exclusive(&dir, LockFile::Readers, Duration::ZERO, &mut wait).unwrap();
+    let lock = locked(&dir, LockFile::Readers);
     check(&world, "locked");
     drop(lock);
     let chmod = |name: &str, mode: u32| {
@@ -479,13 +479,7 @@ fn clear_removes_the_indexes_of_a_tree_and_nothing_else() {
 fn an_index_in_use_by_a_writer_is_not_cleared() {
     let world = World::new();
     world.run(&["index", "build"]).ok();
-    let mut wait = |_| panic!("the lock is free");
-    let lock = DirLock::exclusive(
-        &world.kept()[0],
-        LockFile::Writers,
-        Duration::ZERO,
-        &mut wait,
-    );
+    let lock = locked(&world.kept()[0], LockFile::Writers);
     let ran = world.run(&["index", "clear"]);
     assert_eq!((ran.status, ran.out.as_str()), (2, ""));
     assert!(ran.err.contains("locked"), "{}", ran.err);

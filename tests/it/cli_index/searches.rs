@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
-use forge_search::format::lock::{DirLock, LockFile};
+use forge_search::format::lock::LockFile;
 use forge_search::format::manifest::Manifest;
 use serde_json::{Value, json};
 
 use super::World;
+use crate::index_support::locked;
 
 #[test]
 fn an_index_serves_searches_from_wherever_they_come() {
@@ -238,13 +238,7 @@ fn fr_lsi_idx_05_a_search_whose_index_can_not_be_built_goes_on_without() {
     assert!(ran.err.contains("set index_path"), "{}", ran.err);
     world.run(&["index", "build"]).ok();
     world.write("src/new.rs", "fn greet_too() {}\n");
-    let mut wait = |_| panic!("the lock is free");
-    let lock = DirLock::exclusive(
-        &world.kept()[0],
-        LockFile::Writers,
-        Duration::ZERO,
-        &mut wait,
-    );
+    let lock = locked(&world.kept()[0], LockFile::Writers);
     let ran = world.run(&["--index", "on", "fn greet"]);
     assert_eq!((ran.status, ran.out.lines().count()), (0, 2));
     assert!(ran.err.contains("locked"), "{}", ran.err);

@@ -5,11 +5,12 @@ use std::io::{Read, Write};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use forge_search::format::lock::{DirLock, LockFile};
+use forge_search::format::lock::LockFile;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::World;
+use crate::index_support::locked;
 
 #[test]
 fn wait_index_answers_with_an_index_from_the_first_request_on() {
@@ -56,14 +57,7 @@ fn wait_index_waits_for_whoever_is_building() {
     let world = World::new();
     world.run(&["index", "build"]).ok();
     world.write("src/new.rs", "fn greet_too() {}\n");
-    let mut wait = |_| panic!("the lock is free");
-    let lock = DirLock::exclusive(
-        &world.kept()[0],
-        LockFile::Writers,
-        Duration::ZERO,
-        &mut wait,
-    );
-    let lock = lock.unwrap();
+    let lock = locked(&world.kept()[0], LockFile::Writers);
     let args = [
         "call",
         "--wait-index",
@@ -262,10 +256,8 @@ fn a_terminal_sees_that_another_process_is_waited_for() {
     world.write("src/new.rs", "fn greet_too() {}\n");
     let request = r#"{"pattern": "greet_too"}"#;
     for timeout in ["index_lock_timeout_ms=20", "index_lock_timeout_ms=5000"] {
-        let mut wait = |_| panic!("the lock is free");
         let dir = world.kept().remove(0);
-        let lock = DirLock::exclusive(&dir, LockFile::Writers, Duration::ZERO, &mut wait);
-        let lock = lock.unwrap();
+        let lock = locked(&dir, LockFile::Writers);
         let args = ["call", "--wait-index", "--set", timeout, request];
         let shown = on_a_terminal(&world, &args, &[], || {
             std::thread::sleep(Duration::from_millis(700));

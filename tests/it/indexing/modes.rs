@@ -23,6 +23,7 @@ use forge_search::tool::indexing::{Condition, Foreground, wall_clock_ns};
 use serde_json::json;
 
 use super::{World, listing, manifest, needle};
+use crate::index_support::locked;
 use crate::support::Tree;
 
 #[test]
@@ -251,8 +252,7 @@ fn fr_lsi_idx_05_a_locked_index_never_fails_a_call() {
     let world = World::new();
     world.built();
     let dir = world.cache.join(&world.kept()[0]);
-    let mut wait = |_| panic!("the lock is free");
-    let lock = DirLock::exclusive(&dir, LockFile::Readers, Duration::ZERO, &mut wait).unwrap();
+    let lock = locked(&dir, LockFile::Readers);
     let world = world.config(|config| config.index_lock_timeout_ms = 20);
     let opened = world.open();
     let started = Instant::now();
@@ -270,8 +270,7 @@ fn fr_lsi_idx_conc_02_a_lock_is_waited_for_only_so_long() {
     let world = World::new().config(|config| config.index_lock_timeout_ms = 20);
     let opened = world.built();
     let dir = world.cache.join(&world.kept()[0]);
-    let mut wait = |_| panic!("the lock is free");
-    let lock = DirLock::exclusive(&dir, LockFile::Writers, Duration::ZERO, &mut wait).unwrap();
+    let lock = locked(&dir, LockFile::Writers);
     // Writers take turns, readers go on.
     world.check_used(&opened, &needle());
     world.check_used(&world.open(), &needle());
@@ -618,8 +617,7 @@ fn a_build_beside_the_removal_of_its_directory_makes_it_again() {
     let world = World::new();
     let opened = world.built();
     let dir = world.cache.join(&world.kept()[0]);
-    let mut wait = |_| panic!("the lock is free");
-    let lock = DirLock::exclusive(&dir, LockFile::Writers, Duration::ZERO, &mut wait).unwrap();
+    let lock = locked(&dir, LockFile::Writers);
     let host = Clearing {
         dir: dir.clone(),
         lock: Mutex::new(Some(lock)),

@@ -1,9 +1,7 @@
 //! Writers that stop at any moment, and readers meanwhile.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -13,6 +11,7 @@ use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
 
 use super::{Host, Place, cache};
+use crate::child::{self, Started};
 use crate::support::Tree;
 
 /// A tree whose database takes several transactions.
@@ -163,24 +162,8 @@ fn fr_lsi_idx_conc_03_a_build_that_is_stopped_while_writing_leaves_nothing() {
 const CHILD_TREE: &str = "FORGE_SEARCH_TEST_SQLITE_TREE";
 const CHILD_CACHE: &str = "FORGE_SEARCH_TEST_SQLITE_CACHE";
 
-/// Starts this very program to run one test, which finds itself in the child; returns when the child is where it should
-/// be.
-fn start(test: &str, tree: &Path, cache: &Path) -> (Child, BufReader<ChildStdout>) {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
-        .env(CHILD_TREE, tree)
-        .env(CHILD_CACHE, cache)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut out = BufReader::new(child.stdout.take().unwrap());
-    let mut seen = String::new();
-    while !seen.contains("child is ready") {
-        let read = out.read_line(&mut seen).unwrap();
-        assert_ne!(read, 0, "the child ended: {seen}");
-    }
-    (child, out)
+fn start(test: &str, tree: &Path, cache: &Path) -> Started {
+    Started::new(test, &[(CHILD_TREE, tree), (CHILD_CACHE, cache)])
 }
 
 #[test]
@@ -194,9 +177,7 @@ fn fr_lsi_idx_conc_03_a_writer_that_is_killed_leaves_the_old_index() {
             hears: |progress: Progress| {
                 let writing = progress.phase == Phase::Persist && progress.bytes_done > 1_500_000;
                 if writing && !ready.swap(true, Ordering::Relaxed) {
-                    println!("child is ready");
-                    let mut told = Vec::new();
-                    std::io::stdin().read_to_end(&mut told).unwrap();
+                    child::pause();
                 }
             },
         };
@@ -208,13 +189,12 @@ fn fr_lsi_idx_conc_03_a_writer_that_is_killed_leaves_the_old_index() {
     let place = Place::new(&tree, &path, IndexStorage::Sqlite);
     let test = "sqlite::crash::fr_lsi_idx_conc_03_a_writer_that_is_killed_leaves_the_old_index";
     for before in [None, Some(1)] {
-        let (mut child, _out) = start(test, tree.root(), &path);
+        let child = start(test, tree.root(), &path);
         // It has the lock meanwhile, and readers don't care.
         let error = place.try_build(&place.indexes(), &Host::new()).unwrap_err();
         assert!(error.to_string().contains("locked"), "{error}");
         assert_eq!(published(&place), before);
-        child.kill().unwrap();
-        child.wait().unwrap();
+        child.kill();
         let left = leftovers(&place.dir());
         assert!(left.iter().any(|name| name.ends_with(".tmp")), "{left:?}");
         assert!(left.iter().any(|name| name.ends_with("-wal")), "{left:?}");
@@ -227,9 +207,8 @@ fn fr_lsi_idx_conc_03_a_writer_that_is_killed_leaves_the_old_index() {
     }
     place.open();
     // One that is not killed, for comparison.
-    let (mut child, _out) = start(test, tree.root(), &path);
-    drop(child.stdin.take());
-    assert!(child.wait().unwrap().success());
+    let child = start(test, tree.root(), &path);
+    child.finish();
     assert_eq!(published(&place), Some(2));
     assert_eq!(leftovers(&place.dir()), [""; 0]);
 }
