@@ -13,7 +13,7 @@ use forge_search::format::segment::{
     BlockRecord, NameRecord, PartRecord, Record, SEGMENT_VERSION, id,
 };
 use forge_search::format::storage::Storage;
-use forge_search::index::plan::SupersetSafe;
+use forge_search::index::plan::{FOLD, SupersetSafe};
 use forge_search::index::segment::Segment;
 
 use super::assembled::{Asked, Texts, assembled};
@@ -58,7 +58,7 @@ struct Sample {
 
 impl Sample {
     fn new(texts: &Texts) -> Sample {
-        let file = assembled(texts);
+        let file = assembled(texts, FOLD);
         let segment = Segment::open(Storage::from(file.clone())).expect("a sound segment");
         segment.verify().expect("a sound segment");
         let count = |len: usize| u32::try_from(len).expect("few");
@@ -500,7 +500,7 @@ fn ask_plans(segment: &Segment) -> Option<Vec<Vec<Vec<u32>>>> {
             }
             let files: Vec<u32> = found
                 .iter()
-                .flat_map(|found| found.files.iter(0..u32::MAX))
+                .flat_map(|found| found.files().iter(0..u32::MAX))
                 .collect();
             assert!(files.last().is_none_or(|last| *last < segment.file_count()));
             if let Some(found) = &found {

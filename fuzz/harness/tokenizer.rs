@@ -127,7 +127,7 @@ impl Input {
             let again = segment.candidates(&plan).expect("a sound segment");
             assert_eq!(kept, again, "the order of tests matters");
             assert!(
-                !needed && file.excludable || kept.files.contains(0),
+                !needed && file.excludable || kept.files().contains(0),
                 "{asked:?} is in the file that is left out"
             );
             let spans = segment.spans(0, &kept).expect("a sound segment");
@@ -170,7 +170,8 @@ impl Input {
             let text = self.text[from..].iter().take(300).copied().collect();
             texts.files.push((0, OsString::from(format!("{n}")), text));
         }
-        let segment = Segment::open(Storage::from(assembled(&texts))).expect("a sound segment");
+        let segment =
+            Segment::open(Storage::from(assembled(&texts, FOLD))).expect("a sound segment");
         segment.verify().expect("a sound segment");
         segment
     }

@@ -14,8 +14,9 @@ use forge_search::format::segment::StampRecord;
 use forge_search::index::beneath::RootDir;
 use forge_search::index::bloom::BloomParams;
 use forge_search::index::builder::{BuildHost, BuildOptions, FileReader, Progress, assemble};
+use forge_search::index::casefold::Casefold;
 use forge_search::index::enumerate::{DirEntry, Enumeration, FileEntry, SideEntry};
-use forge_search::index::plan::{FOLD, Strategy, SupersetSafe};
+use forge_search::index::plan::{Strategy, SupersetSafe};
 use forge_search::index::stamp::Stamp;
 use forge_search::index::walk::Place;
 
@@ -33,8 +34,8 @@ pub(crate) struct Texts {
     pub(crate) side: Vec<(u32, u32, OsString)>,
 }
 
-/// Builds the segment of a tree.
-pub(crate) fn assembled(texts: &Texts) -> Vec<u8> {
+/// Builds the segment of a tree, whose n-grams are folded in this way.
+pub(crate) fn assembled(texts: &Texts, casefold: Casefold) -> Vec<u8> {
     let mut tree = Enumeration::default();
     for (path, parent, ranks) in &texts.dirs {
         tree.dirs.push(DirEntry {
@@ -65,7 +66,7 @@ pub(crate) fn assembled(texts: &Texts) -> Vec<u8> {
     }
     let options = BuildOptions {
         params: BloomParams::from_config(MAX_TEXT, 0.01),
-        casefold: FOLD,
+        casefold,
         max_tokenized_bytes: MAX_TEXT,
         max_memory_bytes: 1 << 20,
     };

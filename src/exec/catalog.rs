@@ -16,6 +16,7 @@ use crate::exec::stop::Stop;
 use crate::format::error::FormatError;
 use crate::format::segment::FileRecord;
 use crate::index::beneath::RootDir;
+use crate::index::plan::SupersetSafe;
 use crate::index::ranks::RankSet;
 use crate::index::segment::Segment;
 use crate::index::segment::candidates::Candidates;
@@ -63,7 +64,7 @@ pub struct CatalogSource {
 }
 
 impl CatalogSource {
-    /// Makes a source of the files below `scope` that `globs` keep, of which those that are no `candidates` are passed
+    /// Makes a source of the files below `scope` that `globs` keep, of which those that `plan` rules out are passed
     /// over; with `validate`, only after a look at each that shows it unchanged. `None` if enumeration did not enter
     /// the requested directory.
     ///
@@ -77,7 +78,7 @@ impl CatalogSource {
         snapshot: Arc<Snapshot>,
         scope: Scope,
         globs: Globs,
-        candidates: Candidates,
+        plan: &SupersetSafe,
         validate: bool,
     ) -> Result<Option<CatalogSource>, FormatError> {
         let segment = snapshot.segment();
@@ -95,8 +96,9 @@ impl CatalogSource {
                 Some(snapshot.set(&name, make)?)
             }
         };
+        let candidates = segment.candidates(plan)?;
         Ok(Some(CatalogSource {
-            snapshot: snapshot.clone(),
+            snapshot,
             scope,
             ranks,
             globs,
@@ -139,7 +141,7 @@ impl CatalogSource {
     fn wanted(&self, ranks: Range<u32>) -> impl Iterator<Item = u32> {
         let eligible = self.eligible.as_deref();
         self.candidates
-            .files
+            .files()
             .iter(ranks)
             .filter(move |&rank| eligible.is_none_or(|eligible| eligible.contains(rank)))
     }
@@ -237,7 +239,7 @@ impl CatalogSource {
     /// Returns where in a file events can be, if looking there first promises to be less work than reading it whole.
     fn within(&self, rank: u32, file: &FileRecord) -> Result<Option<Box<Within>>, FormatError> {
         // One that changed is no candidate, but is searched.
-        if !self.candidates.files.contains(rank) {
+        if !self.candidates.files().contains(rank) {
             return Ok(None);
         }
         let spans = self.snapshot.segment().spans(rank, &self.candidates)?;
@@ -246,10 +248,8 @@ impl CatalogSource {
             bytes <= file.stamp.len / SPAN_SHARE
         };
         Ok(spans.filter(worth).map(|spans| {
-            Box::new(Within {
-                spans,
-                stamp: self.validate.then(|| Stamp::from_record(file.stamp)),
-            })
+            let stamp = self.validate.then(|| Stamp::from_record(file.stamp));
+            Box::new(Within::new(spans, stamp))
         }))
     }
 
@@ -259,7 +259,7 @@ impl CatalogSource {
         let mut by_dir: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for rank in self
             .all(unit)
-            .filter(|&rank| !self.candidates.files.contains(rank))
+            .filter(|&rank| !self.candidates.files().contains(rank))
         {
             by_dir
                 .entry(segment.file(rank)?.dir)

@@ -29,21 +29,30 @@ pub struct EligibleFile {
     /// on the file so that files with passed ones between them still make up one piece of work.
     pub passed_before: u64,
     /// Where in the file events can be, if that is known.
-    pub within: Option<Box<Within>>,
+    pub(crate) within: Option<Box<Within>>,
 }
 
 /// What a source knows about the inside of a file: no line outside of some parts matches the query.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Within {
-    /// The parts in which lines may match: ranges of bytes, of whole lines, in ascending order.
-    pub spans: Vec<Range<u64>>,
-    /// The state of the file for which this is known; `None` if the user vouches for it.
-    pub stamp: Option<Stamp>,
+pub(crate) struct Within {
+    spans: Vec<Range<u64>>,
+    stamp: Option<Stamp>,
 }
 
 impl Within {
+    /// Notes the parts in which lines may match: ranges of bytes, of whole lines, in ascending order. `stamp` is the state
+    /// of the file for which this is known; `None` if the user vouches for it.
+    pub(crate) fn new(spans: Vec<Range<u64>>, stamp: Option<Stamp>) -> Within {
+        Within { spans, stamp }
+    }
+
+    /// Returns the parts in which lines may match.
+    pub(crate) fn spans(&self) -> &[Range<u64>] {
+        &self.spans
+    }
+
     /// Returns true if it is still known when the file is found to be like this.
-    pub fn holds(&self, meta: &EntryMeta) -> bool {
+    pub(crate) fn holds(&self, meta: &EntryMeta) -> bool {
         self.stamp
             .is_none_or(|stamp| Stamp::of(meta) == Some(stamp))
     }

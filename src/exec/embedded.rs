@@ -165,7 +165,7 @@ impl FileSearcher {
             let probed = match within {
                 Some(within) => Some(probe::may_match_within(
                     file,
-                    &within.spans,
+                    within.spans(),
                     matcher,
                     strip,
                     buffer,

@@ -356,6 +356,8 @@ pub struct MetaRecord {
     pub bloom_hashes: u32,
     /// How many of these are stored.
     pub stored_hashes: u32,
+    /// How the folded variant of n-grams is folded, by its number.
+    pub casefold: u32,
     /// The seed of the second hash.
     pub bloom_seed: u64,
     /// Bytes of the files whose n-grams are stored.
@@ -365,7 +367,7 @@ pub struct MetaRecord {
 }
 
 impl Record for MetaRecord {
-    const LEN: usize = 64;
+    const LEN: usize = 68;
     const NAME: &'static str = "the description of the segment";
 
     fn encode(&self, out: &mut Writer) {
@@ -378,6 +380,7 @@ impl Record for MetaRecord {
             self.ngram_chars,
             self.bloom_hashes,
             self.stored_hashes,
+            self.casefold,
         ] {
             out.u32(value);
         }
@@ -401,6 +404,7 @@ impl Record for MetaRecord {
             ngram_chars: reader.u32()?,
             bloom_hashes: reader.u32()?,
             stored_hashes: reader.u32()?,
+            casefold: reader.u32()?,
             bloom_bits: reader.u64()?,
             bloom_seed: reader.u64()?,
             text_bytes: reader.u64()?,
@@ -589,6 +593,7 @@ mod tests {
             bloom_bits: 25,
             bloom_hashes: 7,
             stored_hashes: 4,
+            casefold: 32,
             bloom_seed: 26,
             text_bytes: 27,
             ngrams: 28,

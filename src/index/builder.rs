@@ -470,6 +470,7 @@ impl<W: Write> Build<'_, W> {
             bloom_bits: self.options.params.bits,
             bloom_hashes: self.options.params.hashes,
             stored_hashes: STORED_HASHES as u32,
+            casefold: self.options.casefold.number(),
             bloom_seed: self.options.params.seed,
             text_bytes,
             ngrams: self.ngrams,

@@ -46,12 +46,34 @@ pub enum Casefold {
 }
 
 impl Casefold {
+    const ALL: [Casefold; 2] = [Casefold::Ascii, Casefold::UnicodeSimple];
+
     /// Returns the name that is stored and shown.
     pub fn as_str(self) -> &'static str {
         match self {
             Casefold::Ascii => "ASCII",
             Casefold::UnicodeSimple => "UNICODE_SIMPLE",
         }
+    }
+
+    /// Returns the number that stands for it in a segment.
+    pub fn number(self) -> u32 {
+        match self {
+            Casefold::Ascii => 0,
+            Casefold::UnicodeSimple => 1,
+        }
+    }
+
+    /// Returns the strategy of a number, if there is one.
+    pub fn from_number(number: u32) -> Option<Casefold> {
+        let mut all = Casefold::ALL.into_iter();
+        all.find(|casefold| casefold.number() == number)
+    }
+
+    /// Returns the strategy of a name, if there is one.
+    pub fn from_name(name: &str) -> Option<Casefold> {
+        let mut all = Casefold::ALL.into_iter();
+        all.find(|casefold| casefold.as_str() == name)
     }
 
     /// Folds one character.

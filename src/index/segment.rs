@@ -23,6 +23,7 @@ use crate::format::storage::Storage;
 use crate::index::beneath::is_component;
 use crate::index::block::{STORED_HASHES, Shape, WORD_FILES};
 use crate::index::bloom::BloomParams;
+use crate::index::casefold::Casefold;
 use crate::index::gram::{NGRAM_CHARS, SECOND_SEED};
 use crate::index::names::{name_bytes, name_from_bytes};
 use crate::index::plan::BLOCK_FILES;
@@ -38,6 +39,7 @@ pub struct Segment {
     container: Container,
     meta: MetaRecord,
     params: BloomParams,
+    casefold: Casefold,
     files: Table,
     dirs: Table,
     side: Table,
@@ -116,6 +118,8 @@ impl Segment {
                 "its n-grams are not stored as this program stores them",
             ));
         }
+        let casefold = Casefold::from_number(meta.casefold)
+            .ok_or_else(|| wrong("its n-grams are folded in no known way"))?;
         if meta.dirs == 0 {
             return Err(wrong("it has no root"));
         }
@@ -137,6 +141,7 @@ impl Segment {
                 hashes: meta.bloom_hashes,
                 seed: meta.bloom_seed,
             },
+            casefold,
             files: Table::find::<FileRecord>(&container, id::FILES, meta.files)?,
             dirs: Table::find::<DirRecord>(&container, id::DIRS, meta.dirs)?,
             side: Table::find::<SideRecord>(&container, id::SIDE, meta.side)?,

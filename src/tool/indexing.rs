@@ -450,16 +450,9 @@ impl Indexes {
         if let Some(stale) = stale {
             return Ok(Err(stale.into()));
         }
-        let segment = snapshot.segment();
-        segment.order(plan)?;
-        let candidates = segment.candidates(plan)?;
-        let source = CatalogSource::new(
-            snapshot.clone(),
-            scope,
-            globs.clone(),
-            candidates,
-            !self.frozen,
-        )?;
+        snapshot.segment().order(plan)?;
+        let source =
+            CatalogSource::new(snapshot.clone(), scope, globs.clone(), plan, !self.frozen)?;
         Ok(source.ok_or_else(|| Condition::Stale {
             reason: "OPEN_REQUIRES_VALIDATION",
             why: "the directory is none that the index covers: it is hidden, ignored or new".into(),

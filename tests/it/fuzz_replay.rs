@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::source::root;
 
 #[path = "../../fuzz/support/assembled.rs"]
-mod assembled;
+pub(crate) mod assembled;
 #[path = "../../fuzz/harness/container.rs"]
 mod container;
 #[path = "../../fuzz/harness/manifest.rs"]

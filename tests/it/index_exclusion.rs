@@ -98,7 +98,7 @@ impl World {
         let plan = SupersetSafe::for_literal(literal, case.fold(literal) == Fold::AsciiInsensitive);
         (!plan.keeps_everything()).then(|| {
             let candidates = self.snapshot.segment().candidates(&plan).unwrap();
-            candidates.files
+            candidates.files().clone()
         })
     }
 
@@ -157,7 +157,7 @@ impl World {
         for (kept, strategy) in &kept {
             for &rank in &matching {
                 assert!(
-                    kept.files.contains(rank),
+                    kept.files().contains(rank),
                     "{asked:?} matches in {}, which is left out ({strategy:?}): {}",
                     self.path(rank).display(),
                     String::from_utf8_lossy(&self.contents[rank as usize])
@@ -192,7 +192,7 @@ impl World {
                 )
                 .sum();
             counts.in_parts += parts_left_out;
-            let candidates = kept.files.count(0..u32::MAX);
+            let candidates = kept.files().count(0..u32::MAX);
             counts.excluded += u64::from(segment.file_count()) - candidates;
         }
         counts.matched = matching.len() as u64;

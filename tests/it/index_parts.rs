@@ -1,11 +1,18 @@
 //! Large files, of which an index knows parts: whatever else a request asks for, the answer is the one without an
 //! index.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use forge_search::format::storage::Storage;
+use forge_search::index::casefold::Casefold;
 use forge_search::index::plan::SupersetSafe;
+use forge_search::index::segment::Segment;
 use forge_search::index::snapshot::Snapshot;
 use serde_json::{Value, json};
 
 use crate::differential::Seeded;
+use crate::fuzz_replay::assembled::{Texts, assembled};
 use crate::index_support::{Host, Tally, VARIANTS, compare};
 use crate::support::Tree;
 
@@ -88,7 +95,7 @@ fn in_parts(snapshot: &Snapshot) -> usize {
     for (needle, _) in NEEDLES {
         let plan = SupersetSafe::for_literal(needle, false);
         let candidates = segment.candidates(&plan).unwrap();
-        for rank in candidates.files.iter(0..segment.file_count()) {
+        for rank in candidates.files().iter(0..segment.file_count()) {
             count += usize::from(segment.spans(rank, &candidates).unwrap().is_some());
         }
     }
@@ -122,4 +129,51 @@ fn parts_of_files_change_no_answer() {
     println!("{tally:?}, parts of {parts} files");
     assert!(parts > 200, "{parts}");
     assert!(tally.used > 100, "{tally:?}");
+}
+
+/// A segment of these texts.
+fn segment(texts: &[&str], casefold: Casefold) -> Segment {
+    let files = texts.iter().zip(0..).map(|(text, n)| {
+        let name: OsString = format!("{n:04}").into();
+        (0, name, text.as_bytes().to_vec())
+    });
+    let texts = Texts {
+        dirs: vec![(PathBuf::new(), 0, 0..texts.len() as u32)],
+        files: files.collect(),
+        side: Vec::new(),
+    };
+    let segment = Segment::open(Storage::from(assembled(&texts, casefold))).unwrap();
+    segment.verify().unwrap();
+    segment
+}
+
+#[test]
+fn candidates_of_one_segment_say_nothing_about_another() {
+    let filler = "words that fill a line\n".repeat(10_000);
+    let [first, last] = [format!("needle\n{filler}"), format!("{filler}needle\n")];
+    let plan = SupersetSafe::for_literal("needle", false);
+    let spans = |text: &str| {
+        let segment = segment(&[text], Casefold::Ascii);
+        let candidates = segment.candidates(&plan).unwrap();
+        let spans = segment.spans(0, &candidates).unwrap().unwrap();
+        (segment, candidates, spans)
+    };
+    let (segment, candidates, found) = spans(&first);
+    let (other, others, elsewhere) = spans(&last);
+    assert!(found.len() == 1 && elsewhere.len() == 1 && found[0].end < elsewhere[0].start);
+    assert_eq!(segment.spans(0, &others).unwrap(), None);
+    assert_eq!(other.spans(0, &candidates).unwrap(), None);
+}
+
+#[test]
+fn fr_lsi_tok_04_a_plan_with_another_fold_rules_nothing_out() {
+    // Without case by ASCII, É is no é; by Unicode both are stored as é.
+    let texts = ["x\u{C9}Y\n", "none of it\n"];
+    let plan = SupersetSafe::for_literal("X\u{C9}y", true);
+    let kept = |casefold| {
+        let candidates = segment(&texts, casefold).candidates(&plan).unwrap();
+        candidates.files().iter(0..2).collect::<Vec<_>>()
+    };
+    assert_eq!(kept(Casefold::Ascii), [0]);
+    assert_eq!(kept(Casefold::UnicodeSimple), [0, 1]);
 }

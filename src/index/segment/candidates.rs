@@ -6,38 +6,54 @@ use std::ops::Range;
 
 use super::{Block, Group, Segment, inconsistent};
 use crate::format::error::FormatError;
-use crate::format::section::View;
+use crate::format::section::{Summary, View};
 use crate::format::segment::PartRecord;
 use crate::index::block::{STORED_HASHES, Spread, WORD_FILES};
 use crate::index::gram::Gram;
-use crate::index::plan::{BlockRows, Mask, Scratch, SupersetSafe};
+use crate::index::plan::{BlockRows, FOLD, Mask, Scratch, SupersetSafe};
 use crate::index::ranks::RankSet;
 
 /// Blocks in which the frequency of n-grams is looked up: a few among those of larger files.
 const SAMPLES: usize = 3;
 
-/// The files that a plan can't rule out, and their parts that it can't.
+/// The files that a plan can't rule out, and their parts that it can't. Only [`Segment::candidates`] makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidates {
-    /// The files, by rank.
-    pub files: RankSet,
+    files: RankSet,
     /// The slots of parts. A file with slots is a candidate if one of them is.
     slots: RankSet,
+    /// The segment that has these files and slots.
+    of: Summary,
+}
+
+impl Candidates {
+    /// Returns the files, by their ranks in the segment that was asked.
+    pub fn files(&self) -> &RankSet {
+        &self.files
+    }
 }
 
 impl Segment {
     /// Returns the files that may match: those of which the plan can't prove that they don't. Some tens of
     /// microseconds for a literal over 100,000 files: for each block of 512 a few rows of 64 bytes, until no
-    /// slot is left.
+    /// slot is left. In a segment whose n-grams are folded otherwise than plans are, all files may match.
     ///
     /// # Errors
     ///
     /// As [`Segment::file`].
     pub fn candidates(&self, plan: &SupersetSafe) -> Result<Candidates, FormatError> {
+        let slot_count = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
+        if self.casefold != FOLD {
+            return Ok(Candidates {
+                files: RankSet::of_range(0..self.meta.files, self.meta.files),
+                slots: RankSet::of_range(0..slot_count, slot_count),
+                of: self.summary(),
+            });
+        }
         let view = self.container.view();
         let always = view.bytes_in(self.always, 0, self.always.len())?;
         let mut files = RankSet::from_bytes(always, self.meta.files);
-        let mut slots = RankSet::empty(u32::try_from(self.slots.len()).unwrap_or(u32::MAX));
+        let mut slots = RankSet::empty(slot_count);
         let mut scratch = Scratch::default();
         let spreads: Vec<Spread> = self.spreads(plan.grams());
         for group in &self.groups {
@@ -64,7 +80,11 @@ impl Segment {
                 }
             }
         }
-        Ok(Candidates { files, slots })
+        Ok(Candidates {
+            files,
+            slots,
+            of: self.summary(),
+        })
     }
 
     /// Orders a plan by how many files hold its n-grams, as sampled in a few blocks.
@@ -110,8 +130,8 @@ impl Segment {
     }
 
     /// Returns where in a file that is a candidate something may match: ranges of bytes, in order. `None` where that is
-    /// anywhere: in a file that is not kept in parts, or all parts of which are candidates. Logarithmic in the number of
-    /// parts, and linear in those of the file.
+    /// anywhere: in a file that is not kept in parts, or all parts of which are candidates; and in any file if the
+    /// candidates are those of another segment. Logarithmic in the number of parts, and linear in those of the file.
     ///
     /// # Errors
     ///
@@ -121,6 +141,9 @@ impl Segment {
         rank: u32,
         candidates: &Candidates,
     ) -> Result<Option<Vec<Range<u64>>>, FormatError> {
+        if candidates.of != self.summary() {
+            return Ok(None);
+        }
         let view = self.container.view();
         let part = |n: u32| self.parts.get::<PartRecord>(view, n);
         let (mut low, mut high) = (0, self.parts.len());

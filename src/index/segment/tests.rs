@@ -41,6 +41,7 @@ fn written(dirs: &[(&str, u32)], side: (&str, u32)) -> Vec<u8> {
         bloom_bits: params.bits,
         bloom_hashes: params.hashes,
         stored_hashes: STORED_HASHES as u32,
+        casefold: Casefold::Ascii.number(),
         bloom_seed: params.seed,
         text_bytes: 0,
         ngrams: 0,

@@ -27,6 +27,7 @@ use crate::format::segment::{
 };
 use crate::format::storage::{ALIGNMENT, Privacy, Storage, check_private};
 use crate::index::block::{Shape, WORD_FILES};
+use crate::index::casefold::Casefold;
 use crate::index::plan::BLOCK_FILES;
 use crate::index::sections::{NamesTooLong, Sections, Slot, write_rows};
 use crate::index::segment::Segment;
@@ -334,6 +335,8 @@ impl Reader<'_> {
         }
         writer.end().map_err(failed)?;
         let bloom = &manifest.bloom;
+        let casefold = Casefold::from_name(&manifest.key.casefold)
+            .ok_or_else(|| Problem::damaged("its n-grams are folded in no known way"))?;
         let sql = "SELECT stored_hashes, text_bytes, ngrams FROM fs_index";
         let (stored_hashes, text_bytes, ngrams) = self.db.query_row(sql, [], |row| {
             Ok((row.get(0)?, number(row, 1)?, number(row, 2)?))
@@ -348,6 +351,7 @@ impl Reader<'_> {
             bloom_bits: bloom.bits,
             bloom_hashes: bloom.hashes,
             stored_hashes,
+            casefold: casefold.number(),
             bloom_seed: bloom.seed,
             text_bytes,
             ngrams,

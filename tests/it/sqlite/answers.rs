@@ -129,7 +129,7 @@ fn candidates(snapshot: &Snapshot, pattern: &str, case: CaseMode) -> Vec<u32> {
     let segment = snapshot.segment();
     segment.order(&mut plan).unwrap();
     let found = segment.candidates(&plan).unwrap();
-    found.files.iter(0..segment.file_count()).collect()
+    found.files().iter(0..segment.file_count()).collect()
 }
 
 #[test]
