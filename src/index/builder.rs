@@ -8,7 +8,7 @@
 //! memory; then these files, which are alike in size, become a group of blocks, and the rows go to the output. So
 //! memory does not grow with the tree, but for some hundred bytes a file.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::time::Duration;
 
 use rayon::prelude::*;
@@ -26,16 +26,24 @@ use crate::index::enumerate::{Enumeration, FileEntry};
 use crate::index::inputs::Inputs;
 use crate::index::sections::{Sections, Slot, write_rows};
 use crate::index::stamp::Stamp;
-use crate::index::token::{TokenStatus, Tokenizer};
-use crate::index::walk::{FoundFile, Walk};
+use crate::index::token::TokenStatus;
+use crate::index::walk::Walk;
 
-/// Files that are read between two reports of progress, and their bytes.
+mod reader;
+
+pub use reader::{FileReader, Outcome};
+
+/// Files that are read between two reports of progress, and their bytes. N-grams take up to twelve times the bytes of a
+/// text, and those of a batch come on top of those that wait already.
 const BATCH_FILES: usize = 1024;
 const BATCH_BYTES: u64 = 32 << 20;
+const BATCH_SHARE: u64 = 32;
 
-/// Larger files are tokenized in parts of this many bytes, each with a slot of its own: a large file has
-/// nearly all of the common n-grams, and no literal would exclude it as a whole.
-const PART_BYTES: usize = 32 << 10;
+/// The share of the memory that n-grams may take while they wait for a group to become full.
+const PENDING_SHARE: u64 = 4;
+
+/// The least that these shares are of: a build takes some tens of megabytes however little it may.
+const LEAST_MEMORY: u64 = 4 << 20;
 
 /// How often enumeration is repeated because something had only just changed.
 const SETTLE_ROUNDS: u32 = 3;
@@ -53,8 +61,22 @@ pub struct BuildOptions {
     /// The longest file that is tokenized, in bytes. No more than 256 MiB: a longer line is an error of a search
     /// whether or not it matches, and leaving its file out would leave out the error.
     pub max_tokenized_bytes: u64,
-    /// Memory that the build may take, in bytes; it takes about half for n-grams, and spills them to the output.
+    /// Memory that the build may take, in bytes, beside some hundred bytes for each file. It takes about half for n-grams,
+    /// and spills them to the output. Files of more than a quarter of it are not tokenized either, and such that take more
+    /// than half of it together with their n-grams are never left out.
     pub max_memory_bytes: u64,
+}
+
+impl BuildOptions {
+    /// Returns the memory that n-grams may take before they are written, in bytes; and so may the text of one file.
+    fn pending_bytes(&self) -> u64 {
+        self.max_memory_bytes.max(LEAST_MEMORY) / PENDING_SHARE
+    }
+
+    /// Returns the bytes of files that are read at once, if they are several.
+    fn batch_bytes(&self) -> u64 {
+        (self.max_memory_bytes.max(LEAST_MEMORY) / BATCH_SHARE).min(BATCH_BYTES)
+    }
 }
 
 /// What a build asks of whoever runs it.
@@ -160,16 +182,6 @@ pub enum BuildError {
     /// The tree has more files or longer names than a segment can hold.
     #[error("the tree is too large for an index: {0}")]
     TooLarge(&'static str),
-}
-
-/// What became of one file.
-pub struct Outcome {
-    status: TokenStatus,
-    excludable: bool,
-    stamp: Option<Stamp>,
-    settled: bool,
-    /// Its parts, if it may be left out: where each starts, and its n-grams.
-    parts: Vec<(u32, FileGrams)>,
 }
 
 /// Builds the segment of a tree on the threads of the current pool.
@@ -295,7 +307,7 @@ impl<W: Write> Build<'_, W> {
             };
             tree.files.len()
         ];
-        let budget = (self.options.max_memory_bytes / 4).max(1 << 20) as usize;
+        let (budget, most) = (self.options.pending_bytes(), self.options.batch_bytes());
         let mut pending: Vec<Pending> = Vec::new();
         let mut pending_bytes = 0;
         let (mut files_done, mut bytes_done) = (0, 0);
@@ -316,9 +328,9 @@ impl<W: Write> Build<'_, W> {
                 .iter()
                 .take(BATCH_FILES)
                 .take_while(|rank| {
-                    let fits = batch_bytes < BATCH_BYTES;
+                    let first = batch_bytes == 0;
                     batch_bytes += len(rank);
-                    fits
+                    first || batch_bytes <= most
                 })
                 .count();
             let (now, later) = rest.split_at(batch);
@@ -344,7 +356,7 @@ impl<W: Write> Build<'_, W> {
                 };
                 self.ngrams += ngrams as u64;
                 for (start, grams) in outcome.parts {
-                    pending_bytes += grams.footprint();
+                    pending_bytes += grams.footprint() as u64;
                     let rank = rank as u32;
                     pending.push((Slot { rank, start }, grams));
                 }
@@ -491,84 +503,5 @@ impl<W: Write> Build<'_, W> {
             excludable: kept.iter().filter(|own| own.excludable).count() as u64,
             unsettled: kept.iter().filter(|own| !own.settled).count() as u64,
         })
-    }
-}
-
-/// Reads files one after the other, with buffers that are kept between them.
-pub struct FileReader {
-    tokenizer: Tokenizer,
-    bytes: Vec<u8>,
-    started_ns: i64,
-}
-
-impl FileReader {
-    fn new(options: &BuildOptions, started_ns: i64) -> FileReader {
-        FileReader {
-            tokenizer: Tokenizer::new(options.casefold, options.max_tokenized_bytes),
-            bytes: Vec::new(),
-            started_ns,
-        }
-    }
-
-    /// Reads and tokenizes a file. What is not certain to be all of one state of it is never left out.
-    pub fn read(&mut self, file: &FoundFile, listed: Option<Stamp>) -> Outcome {
-        let fail = |status, stamp| Outcome {
-            status,
-            excludable: false,
-            stamp,
-            settled: true,
-            parts: Vec::new(),
-        };
-        let Ok((mut handle, meta)) = file.open() else {
-            return fail(TokenStatus::Unreadable, listed);
-        };
-        let Some(stamp) = Stamp::of(&meta) else {
-            return fail(TokenStatus::Error, None);
-        };
-        if stamp.len() > self.tokenizer.max_bytes() {
-            return fail(TokenStatus::SkippedTooLarge, Some(stamp));
-        }
-        self.bytes.clear();
-        // One byte more shows that the file grew.
-        let most = stamp.len() + 1;
-        if self.bytes.try_reserve(most as usize).is_err() {
-            return fail(TokenStatus::Error, Some(stamp));
-        }
-        if Read::by_ref(&mut handle)
-            .take(most)
-            .read_to_end(&mut self.bytes)
-            .is_err()
-        {
-            return fail(TokenStatus::Unreadable, Some(stamp));
-        }
-        if self.bytes.len() as u64 != stamp.len() {
-            return fail(TokenStatus::Error, Some(stamp));
-        }
-        let bytes = std::mem::take(&mut self.bytes);
-        let outcome = self.tokenize(&bytes, stamp);
-        self.bytes = bytes;
-        outcome
-    }
-
-    /// Tokenizes what is in a file whose state is `stamp`.
-    pub fn tokenize(&mut self, bytes: &[u8], stamp: Stamp) -> Outcome {
-        let settled = stamp.is_settled(self.started_ns);
-        let mut parts = Vec::new();
-        let (status, excludable) =
-            self.tokenizer
-                .tokenize_parts(bytes, PART_BYTES, &mut |start, tokens| {
-                    parts.push((start, FileGrams::new(tokens)));
-                });
-        let excludable = excludable && settled;
-        if !excludable {
-            parts.clear();
-        }
-        Outcome {
-            status,
-            excludable,
-            stamp: Some(stamp),
-            settled,
-            parts,
-        }
     }
 }

@@ -101,6 +101,14 @@ pub(crate) const ASCII_GRAMS: usize = 1 << 21;
 /// its length in memory.
 const WIDE_LIMIT: usize = 1 << 18;
 
+/// The most n-grams beyond ASCII of one part. Only lines of megabytes have more, of texts that repeat nothing; the largest
+/// filter there is would be full of them.
+const MAX_PART_WIDE: usize = 1 << 20;
+
+/// The longest part that is normalized to see whether that changes it, in bytes: combining marks in a row are
+/// held in memory, and there may be nothing else in a line.
+const MAX_PART_NORMALIZED: usize = 8 << 20;
+
 /// Distinct ASCII n-grams, found by a bitmap and listed in the order of their first occurrence.
 #[derive(Debug)]
 struct AsciiSet {
@@ -204,35 +212,42 @@ impl Tokenizer {
         tokens
     }
 
-    /// Tokenizes a whole file in parts of whole lines, each at most about `part_bytes` long unless one line is
-    /// longer, and hands over the n-grams of each with the place where it starts. Returns what
-    /// [`Tokenizer::tokenize`] says about the file.
+    /// Tokenizes one of the [`parts`] of a file. Nothing if the absence of an n-gram would prove nothing, because
+    /// normalization changes the text; or if there are so many n-grams that hardly any would be absent. Memory is bounded
+    /// then, by some ten times the part or some tens of megabytes.
     ///
     /// A line, and so what matches in it, lies in one part. The n-grams of all parts are those of the file but for
     /// the ones that cross from part to part, each of which has a line feed. That normalization changes nothing
-    /// holds for the whole if it holds for the parts: a line feed composes with nothing.
-    pub fn tokenize_parts(
-        &mut self,
-        bytes: &[u8],
-        part_bytes: usize,
-        each: &mut dyn FnMut(u32, &Tokens<'_>),
-    ) -> (TokenStatus, bool) {
-        if let Some(status) = self.skips(bytes) {
-            return (status, false);
+    /// holds for the whole if it holds for the parts: a line feed composes with nothing. The file may be left out if
+    /// it [may be as a whole](Tokenizer::status), there is something of each part, and a part
+    /// [says more](Tokens::excludable) than that it has no n-gram.
+    pub fn part(&mut self, bytes: &[u8]) -> Option<Tokens<'_>> {
+        self.clear();
+        if bytes.is_ascii() {
+            self.add_ascii(bytes);
+        } else {
+            let text = String::from_utf8_lossy(bytes);
+            let normal = match text.len() > MAX_PART_NORMALIZED {
+                true => is_normal_quick(&text) == IsNormalized::Yes,
+                false => is_normal(&text),
+            };
+            if !normal || !self.add_text(&text, MAX_PART_WIDE) {
+                return None;
+            }
         }
-        let mut stable = !has_wide_mark(bytes);
-        let mut any = false;
-        let mut start = 0;
-        for part in parts(bytes, part_bytes) {
-            stable &= self.add(part);
-            self.fold();
-            let tokens = self.tokens();
-            any |= !tokens.sensitive.is_empty();
-            each(start, &tokens);
-            // No longer than a place can tell: see `new`.
-            start += part.len() as u32;
+        self.fold();
+        let mut tokens = self.tokens();
+        tokens.excludable = !tokens.sensitive.is_empty();
+        Some(tokens)
+    }
+
+    /// Returns what becomes of a file, and whether the n-grams of its parts can prove anything about it. Linear in the
+    /// bytes; takes no memory.
+    pub fn status(&self, bytes: &[u8]) -> (TokenStatus, bool) {
+        match self.skips(bytes) {
+            Some(status) => (status, false),
+            None => (TokenStatus::Full, !has_wide_mark(bytes)),
         }
-        (TokenStatus::Full, stable && any)
     }
 
     /// Returns why a file is not tokenized, if it is not.
@@ -240,23 +255,27 @@ impl Tokenizer {
         if bytes.len() as u64 > self.max_bytes {
             return Some(TokenStatus::SkippedTooLarge);
         }
-        let binary = !bytes.is_ascii() && mostly_replaced(&String::from_utf8_lossy(bytes));
+        let binary = !bytes.is_ascii() && mostly_replaced(bytes);
         binary.then_some(TokenStatus::SkippedBinary)
     }
 
-    /// Replaces what the buffers hold by the n-grams of a text. Returns true if normalization changes nothing.
-    fn add(&mut self, bytes: &[u8]) -> bool {
+    fn clear(&mut self) {
         self.ascii_sensitive.clear();
         self.ascii_insensitive.clear();
         self.wide_sensitive.clear();
         self.wide_insensitive.clear();
+    }
+
+    /// Replaces what the buffers hold by the n-grams of a text. Returns true if normalization changes nothing.
+    fn add(&mut self, bytes: &[u8]) -> bool {
+        self.clear();
         if bytes.is_ascii() {
             self.add_ascii(bytes);
             return true;
         }
         let text = String::from_utf8_lossy(bytes);
         let text = normalize(&text);
-        self.add_text(&text);
+        self.add_text(&text, usize::MAX);
         matches!(text, Cow::Borrowed(_))
     }
 
@@ -309,8 +328,9 @@ impl Tokenizer {
         }
     }
 
-    /// Adds the n-grams of normalized text.
-    fn add_text(&mut self, text: &str) {
+    /// Adds the n-grams of normalized text. Returns false, and leaves off, if there are more than `most` of those beyond
+    /// ASCII.
+    fn add_text(&mut self, text: &str, most: usize) -> bool {
         let mut window = ['\0'; NGRAM_CHARS];
         let mut held = 0;
         let mut chars = text.chars().peekable();
@@ -332,6 +352,9 @@ impl Tokenizer {
                 if self.wide_sensitive.len() == limit {
                     self.wide_sensitive.sort_unstable();
                     self.wide_sensitive.dedup();
+                    if self.wide_sensitive.len() > most {
+                        return false;
+                    }
                     limit = (self.wide_sensitive.len() * 2).max(WIDE_LIMIT);
                 }
                 self.wide_sensitive.push(Gram::new(window));
@@ -339,6 +362,7 @@ impl Tokenizer {
         }
         self.wide_sensitive.sort_unstable();
         self.wide_sensitive.dedup();
+        self.wide_sensitive.len() <= most
     }
 
     /// Derives the folded variant from the distinct n-grams. Folding works character by character, so the
@@ -363,11 +387,13 @@ impl Tokenizer {
     }
 }
 
-/// Cuts a text after line feeds into parts of about equal length, at most about `part_bytes` each.
-fn parts(bytes: &[u8], part_bytes: usize) -> impl Iterator<Item = &[u8]> {
+/// Cuts a text after line feeds into parts of about equal length, at most about `part_bytes` each unless one line is
+/// longer; each with the place where it starts.
+pub fn parts(bytes: &[u8], part_bytes: usize) -> impl Iterator<Item = (u64, &[u8])> {
     let count = bytes.len().div_ceil(part_bytes.max(1)).max(1);
     let length = bytes.len().div_ceil(count);
     let mut rest = Some(bytes);
+    let mut start = 0;
     std::iter::from_fn(move || {
         let text = rest.take()?;
         let cut = text
@@ -377,34 +403,49 @@ fn parts(bytes: &[u8], part_bytes: usize) -> impl Iterator<Item = &[u8]> {
             .filter(|&cut| cut < text.len());
         let (part, beyond) = text.split_at(cut.unwrap_or(text.len()));
         rest = cut.is_some().then_some(beyond);
-        Some(part)
+        let own = start;
+        start += part.len() as u64;
+        Some((own, part))
     })
 }
 
 /// Returns true if more than half of the characters are replacement characters (FR-LSI-TOK-01).
-fn mostly_replaced(text: &str) -> bool {
-    if !text.contains(char::REPLACEMENT_CHARACTER) {
-        return false;
-    }
-    let (mut all, mut replaced) = (0u64, 0u64);
-    for c in text.chars() {
-        all += 1;
-        replaced += u64::from(c == char::REPLACEMENT_CHARACTER);
+fn mostly_replaced(bytes: &[u8]) -> bool {
+    const REPLACEMENT: &[u8] = "\u{FFFD}".as_bytes();
+    let (mut all, mut replaced) = (0, 0);
+    for chunk in bytes.utf8_chunks() {
+        let valid = chunk.valid();
+        // One stands for as much as could still have become a character.
+        let broken = usize::from(!chunk.invalid().is_empty());
+        all += valid.chars().count() + broken;
+        replaced += memchr::memmem::find_iter(valid.as_bytes(), REPLACEMENT).count() + broken;
     }
     replaced * 2 > all
 }
 
+/// Returns true if the text is in Normalization Form C.
+pub(crate) fn is_normal(text: &str) -> bool {
+    match is_normal_quick(text) {
+        IsNormalized::Yes => true,
+        IsNormalized::No => false,
+        IsNormalized::Maybe => text.nfc().eq(text.chars()),
+    }
+}
+
+/// Returns whether a text is in Normalization Form C as far as its characters tell one by one.
+fn is_normal_quick(text: &str) -> IsNormalized {
+    // U+0300, whose UTF-8 starts with 0xCC, is the first character that normalization can change.
+    match text.bytes().all(|byte| byte < 0xCC) {
+        true => IsNormalized::Yes,
+        false => is_nfc_quick(text.chars()),
+    }
+}
+
 /// Returns the text in Normalization Form C; borrowed if and only if it is so already.
 pub(crate) fn normalize(text: &str) -> Cow<'_, str> {
-    // U+0300, whose UTF-8 starts with 0xCC, is the first character that normalization can change.
-    if text.bytes().all(|byte| byte < 0xCC) || is_nfc_quick(text.chars()) == IsNormalized::Yes {
-        return Cow::Borrowed(text);
-    }
-    let normal: String = text.nfc().collect();
-    if normal == text {
-        Cow::Borrowed(text)
-    } else {
-        Cow::Owned(normal)
+    match is_normal(text) {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(text.nfc().collect()),
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use forge_search::index::snapshot::Snapshot;
+use forge_search::index::token::TokenStatus;
 use forge_search::tool::request::SearchRequest;
 use serde_json::{Value, json};
 
@@ -403,6 +404,42 @@ fn fr_lsi_cand_lit_02_only_files_of_which_all_text_was_tokenized_are_left_out() 
         assert_eq!((tally.used, tally.excluded), (1, 1), "{variant:?}");
         assert_eq!(paths(&response.unwrap()), ["a"]);
     }
+}
+
+#[test]
+fn a_file_whose_ngrams_take_too_much_memory_is_never_left_out() {
+    // Its n-grams take eight times its bytes: all are different, and so are their folds.
+    let mut rng = Seeded::new(77);
+    let mut cyrillic = String::new();
+    while cyrillic.len() < 900_000 {
+        for _ in 0..80 {
+            cyrillic.push(char::from_u32(0x410 + rng.below(32) as u32).unwrap());
+            cyrillic.push(char::from(b'A' + rng.below(26) as u8));
+        }
+        cyrillic.push('\n');
+    }
+    let ascii = "some text without it\n".repeat(43_000);
+    let tree = Tree::of([("a", "the needle\n"), ("b", "nothing\n"), ("ascii", &ascii)]);
+    tree.file("cyrillic", &cyrillic)
+        .file("larger", ascii.repeat(2));
+    let left_out = |memory: u64| {
+        let setup = tree
+            .setup()
+            .config(|config| config.index_max_memory_bytes = memory);
+        let setup = setup.with_indexes(LIVE);
+        let (built, snapshot) = setup.build(&Host::hasty());
+        snapshot.segment().verify().unwrap();
+        let (tally, response) = compare(&setup, &json!({"pattern": "needle"}));
+        assert_eq!(
+            (tally.used, paths(&response.unwrap())),
+            (1, vec!["a".into()])
+        );
+        let too_large = built.by_status[TokenStatus::SkippedTooLarge as usize];
+        (built.excludable, tally.excluded, too_large)
+    };
+    assert_eq!(left_out(512 << 20), (4, 3, 1));
+    // Two of four megabytes are for the text and the n-grams of one file; one for the text.
+    assert_eq!(left_out(4 << 20), (3, 2, 1));
 }
 
 #[test]

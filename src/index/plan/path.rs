@@ -2,7 +2,6 @@
 //!
 //! Owns what may not be used of a chain, where a chain is cut, and what a path is good for.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use unicode_normalization::char::canonical_combining_class;
@@ -12,7 +11,7 @@ use crate::index::gram::NGRAM_CHARS;
 use crate::index::plan::FOLD;
 use crate::index::plan::chain::{Chain, Position};
 use crate::index::plan::need::{Conjunction, Need};
-use crate::index::token::normalize;
+use crate::index::token::is_normal;
 
 /// The most n-grams of three adjacent positions, so that one step of a path search tests no more than that.
 /// Three digits are just within it.
@@ -111,10 +110,6 @@ pub(super) fn window_sizes(
 fn is_plain(c: char) -> bool {
     c < '\u{300}'
         || canonical_combining_class(c) == 0 && is_nfc_quick([c].into_iter()) == IsNormalized::Yes
-}
-
-fn is_normal(text: &str) -> bool {
-    matches!(normalize(text), Cow::Borrowed(_))
 }
 
 /// Cuts a chain such that every text of every segment is in Normalization Form C, for what is searched and for

@@ -274,8 +274,15 @@ fn parts_are_whole_lines_and_together_the_text() {
     ];
     for text in texts {
         for part_bytes in [1, 4, 10, 1000] {
-            let parts: Vec<&[u8]> = parts(text, part_bytes).collect();
+            let (starts, parts): (Vec<u64>, Vec<&[u8]>) = parts(text, part_bytes).unzip();
             assert_eq!(parts.concat(), text);
+            let lens = parts.iter().map(|part| part.len() as u64);
+            let ends = lens.scan(0, |end, len| {
+                *end += len;
+                Some(*end)
+            });
+            assert_eq!(starts[0], 0);
+            assert!(starts[1..].iter().copied().eq(ends.take(parts.len() - 1)));
             assert!(!parts.is_empty());
             let (_, before) = parts.split_last().unwrap();
             assert!(before.iter().all(|part| part.ends_with(b"\n")), "{parts:?}");
@@ -296,26 +303,68 @@ proptest! {
         let whole = tokenizer.tokenize(text.as_bytes());
         let without = |list: GramList<'_>| {
             let kept = list.iter().filter(|gram| !gram.chars().contains(&'\n'));
-            kept.collect::<std::collections::BTreeSet<_>>()
+            kept.collect::<BTreeSet<_>>()
         };
         let expected = (whole.status, without(whole.sensitive), without(whole.insensitive));
         let stable = normalize(&text) == text.as_str();
-        let mut found = (TokenStatus::Full, Default::default(), Default::default());
+        let mut found = (TokenStatus::Full, BTreeSet::new(), BTreeSet::new());
         let mut starts = Vec::new();
-        let (status, excludable) =
-            tokenizer.tokenize_parts(text.as_bytes(), part_bytes, &mut |start, tokens| {
-                starts.push(start as usize);
-                let (sensitive, insensitive): (&mut std::collections::BTreeSet<_>, &mut std::collections::BTreeSet<_>) =
-                    (&mut found.1, &mut found.2);
-                sensitive.extend(without(tokens.sensitive));
-                insensitive.extend(without(tokens.insensitive));
-            });
+        let (status, _) = tokenizer.status(text.as_bytes());
         found.0 = status;
-        prop_assert!(!excludable || stable);
+        for (start, part) in parts(text.as_bytes(), part_bytes) {
+            starts.push(start as usize);
+            let Some(tokens) = tokenizer.part(part) else {
+                prop_assert!(!stable);
+                return Ok(());
+            };
+            found.1.extend(without(tokens.sensitive));
+            found.2.extend(without(tokens.insensitive));
+        }
+        prop_assert!(stable);
         prop_assert_eq!(found, expected);
         // Each part but the first starts after a line feed.
         prop_assert_eq!(starts.first(), Some(&0));
         prop_assert!(starts.is_sorted());
         prop_assert!(starts[1..].iter().all(|&start| text.as_bytes()[start - 1] == b'\n'));
     }
+}
+
+#[test]
+fn a_part_with_too_many_ngrams_says_nothing() {
+    let mut tokenizer = Tokenizer::new(Casefold::Ascii, 1 << 30);
+    // All different: the digits of a number, each in an alphabet of 128 letters beyond ASCII.
+    let text = |letters: u32| -> String {
+        let letter = |n: u32| char::from_u32(0x4E00 + n % 128).unwrap();
+        let number = |n: u32| [letter(n), letter(n >> 7), letter(n >> 14)];
+        (0..letters / 3).flat_map(number).collect()
+    };
+    let small = text(300_000);
+    let count = tokenizer.part(small.as_bytes()).unwrap().sensitive.len();
+    assert!((100_000..300_000).contains(&count), "{count}");
+    let most = MAX_PART_WIDE as u32;
+    assert!(tokenizer.part(text(most * 6).as_bytes()).is_none());
+    // Nothing of it is left for the next one.
+    assert_eq!(
+        tokenizer.part(small.as_bytes()).unwrap().sensitive.len(),
+        count
+    );
+}
+
+#[test]
+fn a_long_part_that_would_have_to_be_normalized_says_nothing() {
+    let mut tokenizer = Tokenizer::new(Casefold::Ascii, 1 << 30);
+    let marked = |bytes: usize| "x\u{301}y".repeat(bytes / 4);
+    assert!(tokenizer.part(marked(4_000).as_bytes()).is_some());
+    assert!(
+        tokenizer
+            .part(marked(MAX_PART_NORMALIZED).as_bytes())
+            .is_some()
+    );
+    assert!(
+        tokenizer
+            .part(marked(MAX_PART_NORMALIZED + 4).as_bytes())
+            .is_none()
+    );
+    let plain = "xé".repeat(MAX_PART_NORMALIZED / 3 + 9);
+    assert!(tokenizer.part(plain.as_bytes()).is_some());
 }

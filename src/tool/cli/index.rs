@@ -253,7 +253,7 @@ impl BuiltRoot {
         // Without three characters there is no n-gram, and after normalization there would be others.
         let other = full.saturating_sub(built.excludable);
         if other > 0 {
-            let what = "short, not normalized or only just changed";
+            let what = "short, not normalized, with too many n-grams or only just changed";
             always.push(format!("{} {what}", show::count(other)));
         }
         for why in Unread::ALL {

@@ -237,7 +237,8 @@ tables! {
         /// The space that stored indexes may take together, in bytes.
         /// Has no effect yet.
         index_max_db_bytes: u64 = 1024 * MIB; Kind::POSITIVE;
-        /// The memory that indexing may take, in bytes.
+        /// The memory that indexing may take, in bytes. Files that would take more than half of it are
+        /// always searched.
         index_max_memory_bytes: u64 = 512 * MIB; Kind::POSITIVE;
         /// The number of indexes that are kept.
         /// Has no effect yet.

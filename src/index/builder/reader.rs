@@ -1,0 +1,147 @@
+//! Reading and tokenizing one file for a build.
+//!
+//! Owns which files may be left out of a search, as far as their content decides, and the memory that one file takes.
+
+use std::io::Read;
+
+use rayon::prelude::*;
+
+use super::BuildOptions;
+use crate::index::block::FileGrams;
+use crate::index::stamp::Stamp;
+use crate::index::token::{TokenStatus, Tokenizer, parts};
+use crate::index::walk::FoundFile;
+
+/// Larger files are tokenized in parts of this many bytes, each with a slot of its own: a large file has
+/// nearly all of the common n-grams, and no literal would exclude it as a whole.
+const PART_BYTES: usize = 32 << 10;
+
+/// Parts of one file that are tokenized before another look at the memory that its n-grams take, and how many of them one
+/// thread takes at once. A file of no more than these is left to one thread.
+const WINDOW_PARTS: usize = 128;
+const THREAD_PARTS: usize = 16;
+
+/// What became of one file.
+pub struct Outcome {
+    pub(super) status: TokenStatus,
+    pub(super) excludable: bool,
+    pub(super) stamp: Option<Stamp>,
+    pub(super) settled: bool,
+    /// Its parts, if it may be left out: where each starts, and its n-grams.
+    pub(super) parts: Vec<(u32, FileGrams)>,
+}
+
+/// Reads files one after the other, with buffers that are kept between them.
+pub struct FileReader<'a> {
+    options: &'a BuildOptions,
+    tokenizer: Tokenizer,
+    bytes: Vec<u8>,
+    started_ns: i64,
+}
+
+impl FileReader<'_> {
+    /// Creates a reader for a build that started at `started_ns`.
+    pub(super) fn new(options: &BuildOptions, started_ns: i64) -> FileReader<'_> {
+        FileReader {
+            options,
+            tokenizer: tokenizer(options),
+            bytes: Vec::new(),
+            started_ns,
+        }
+    }
+
+    /// Reads and tokenizes a file. What is not certain to be all of one state of it is never left out.
+    pub fn read(&mut self, file: &FoundFile, listed: Option<Stamp>) -> Outcome {
+        let fail = |status, stamp| Outcome {
+            status,
+            excludable: false,
+            stamp,
+            settled: true,
+            parts: Vec::new(),
+        };
+        let Ok((mut handle, meta)) = file.open() else {
+            return fail(TokenStatus::Unreadable, listed);
+        };
+        let Some(stamp) = Stamp::of(&meta) else {
+            return fail(TokenStatus::Error, None);
+        };
+        if stamp.len() > self.tokenizer.max_bytes() {
+            return fail(TokenStatus::SkippedTooLarge, Some(stamp));
+        }
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        // One byte more shows that the file grew.
+        let most = stamp.len() + 1;
+        if bytes.try_reserve(most as usize).is_err() {
+            return fail(TokenStatus::Error, Some(stamp));
+        }
+        let read = Read::by_ref(&mut handle).take(most).read_to_end(&mut bytes);
+        let outcome = match read {
+            Err(_) => fail(TokenStatus::Unreadable, Some(stamp)),
+            Ok(_) if bytes.len() as u64 != stamp.len() => fail(TokenStatus::Error, Some(stamp)),
+            Ok(_) => self.tokenize(&bytes, stamp),
+        };
+        self.bytes = bytes;
+        outcome
+    }
+
+    /// Tokenizes what is in a file whose state is `stamp`. Linear in the bytes; the parts of a large file are tokenized on
+    /// the threads of the current pool.
+    pub fn tokenize(&mut self, bytes: &[u8], stamp: Stamp) -> Outcome {
+        let settled = stamp.is_settled(self.started_ns);
+        let (status, proves) = self.tokenizer.status(bytes);
+        let parts = match proves && settled {
+            true => self.parts(bytes).unwrap_or_default(),
+            false => Vec::new(),
+        };
+        Outcome {
+            status,
+            excludable: !parts.is_empty(),
+            stamp: Some(stamp),
+            settled,
+            parts,
+        }
+    }
+
+    /// Tokenizes the parts of a text. Nothing if it must not be left out, or would take more memory than it may.
+    fn parts(&mut self, bytes: &[u8]) -> Option<Vec<(u32, FileGrams)>> {
+        let all: Vec<(u64, &[u8])> = parts(bytes, PART_BYTES).collect();
+        // What one file takes comes on top of what waits already.
+        let most = (2 * self.options.pending_bytes()).saturating_sub(bytes.len() as u64);
+        let mut tokenized = Vec::with_capacity(all.len());
+        let (mut any, mut footprint) = (false, 0);
+        for window in all.chunks(WINDOW_PARTS) {
+            let one = |tokenizer: &mut Tokenizer, &(start, part): &(u64, &[u8])| {
+                let tokens = tokenizer.part(part)?;
+                let start = u32::try_from(start).ok()?;
+                Some((tokens.excludable, start, FileGrams::new(&tokens)))
+            };
+            let own: Option<Vec<_>> = match all.len() <= WINDOW_PARTS {
+                true => {
+                    let tokenizer = &mut self.tokenizer;
+                    window.iter().map(|part| one(tokenizer, part)).collect()
+                }
+                false => window
+                    .par_iter()
+                    .with_min_len(THREAD_PARTS)
+                    .map_init(|| tokenizer(self.options), one)
+                    .collect(),
+            };
+            for (says, start, grams) in own? {
+                any |= says;
+                footprint += grams.footprint() as u64;
+                tokenized.push((start, grams));
+            }
+            if footprint > most {
+                return None;
+            }
+        }
+        any.then_some(tokenized)
+    }
+}
+
+fn tokenizer(options: &BuildOptions) -> Tokenizer {
+    // Beside its n-grams the text itself has to be held.
+    let most = options.max_tokenized_bytes.min(options.pending_bytes());
+    Tokenizer::new(options.casefold, most)
+}
