@@ -96,6 +96,23 @@ pub struct Indexes {
     rejected: Vec<String>,
 }
 
+/// A request for a directory, as far as an index decides about it.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// What is searched for.
+    pub query: Arc<Query>,
+    /// Which files are eligible.
+    pub traversal: TraversalOptions,
+    /// The directory.
+    pub target: Resolved,
+    /// The globs that files have to satisfy.
+    pub globs: Globs,
+    /// What may be read.
+    pub sandbox: Arc<Sandbox>,
+    /// Git's global excludes file, if it counts.
+    pub global_excludes: Option<PathBuf>,
+}
+
 impl Indexes {
     /// Sets up the indexes that a configuration asks for; opens none of them yet. `None` if it asks for none
     /// (`index_mode=off`, FR-LSI-ROLL-03).
@@ -256,29 +273,12 @@ impl Indexes {
     ///
     /// Unless the tree is frozen this looks at each directory of the catalog below the requested one, and the files
     /// of the source are looked at before they are passed over.
-    pub fn choose(
-        &self,
-        query: &Query,
-        asked: TraversalOptions,
-        target: &Resolved,
-        globs: &Globs,
-        sandbox: &Sandbox,
-        global_excludes: Option<&Path>,
-    ) -> Choice {
-        let root = self.containing(&target.canonical);
+    pub fn choose(&self, question: &Question) -> Choice {
+        let root = self.containing(&question.target.canonical);
         let mut plan = None;
         let decided = match root {
             None => Err(self.no_root()),
-            Some(root) => self.decide(
-                root,
-                query,
-                asked,
-                target,
-                globs,
-                sandbox,
-                global_excludes,
-                &mut plan,
-            ),
+            Some(root) => self.decide(root, question, &mut plan),
         };
         self.choice(root, plan, decided)
     }
@@ -378,20 +378,15 @@ impl Indexes {
 
     /// Makes the source of a request below a root; or says why there is none. Leaves the plan behind, if it comes to
     /// that.
-    #[allow(clippy::too_many_arguments)]
     fn decide(
         &self,
         root: &IndexRoot,
-        query: &Query,
-        asked: TraversalOptions,
-        target: &Resolved,
-        globs: &Globs,
-        sandbox: &Sandbox,
-        global_excludes: Option<&Path>,
+        question: &Question,
         kept_plan: &mut Option<SupersetSafe>,
     ) -> Result<CatalogSource, Unused> {
-        let snapshot = self.opened(root, asked)?;
-        if !root.is_under(sandbox, global_excludes) {
+        let Question { query, sandbox, .. } = question;
+        let snapshot = self.opened(root, question.traversal)?;
+        if !root.is_under(sandbox, question.global_excludes.as_deref()) {
             return Err(Unused {
                 state: "UNCERTAIN",
                 reason: Some("POLICY_CHANGED"),
@@ -418,7 +413,7 @@ impl Indexes {
         }
         let (Some((allowed, base)), Ok(path)) = (
             sandbox.locate(&root.path),
-            target.canonical.strip_prefix(&root.path),
+            question.target.canonical.strip_prefix(&root.path),
         ) else {
             return Err(status::outside().into());
         };
@@ -426,10 +421,10 @@ impl Indexes {
             root: allowed,
             base,
             path: path.to_path_buf(),
-            recursive: asked.recursive,
+            recursive: question.traversal.recursive,
             max_file_size: query.max_file_size,
         };
-        match self.source(&snapshot, plan, scope, globs) {
+        match self.source(&snapshot, plan, scope, &question.globs) {
             Ok(source) => Ok(source?),
             Err(error) => {
                 root.set_damaged(&error);

@@ -22,7 +22,7 @@ use crate::tool::budget::fit;
 use crate::tool::config::SearchConfig;
 use crate::tool::engines::Engines;
 use crate::tool::error::{DenialReason, ToolError};
-use crate::tool::indexing::Indexes;
+use crate::tool::indexing::{Indexes, Question};
 use crate::tool::render::Cut;
 use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, SearchRequest, search_schema};
 use crate::tool::response::{ErrorEntry, IndexUse, Record, SearchResponse, Stats};
@@ -254,17 +254,10 @@ impl SearchTool {
         };
         let prepared = self.prepare(&plan.query, &options)?;
         let target = context.sandbox.resolve(request.path.as_deref())?;
-        let found = self.run(
-            request,
-            &plan.query,
-            &target,
-            globs,
-            prepared,
-            &options,
-            context,
-        )?;
+        let question = question(request, plan.query.clone(), target, globs, context);
+        let found = self.run(request, &question, prepared, &options, context)?;
         let elapsed = context.clock.now().saturating_duration_since(started);
-        self.respond(request, &target, found, &plan, elapsed, context)
+        self.respond(request, &question.target, found, &plan, elapsed, context)
     }
 
     /// Compiles the query; nothing if the deadline came first. What may take long is compiled on a thread that
@@ -344,17 +337,15 @@ impl SearchTool {
     }
 
     /// Searches the target.
-    #[allow(clippy::too_many_arguments)]
     fn run(
         &self,
         request: &SearchRequest,
-        query: &Arc<Query>,
-        target: &Resolved,
-        globs: Globs,
+        question: &Question,
         prepared: Option<Arc<dyn Prepared>>,
         options: &RunOptions,
         context: &ToolContext,
     ) -> Result<Found, ToolError> {
+        let target = &question.target;
         let unreadable = |why: &str| {
             failed(format!(
                 "path `{}` can't be searched: {why}",
@@ -374,17 +365,16 @@ impl SearchTool {
                     .open_file(&target.relative)
                     .map_err(|error| unreadable(&missing(&error)))?;
                 let file = single_file(target);
-                let kept = globs.keep(Path::new(&file.found.name), false);
+                let kept = question.globs.keep(Path::new(&file.found.name), false);
                 let files = if kept { vec![file] } else { Vec::new() };
                 let shown = Shown::new(target.canonical.parent(), working_dir);
                 let run = run_source(ListSource(files), prepared, options);
-                let facts = self.facts_for_file(request, target, options);
+                let facts = self.facts_for_file(question, options);
                 (run, shown, facts)
             }
             EntryKind::Dir => {
                 let shown = Shown::new(Some(&target.canonical), working_dir);
-                let (run, facts) =
-                    self.run_dir(request, query, target, globs, prepared, options, context);
+                let (run, facts) = self.run_dir(question, prepared, options);
                 (run, shown, facts)
             }
             EntryKind::Symlink => {
@@ -512,17 +502,38 @@ fn traversal(request: &SearchRequest) -> TraversalOptions {
     }
 }
 
+/// Returns what a request asks of an index.
+fn question(
+    request: &SearchRequest,
+    query: Arc<Query>,
+    target: Resolved,
+    globs: Globs,
+    context: &ToolContext,
+) -> Question {
+    Question {
+        query,
+        traversal: traversal(request),
+        target,
+        globs,
+        sandbox: context.sandbox.clone(),
+        global_excludes: context.global_excludes.clone(),
+    }
+}
+
 /// Prepares the walk of a request over a directory.
-fn walk(request: &SearchRequest, target: &Resolved, context: &ToolContext) -> Walk {
-    let sandbox = context.sandbox.clone();
+fn walk(question: &Question) -> Walk {
+    let Question {
+        target, sandbox, ..
+    } = question;
+    let allowed = sandbox.clone();
     Walk::new(
         target.root.clone(),
         target.relative.clone(),
-        traversal(request),
-        context.sandbox.deny().clone(),
-        Arc::new(move |path: &Path| sandbox.locate(path)),
-        context.global_excludes.as_deref(),
-        context.sandbox.working_dir(),
+        question.traversal,
+        sandbox.deny().clone(),
+        Arc::new(move |path: &Path| allowed.locate(path)),
+        question.global_excludes.as_deref(),
+        sandbox.working_dir(),
     )
 }
 

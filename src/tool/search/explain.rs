@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{SearchExtras, SearchTool, ToolContext, traversal};
+use super::{SearchExtras, SearchTool, ToolContext, question, traversal};
 use crate::exec::eligible::Globs;
 use crate::index::beneath::EntryKind;
 use crate::tool::error::{DenialReason, ToolError};
@@ -33,14 +33,13 @@ impl SearchTool {
         let meta = target.root.metadata(&target.relative);
         let choice = match meta.is_ok_and(|meta| meta.kind == EntryKind::File) {
             true => indexes.choose_for_file(&target, traversal(request)),
-            false => indexes.choose(
-                &plan.query,
-                traversal(request),
-                &target,
-                &globs,
-                &context.sandbox,
-                context.global_excludes.as_deref(),
-            ),
+            false => indexes.choose(&question(
+                request,
+                plan.query,
+                target.clone(),
+                globs,
+                context,
+            )),
         };
         let mut explanation = choice.explanation();
         if choice.is_absent() {
