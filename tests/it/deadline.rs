@@ -141,8 +141,10 @@ fn fr_ls_07_many_files_yield_an_exact_prefix() {
             full.matches[..cut.count],
             "a prefix, without a gap"
         );
-        // Whole files, and no more of them than were searched in order.
-        assert_eq!(cut.count as u64, 3 * cut.files_scanned);
+        // Whole files, and no more of them than were searched in order; but the time may end within the last one, of which
+        // there is what was found then.
+        let missing = (3 * cut.files_scanned).checked_sub(cut.count as u64);
+        assert!(missing.is_some_and(|events| events <= 3), "{missing:?}");
         println!(
             "{threads} threads: {} of 400 files in order",
             cut.files_scanned
