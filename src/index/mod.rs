@@ -23,6 +23,7 @@ pub mod snapshot;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 pub mod stamp;
+pub mod state;
 pub mod store;
 pub mod text;
 pub mod token;

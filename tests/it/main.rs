@@ -31,6 +31,7 @@ mod index_properties;
 mod index_support;
 mod indexing;
 mod layering;
+mod lifecycle;
 mod oracle;
 mod peers;
 mod permissions;

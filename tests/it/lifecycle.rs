@@ -1,0 +1,134 @@
+//! `docs/lifecycle.md` shows the state machine as it is in the program.
+
+use std::collections::BTreeMap;
+use std::fmt::{Debug, Write};
+
+use forge_search::index::state::table::{Effect, TABLE};
+use forge_search::index::state::{SafetyState, Standing, Trigger};
+
+use crate::source::root;
+
+/// Set to 1, the document is written instead of compared.
+const UPDATE: &str = "UPDATE_LIFECYCLE";
+
+/// Where the part that is generated starts and ends.
+const START: &str = "<!-- from the table of the program; UPDATE_LIFECYCLE=1 writes it -->\n";
+const END: &str = "<!-- until here -->\n";
+
+/// The name of a trigger or an action, in words.
+fn words(name: &impl Debug) -> String {
+    let mut words = String::new();
+    for c in format!("{name:?}").chars() {
+        if c.is_uppercase() && !words.is_empty() {
+            words.push(' ');
+        }
+        words.extend(c.to_lowercase());
+    }
+    words
+}
+
+fn list<T: Debug>(items: &[T]) -> String {
+    let items: Vec<String> = items.iter().map(words).collect();
+    items.join(", ")
+}
+
+/// The states of a row, in words.
+fn states(states: &[SafetyState]) -> String {
+    let but_disabled = SafetyState::ALL
+        .iter()
+        .filter(|state| **state != SafetyState::Disabled);
+    if SafetyState::ALL.iter().all(|state| states.contains(state)) {
+        return "any".to_string();
+    }
+    if but_disabled.clone().all(|state| states.contains(state)) {
+        return "any but `DISABLED`".to_string();
+    }
+    let names: Vec<String> = states
+        .iter()
+        .map(|state| format!("`{}`", state.as_str()))
+        .collect();
+    names.join(", ")
+}
+
+fn shown(standing: Standing) -> String {
+    match standing.reason() {
+        None => format!("`{}`", standing.state().as_str()),
+        Some(reason) => format!("`{}`, `{reason}`", standing.state().as_str()),
+    }
+}
+
+/// The diagram: from each state to each other one, by which triggers. Triggers that lead to one state from all others are
+/// drawn once.
+fn diagram() -> String {
+    let mut edges: BTreeMap<(SafetyState, SafetyState), Vec<Trigger>> = BTreeMap::new();
+    for row in TABLE {
+        let Effect::Become(next) = row.effect else {
+            continue;
+        };
+        for &from in row.from {
+            let known = edges.entry((from, next.state())).or_default();
+            if from != next.state() && !known.contains(&row.trigger) {
+                known.push(row.trigger);
+            }
+        }
+    }
+    let mut out = String::from("```mermaid\nstateDiagram-v2\n    [*] --> ABSENT\n");
+    for ((from, to), triggers) in edges.iter().filter(|(_, triggers)| !triggers.is_empty()) {
+        let triggers: Vec<String> = triggers.iter().map(words).collect();
+        writeln!(
+            out,
+            "    {} --> {}: {}",
+            from.as_str(),
+            to.as_str(),
+            triggers.join("<br>")
+        )
+        .unwrap();
+    }
+    out.push_str("```\n");
+    out
+}
+
+/// The table, a line for each row.
+fn table() -> String {
+    let mut out = String::from(
+        "| trigger | class | in | next | actions |\n| --- | --- | --- | --- | --- |\n",
+    );
+    for row in TABLE {
+        let from = match row.only {
+            Some(only) => shown(only),
+            None => states(row.from),
+        };
+        let next = match row.effect {
+            Effect::None => "no change".to_string(),
+            Effect::Stay => "the same".to_string(),
+            Effect::Become(next) => shown(next),
+        };
+        writeln!(
+            out,
+            "| {}{} | {} | {from} | {next} | {} |",
+            words(&row.trigger),
+            if row.added { " ⁺" } else { "" },
+            words(&row.trigger.class()),
+            list(row.actions)
+        )
+        .unwrap();
+    }
+    out
+}
+
+#[test]
+fn the_diagram_is_that_of_the_program() {
+    let path = root().join("docs/lifecycle.md");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = text.split_once(START).unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    let expected = format!("{before}{START}\n{}\n{}\n{END}{after}", diagram(), table());
+    if std::env::var_os(UPDATE).is_some_and(|value| value == "1") {
+        std::fs::write(&path, &expected).unwrap();
+        return;
+    }
+    assert!(
+        text == expected,
+        "docs/lifecycle.md is behind; {UPDATE}=1 cargo test --test it lifecycle writes it"
+    );
+}
