@@ -60,6 +60,7 @@ use crate::index::key::{IndexKey, KeyInputs};
 use crate::index::plan::{Strategy, SupersetSafe};
 use crate::index::segment::Segment;
 use crate::index::snapshot::{Snapshot, StorageMode};
+use crate::index::state::{Standing, UncertainReason};
 use crate::index::store::{Publication, Store};
 use crate::index::walk::{TraversalOptions, Walk};
 use crate::tool::config::{IndexMode, RegexStrategy, SearchConfig};
@@ -306,7 +307,7 @@ impl Indexes {
             Some(condition) => condition.into(),
             None => Unused::unlooked(""),
         };
-        self.facts(unused.state, unused.reason, false)
+        self.facts(unused.standing, false)
     }
 
     fn choice(
@@ -318,11 +319,11 @@ impl Indexes {
         let root = root.map(|root| root.path.clone());
         match decided {
             Ok(source) => {
-                let index = self.facts("COMPLETE", None, true);
+                let index = self.facts(Standing::Complete, true);
                 Choice::new(Some(source), index, root, plan, None)
             }
             Err(unused) => {
-                let index = self.facts(unused.state, unused.reason, false);
+                let index = self.facts(unused.standing, false);
                 Choice::new(None, index, root, plan, Some(unused))
             }
         }
@@ -333,8 +334,7 @@ impl Indexes {
         let rejected = self.rejected.iter();
         rejected.for_each(|rejected| why.push_str(&format!("; {rejected}")));
         Unused {
-            state: "ABSENT",
-            reason: None,
+            standing: Standing::Absent,
             why,
             absent: true,
         }
@@ -388,8 +388,7 @@ impl Indexes {
         let snapshot = self.opened(root, question.traversal)?;
         if !root.is_under(sandbox, question.global_excludes.as_deref()) {
             return Err(Unused {
-                state: "UNCERTAIN",
-                reason: Some("POLICY_CHANGED"),
+                standing: Standing::Uncertain(UncertainReason::PolicyChanged),
                 why: "the sandbox or the global excludes are not those of the index".to_string(),
                 absent: false,
             });
@@ -449,7 +448,7 @@ impl Indexes {
         let source =
             CatalogSource::new(snapshot.clone(), scope, globs.clone(), plan, !self.frozen)?;
         Ok(source.ok_or_else(|| Condition::Stale {
-            reason: "OPEN_REQUIRES_VALIDATION",
+            reason: UncertainReason::OpenRequiresValidation,
             why: "the directory is none that the index covers: it is hidden, ignored or new".into(),
         }))
     }
@@ -466,7 +465,7 @@ impl Indexes {
         if let Some(root) = self.containing(path) {
             root.set_damaged(error);
         }
-        self.facts("CORRUPT", None, false)
+        self.facts(Standing::Corrupt, false)
     }
 
     /// Returns the deepest root that contains a canonical path (FR-LSI-IDX-ROOT-02).
@@ -479,10 +478,9 @@ impl Indexes {
     }
 
     /// Returns the facts of `stats`.
-    fn facts(&self, state: &str, reason: Option<&str>, used: bool) -> IndexUse {
+    fn facts(&self, standing: Standing, used: bool) -> IndexUse {
         IndexUse {
-            safety_state: state.to_string(),
-            uncertain_reason: reason.map(str::to_string),
+            standing,
             exclusion_used: used,
             storage_mode: match self.nowhere {
                 Some(_) => "none".to_string(),
@@ -510,7 +508,7 @@ impl Indexes {
         match self.condition(path, sandbox) {
             Some(Condition::Usable | Condition::Untracked | Condition::Untimed(_)) => Ok(None),
             Some(Condition::Stale {
-                reason: "ENUMERATION_ERROR",
+                reason: UncertainReason::EnumerationError,
                 ..
             }) => Ok(None),
             _ => self

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::exec::event::{Event, EventKind};
+use crate::index::state::Standing;
 
 /// A response of the `Search` tool (FR-LS-05).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -131,10 +132,8 @@ pub struct Stats {
 /// fields of [`Stats`] that speak of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexUse {
-    /// The state of the index (`index_safety_state`).
-    pub safety_state: String,
-    /// Why it is uncertain or disabled.
-    pub uncertain_reason: Option<String>,
+    /// The state of the index, with its reason.
+    pub standing: Standing,
     /// Whether it was used to leave files out, even if in the end there were none.
     pub exclusion_used: bool,
     /// Where it is kept.
@@ -147,8 +146,7 @@ impl IndexUse {
     /// The facts of a search without an index.
     pub fn not_used() -> IndexUse {
         IndexUse {
-            safety_state: "DISABLED".to_string(),
-            uncertain_reason: None,
+            standing: Standing::Disabled(None),
             exclusion_used: false,
             storage_mode: "none".to_string(),
             storage_fallback_reason: None,
@@ -162,8 +160,8 @@ impl Stats {
     pub fn new(index: IndexUse, total: u64, excluded: u64, elapsed: Duration) -> Stats {
         Stats {
             stats_version: 1,
-            index_safety_state: index.safety_state,
-            index_uncertain_reason: index.uncertain_reason,
+            index_safety_state: index.standing.state().as_str().to_string(),
+            index_uncertain_reason: index.standing.reason().map(str::to_string),
             index_exclusion_used: index.exclusion_used,
             storage_mode: index.storage_mode,
             storage_fallback_reason: index.storage_fallback_reason,

@@ -11,6 +11,7 @@ use forge_search::format::segment::SEGMENT_VERSION;
 use forge_search::format::storage::Storage;
 use forge_search::index::builder::{BuildError, BuildHost, Progress};
 use forge_search::index::segment::Segment;
+use forge_search::index::state::Standing;
 use forge_search::tool::config::IndexStorage;
 use serde_json::{Value, json};
 
@@ -194,7 +195,7 @@ fn fr_lsi_idx_05_damage_at_random_places_changes_no_answer() {
             used += u64::from(answers(&opened, &what) > 0);
             let sandbox = opened.context().sandbox;
             let condition = opened.kept().indexes.condition(tree.root(), &sandbox);
-            corrupt += u64::from(condition.unwrap().state() == "CORRUPT");
+            corrupt += u64::from(condition.unwrap().standing() == Standing::Corrupt);
             // What can be opened still does not pass for whole.
             if path == &files.segment && bytes != *pristine {
                 let opened = Segment::open(Storage::from(bytes));
@@ -294,7 +295,7 @@ fn other_files_in_the_place_of_an_index_change_no_answer() {
             if !path.exists() && !manifest {
                 let sandbox = opened.context().sandbox;
                 let condition = opened.kept().indexes.condition(tree.root(), &sandbox);
-                assert_eq!(condition.unwrap().state(), "CORRUPT", "{what}");
+                assert_eq!(condition.unwrap().standing(), Standing::Corrupt, "{what}");
             }
             if path.is_dir() {
                 // It can't be replaced by a manifest, which is said. Beside one it is in nobody's way.

@@ -31,6 +31,7 @@ use crate::index::casefold::Casefold;
 use crate::index::plan::BLOCK_FILES;
 use crate::index::sections::{NamesTooLong, Sections, Slot, write_rows};
 use crate::index::segment::Segment;
+use crate::index::state::SafetyState;
 use crate::index::store::DATABASE;
 
 /// How a database is opened.
@@ -178,7 +179,8 @@ impl Reader<'_> {
     /// Reads a manifest without its lists, and its checksum.
     fn read_meta(&self, row: &Row<'_>) -> rusqlite::Result<Result<(Manifest, u64), Problem>> {
         let state: String = row.get("safety_state")?;
-        if !matches!(state.as_str(), "COMPLETE" | "UNCERTAIN") {
+        let readable = [SafetyState::Complete, SafetyState::Uncertain];
+        if !readable.iter().any(|readable| readable.as_str() == state) {
             let problem = format!("the index in it is {state}");
             return Ok(Err(Problem::damaged(problem)));
         }

@@ -19,6 +19,7 @@ use crate::index::builder::{BuildError, BuildHost, Phase, Progress};
 use crate::index::key::hash_of;
 use crate::index::sections::Slot;
 use crate::index::segment::Segment;
+use crate::index::state::{Standing, UncertainReason};
 
 /// What a transaction holds before it is committed, about, in bytes.
 const BATCH_BYTES: usize = 1 << 20;
@@ -418,10 +419,11 @@ impl<'a> Writer<'a> {
 
     /// The state that readers take an index in.
     fn finish(&mut self) -> Result<(), Problem> {
-        let (state, reason) = match self.manifest.state.enumeration_errors {
-            0 => ("COMPLETE", None),
-            _ => ("UNCERTAIN", Some("ENUMERATION_ERROR")),
+        let standing = match self.manifest.state.enumeration_errors {
+            0 => Standing::Complete,
+            _ => Standing::Uncertain(UncertainReason::EnumerationError),
         };
+        let (state, reason) = (standing.state().as_str(), standing.reason());
         self.prepare("UPDATE index_meta SET safety_state = ?, uncertain_reason = ?")?
             .execute(params![state, reason])?;
         Ok(())

@@ -10,6 +10,7 @@ use super::{Failure, complain};
 use crate::exec::stop::Deadline;
 use crate::format::error::{FormatError, FormatErrorKind};
 use crate::index::builder::{BuildError, BuildHost};
+use crate::index::state::UncertainReason;
 use crate::tool::config::IndexMode;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::{Condition, Foreground, Indexes};
@@ -146,7 +147,8 @@ fn wait_for(
         built.map_err(failed)?;
         match indexes.condition(root, sandbox) {
             Some(Condition::Usable) | None => return Ok(()),
-            Some(Condition::Stale { reason, .. }) if reason != "ENUMERATION_ERROR" => {}
+            Some(Condition::Stale { reason, .. })
+                if reason != UncertainReason::EnumerationError => {}
             Some(_) => break,
         }
     }

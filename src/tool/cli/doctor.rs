@@ -188,10 +188,11 @@ fn index_report(
                 message: condition.why().unwrap_or_default(),
             });
         }
+        let standing = condition.standing();
         report.roots.push(IndexRootReport {
             root,
-            state: condition.state(),
-            uncertain_reason: condition.reason(),
+            state: standing.state().as_str(),
+            uncertain_reason: standing.reason(),
             why: condition.why(),
         });
     }

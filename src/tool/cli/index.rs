@@ -402,8 +402,8 @@ fn status_json(status: &RootStatus) -> Value {
         "dir": status.dir.as_ref().map(|dir| dir.to_string_lossy()),
         "storage": status.storage.as_str(),
         "usable": status.condition.is_usable(),
-        "state": status.condition.state(),
-        "uncertain_reason": status.condition.reason(),
+        "state": status.condition.standing().state().as_str(),
+        "uncertain_reason": status.condition.standing().reason(),
         "why": status.condition.why(),
         "elsewhere": status.elsewhere.as_ref().map(show::elsewhere_json),
         "contents": contents,
@@ -427,8 +427,8 @@ fn status_json(status: &RootStatus) -> Value {
 
 fn print_status(status: &RootStatus, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", show::path(&status.path))?;
-    let mut state = status.condition.state().to_string();
-    if let Some(reason) = status.condition.reason() {
+    let mut state = status.condition.standing().state().as_str().to_string();
+    if let Some(reason) = status.condition.standing().reason() {
         state.push_str(&format!(" ({reason})"));
     }
     row(out, "state", &state)?;

@@ -9,6 +9,7 @@ use super::elsewhere::Elsewhere;
 use super::status::Condition;
 use crate::exec::catalog::CatalogSource;
 use crate::index::plan::{PlanDescription, SupersetSafe};
+use crate::index::state::{Standing, UncertainReason};
 use crate::tool::response::IndexUse;
 
 /// What an index does for a request.
@@ -87,10 +88,8 @@ impl Choice {
 /// Why an index is not used for a request.
 #[derive(Debug)]
 pub(super) struct Unused {
-    /// The state of LSI §4.2.
-    pub(super) state: &'static str,
-    /// The reason code (LSI Appendix D), where the state has one.
-    pub(super) reason: Option<&'static str>,
+    /// The state.
+    pub(super) standing: Standing,
     /// In words.
     pub(super) why: String,
     /// Whether there is no index of what is searched.
@@ -102,8 +101,7 @@ impl Unused {
     /// (FR-LSI-SAFE-04).
     pub(super) fn unlooked(why: &str) -> Unused {
         Unused {
-            state: "UNCERTAIN",
-            reason: Some("OPEN_REQUIRES_VALIDATION"),
+            standing: Standing::Uncertain(UncertainReason::OpenRequiresValidation),
             why: format!(
                 "{why}; so the index was not compared with the tree, which is all that its state says: that is no reason \
                  to build it again"
@@ -115,8 +113,7 @@ impl Unused {
     /// A request with a key of its own, of which no index is ever made (FR-LSI-IDX-SCHED-03).
     pub(super) fn other_key(why: &str) -> Unused {
         Unused {
-            state: "ABSENT",
-            reason: None,
+            standing: Standing::Absent,
             why: why.to_string(),
             absent: false,
         }
@@ -126,8 +123,7 @@ impl Unused {
 impl From<Condition> for Unused {
     fn from(condition: Condition) -> Unused {
         Unused {
-            state: condition.state(),
-            reason: condition.reason(),
+            standing: condition.standing(),
             why: condition.why().unwrap_or_default(),
             absent: condition == Condition::Absent,
         }

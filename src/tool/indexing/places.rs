@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::format::error::FormatError;
 use crate::format::storage::Privacy;
 use crate::index::snapshot::StorageMode;
+use crate::index::state::DisabledReason;
 use crate::index::store::Store;
 use crate::tool::config::{IndexStorage, IntegrityCheck, SearchConfig};
 use crate::tool::sandbox::Sandbox;
@@ -115,7 +116,7 @@ pub(super) fn choose<'a>(
     let fall_back = |code, message| Place::Memory(Some(Fallback { code, message }));
     let Some(root) = places.cache_root(config, sandbox.working_dir()) else {
         return Place::Nowhere(Fallback {
-            code: "PERSISTENCE_NOT_PERMITTED",
+            code: DisabledReason::PersistenceNotPermitted.as_str(),
             message: "no directory for indexes can be determined; set index_path in [tools.search]"
                 .to_string(),
         });

@@ -17,6 +17,7 @@ use crate::format::manifest::KeyParts;
 use crate::format::segment::StampRecord;
 use crate::index::beneath::RootDir;
 use crate::index::snapshot::{Snapshot, Stale, StorageMode};
+use crate::index::state::{DisabledReason, Standing, UncertainReason};
 use crate::tool::sandbox::Sandbox;
 
 /// Whether the index of a root can be used, found out as a search finds it out: what was built is compared with
@@ -35,8 +36,8 @@ pub enum Condition {
     Damaged(String),
     /// The index is not, or not certain to be, that of the tree as it is.
     Stale {
-        /// The reason code (LSI Appendix D).
-        reason: &'static str,
+        /// Why it is uncertain.
+        reason: UncertainReason,
         /// What changed, and what to do.
         why: String,
     },
@@ -47,31 +48,27 @@ pub enum Condition {
     Untimed(String),
     /// Indexes can neither be kept nor used here.
     Disabled {
-        /// The reason code (LSI Appendix D).
-        reason: &'static str,
+        /// Why there is to be no index.
+        reason: DisabledReason,
         /// What is wrong, and what to do.
         why: String,
     },
 }
 
 impl Condition {
-    /// Returns the state of LSI §4.2: `COMPLETE`, `ABSENT`, `CORRUPT`, `UNCERTAIN` or `DISABLED`.
-    pub fn state(&self) -> &'static str {
+    /// Returns the state with its reason.
+    pub fn standing(&self) -> Standing {
         match self {
-            Condition::Usable => "COMPLETE",
-            Condition::Absent | Condition::Unkept(_) | Condition::Unavailable(_) => "ABSENT",
-            Condition::Damaged(_) => "CORRUPT",
-            Condition::Stale { .. } | Condition::Untracked | Condition::Untimed(_) => "UNCERTAIN",
-            Condition::Disabled { .. } => "DISABLED",
-        }
-    }
-
-    /// Returns the reason code (LSI Appendix D), where the state has one.
-    pub fn reason(&self) -> Option<&'static str> {
-        match self {
-            Condition::Stale { reason, .. } | Condition::Disabled { reason, .. } => Some(reason),
-            Condition::Untracked | Condition::Untimed(_) => Some("OPEN_REQUIRES_VALIDATION"),
-            _ => None,
+            Condition::Usable => Standing::Complete,
+            Condition::Absent | Condition::Unkept(_) | Condition::Unavailable(_) => {
+                Standing::Absent
+            }
+            Condition::Damaged(_) => Standing::Corrupt,
+            Condition::Stale { reason, .. } => Standing::Uncertain(*reason),
+            Condition::Untracked | Condition::Untimed(_) => {
+                Standing::Uncertain(UncertainReason::OpenRequiresValidation)
+            }
+            Condition::Disabled { reason, .. } => Standing::Disabled(Some(*reason)),
         }
     }
 
@@ -119,14 +116,14 @@ impl From<Stale> for Condition {
         let again = "changed since the index was built; build it again";
         match stale {
             Stale::EnumerationErrors(count) => Condition::Stale {
-                reason: "ENUMERATION_ERROR",
+                reason: UncertainReason::EnumerationError,
                 why: format!(
                     "{count} files or directories could not be listed when the index was built, and more may be \
                      hidden behind them; make them readable, or deny them, and build it again"
                 ),
             },
             Stale::Input(path) => Condition::Stale {
-                reason: "ELIGIBILITY_CHANGED",
+                reason: UncertainReason::EligibilityChanged,
                 why: format!(
                     "{}, which decides about what is searched, {again}",
                     path.display()
@@ -141,7 +138,7 @@ impl From<Stale> for Condition {
                 }
             )),
             Stale::Dir(path) => Condition::Stale {
-                reason: "OPEN_REQUIRES_VALIDATION",
+                reason: UncertainReason::OpenRequiresValidation,
                 why: match path.as_os_str().is_empty() {
                     true => format!("the index root {again}"),
                     false => format!("the directory {} {again}", path.display()),
@@ -284,7 +281,7 @@ impl Indexes {
     /// Returns how every index is where there is no place for any.
     pub(super) fn placeless(&self) -> Option<Condition> {
         self.nowhere.as_ref().map(|nowhere| Condition::Disabled {
-            reason: nowhere.code,
+            reason: DisabledReason::PersistenceNotPermitted,
             why: nowhere.message.clone(),
         })
     }
@@ -358,7 +355,7 @@ impl Indexes {
 /// An index root that the sandbox of a call does not have.
 pub(super) fn outside() -> Condition {
     Condition::Stale {
-        reason: "POLICY_CHANGED",
+        reason: UncertainReason::PolicyChanged,
         why: "the index root is no longer in the sandbox".to_string(),
     }
 }

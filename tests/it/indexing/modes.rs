@@ -17,6 +17,7 @@ use forge_search::index::builder::{
 use forge_search::index::casefold::Casefold;
 use forge_search::index::enumerate::{DirEntry, Enumeration, FileEntry};
 use forge_search::index::stamp::Stamp;
+use forge_search::index::state::{SafetyState, Standing};
 use forge_search::index::walk::Place;
 use forge_search::tool::config::IndexMode;
 use forge_search::tool::indexing::{Condition, Foreground, wall_clock_ns};
@@ -135,7 +136,7 @@ fn replace(file: &Path, change: impl FnOnce(&mut Vec<u8>)) {
 }
 
 fn is_damaged(condition: &Condition) -> bool {
-    matches!(condition, Condition::Damaged(_)) && condition.state() == "CORRUPT"
+    matches!(condition, Condition::Damaged(_)) && condition.standing() == Standing::Corrupt
 }
 
 #[test]
@@ -477,13 +478,17 @@ fn what_changed_is_said() {
     world.tree.file(".ignore", "a\n");
     let condition = opened.condition(root);
     let why = condition.why().unwrap();
-    assert_eq!(condition.state(), "UNCERTAIN", "{why}");
+    assert_eq!(
+        condition.standing().state(),
+        SafetyState::Uncertain,
+        "{why}"
+    );
     world.check_unused(&opened, &needle());
     opened.build();
     assert!(opened.condition(root).is_usable());
     world.tree.file(".ignore", "b\n");
     let condition = opened.condition(root);
-    assert_eq!(condition.reason(), Some("ELIGIBILITY_CHANGED"));
+    assert_eq!(condition.standing().reason(), Some("ELIGIBILITY_CHANGED"));
     assert!(
         condition.why().unwrap().contains(".ignore"),
         "{condition:?}"

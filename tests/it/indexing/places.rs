@@ -7,6 +7,7 @@ use std::sync::Mutex;
 
 use forge_search::exec::stop::CancelHandle;
 use forge_search::index::snapshot::StorageMode;
+use forge_search::index::state::{DisabledReason, Standing};
 use forge_search::tool::config::{IndexMode, IndexStorage};
 use forge_search::tool::indexing::{CachePlaces, Condition, Foreground, Indexes};
 use serde_json::json;
@@ -171,7 +172,7 @@ fn fr_lsi_stor_fallback_01_what_can_not_be_kept_is_in_memory_for_the_session() {
     assert_eq!(listing(&world.cache).len(), 0);
     // Each session builds its own.
     let condition = world.open().condition(world.tree.root());
-    assert_eq!(condition.state(), "ABSENT");
+    assert_eq!(condition.standing(), Standing::Absent);
     assert!(matches!(condition, Condition::Unkept(_)), "{condition:?}");
     // Memory that was asked for is no fallback.
     let world = world.config(|config| config.index_storage = IndexStorage::Memory);
@@ -206,8 +207,8 @@ fn t_lsi_safe_07_without_any_place_for_indexes_indexing_is_disabled() {
     world.setup.config.index_path = None;
     let opened = world.open();
     let condition = opened.condition(world.tree.root());
-    assert_eq!(condition.state(), "DISABLED");
-    assert_eq!(condition.reason(), Some("PERSISTENCE_NOT_PERMITTED"));
+    let reason = DisabledReason::PersistenceNotPermitted;
+    assert_eq!(condition.standing(), Standing::Disabled(Some(reason)));
     assert!(condition.why().unwrap().contains("index_path"));
     let stats = world.check_unused(&opened, &needle());
     assert_eq!(stats.index_safety_state, "DISABLED");
