@@ -115,11 +115,20 @@ impl CatalogSource {
         self.failure.clone()
     }
 
-    /// Returns how many files of the catalog the request is about, and how many of them are candidates.
-    pub fn counts(&self) -> (u64, u64) {
+    /// Returns how many files of the catalog the request is about, and how many of them are handed out: candidates that
+    /// are not known to be too large.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] for damage; the snapshot is of no use then.
+    pub fn counts(&self) -> Result<(u64, u64), FormatError> {
         let all = self.count(self.ranks.clone());
-        let candidates = self.wanted(self.ranks.clone()).count() as u64;
-        (all, candidates)
+        let mut candidates = 0;
+        for rank in self.wanted(self.ranks.clone()) {
+            let file = self.snapshot.segment().file(rank)?;
+            candidates += u64::from(!self.is_too_large(&file));
+        }
+        Ok((all, candidates))
     }
 
     /// Counts the eligible files in a range.

@@ -37,10 +37,16 @@ pub use reader::{FileReader, Outcome};
 /// text, and those of a batch come on top of those that wait already.
 const BATCH_FILES: usize = 1024;
 const BATCH_BYTES: u64 = 32 << 20;
-const BATCH_SHARE: u64 = 32;
+const BATCH_SHARE: u64 = 64;
 
 /// The share of the memory that n-grams may take while they wait for a group to become full.
 const PENDING_SHARE: u64 = 4;
+
+/// The share that encoded blocks may take, beside one at a time.
+const ENCODED_SHARE: u64 = 16;
+
+/// The memory that there has to be for each thread.
+const THREAD_MEMORY: u64 = 48 << 20;
 
 /// The least that these shares are of: a build takes some tens of megabytes however little it may.
 const LEAST_MEMORY: u64 = 4 << 20;
@@ -62,13 +68,27 @@ pub struct BuildOptions {
     /// whether or not it matches, and leaving its file out would leave out the error.
     pub max_tokenized_bytes: u64,
     /// Memory that the build may take, in bytes, beside some hundred bytes for each file. It takes about half for n-grams,
-    /// and spills them to the output. Files of more than a quarter of it are not tokenized either, and such that take more
-    /// than half of it together with their n-grams are never left out.
+    /// and spills them to the output. Files that take more than half of it together with their n-grams are never left
+    /// out. [`BuildOptions::tokenized_bytes`] has to be obeyed.
     pub max_memory_bytes: u64,
 }
 
 impl BuildOptions {
-    /// Returns the memory that n-grams may take before they are written, in bytes; and so may the text of one file.
+    /// Returns how long a file may be that is tokenized in this much memory, in bytes, if it may be as long as
+    /// `max_tokenized_bytes` otherwise: beside its n-grams the text itself has to be held.
+    pub fn tokenized_bytes(max_tokenized_bytes: u64, max_memory_bytes: u64) -> u64 {
+        max_tokenized_bytes.min(max_memory_bytes.max(LEAST_MEMORY) / PENDING_SHARE)
+    }
+
+    /// Returns how many threads work at once: those of the current pool, as far as memory is enough for the buffers that
+    /// each has.
+    fn threads(&self) -> usize {
+        let threads = self.max_memory_bytes / THREAD_MEMORY;
+        let threads = usize::try_from(threads).unwrap_or(usize::MAX);
+        threads.clamp(1, rayon::current_num_threads().max(1))
+    }
+
+    /// Returns the memory that n-grams may take before they are written, in bytes.
     fn pending_bytes(&self) -> u64 {
         self.max_memory_bytes.max(LEAST_MEMORY) / PENDING_SHARE
     }
@@ -335,8 +355,19 @@ impl<W: Write> Build<'_, W> {
                 .count();
             let (now, later) = rest.split_at(batch);
             rest = later;
+            if let [large] = now
+                && len(large) > most
+            {
+                // What it takes comes on top of nothing.
+                self.flush(&mut pending)?;
+                pending_bytes = 0;
+            }
             let outcomes: Option<Vec<Outcome>> = now
                 .par_iter()
+                .with_min_len(match self.options.threads() {
+                    all if all == rayon::current_num_threads() => 1,
+                    few => now.len().div_ceil(few),
+                })
                 .map_init(
                     || FileReader::new(self.options, self.started_ns),
                     |reader, &rank| (!self.host.stopped()).then(|| read(reader, rank)),
@@ -389,15 +420,28 @@ impl<W: Write> Build<'_, W> {
                 at - files..at
             })
             .collect();
-        // As many at once as there are threads: encoded blocks take memory too.
-        for some in blocks.chunks(rayon::current_num_threads().max(1)) {
+        let shapes: Vec<(Shape, std::ops::Range<usize>)> = blocks
+            .into_iter()
+            .map(|block| (Shape::new(&counts[block.clone()], &direct), block))
+            .collect();
+        let mut rest = &shapes[..];
+        while !rest.is_empty() {
             if self.host.stopped() {
                 return Err(BuildError::Stopped);
             }
+            // As many at once as there are threads, and memory: encoded blocks take that too, twice while they are made.
+            let mut bytes = 0;
+            let fitting = rest.iter().take_while(|(shape, _)| {
+                bytes += 2 * shape.bytes();
+                bytes <= self.options.max_memory_bytes / ENCODED_SHARE
+            });
+            let some = fitting.take(self.options.threads()).count().max(1);
+            let (some, later) = rest.split_at(some);
+            rest = later;
             let encoded: Vec<(Shape, Vec<u8>)> = some
                 .par_iter()
-                .map(|block| {
-                    let shape = Shape::new(&counts[block.clone()], &direct);
+                .map(|(shape, block)| {
+                    let shape = *shape;
                     let members: Vec<&FileGrams> =
                         order[block.clone()].iter().map(|&n| &files[n]).collect();
                     (shape, encode(shape, &members, &direct, &self.spreads))
@@ -414,7 +458,7 @@ impl<W: Write> Build<'_, W> {
         }
         self.sections.slots.extend(order.iter().map(|&n| slots[n]));
         self.sections.groups.push(GroupRecord {
-            blocks: blocks.len() as u32,
+            blocks: shapes.len() as u32,
             direct: direct.grams().len() as u32,
         });
         self.sections.direct.extend_from_slice(direct.grams());

@@ -105,9 +105,9 @@ const WIDE_LIMIT: usize = 1 << 18;
 /// filter there is would be full of them.
 const MAX_PART_WIDE: usize = 1 << 20;
 
-/// The longest part that is normalized to see whether that changes it, in bytes: combining marks in a row are
-/// held in memory, and there may be nothing else in a line.
-const MAX_PART_NORMALIZED: usize = 8 << 20;
+/// The longest part of which a decoded or normalized copy is made, in bytes. Only a line is longer, and only one with
+/// invalid UTF-8 or combining marks needs a copy.
+const MAX_PART_DECODED: usize = 8 << 20;
 
 /// Distinct ASCII n-grams, found by a bitmap and listed in the order of their first occurrence.
 #[derive(Debug)]
@@ -226,8 +226,12 @@ impl Tokenizer {
         if bytes.is_ascii() {
             self.add_ascii(bytes);
         } else {
-            let text = String::from_utf8_lossy(bytes);
-            let normal = match text.len() > MAX_PART_NORMALIZED {
+            let text = match std::str::from_utf8(bytes) {
+                Ok(text) => Cow::Borrowed(text),
+                Err(_) if bytes.len() > MAX_PART_DECODED => return None,
+                Err(_) => String::from_utf8_lossy(bytes),
+            };
+            let normal = match bytes.len() > MAX_PART_DECODED {
                 true => is_normal_quick(&text) == IsNormalized::Yes,
                 false => is_normal(&text),
             };

@@ -147,6 +147,10 @@ impl Indexes {
             config.index_max_tokenized_bytes,
             config.bloom_target_fp_rate,
         );
+        let max_tokenized_bytes = BuildOptions::tokenized_bytes(
+            config.index_max_tokenized_bytes,
+            config.index_max_memory_bytes,
+        );
         let (access, unknown) = match access::of_process() {
             Ok(access) => (access, None),
             Err(error) => (access::UNKNOWN.to_string(), Some(error)),
@@ -159,7 +163,7 @@ impl Indexes {
                     options: traversal,
                     backend: &engines.join("+"),
                     casefold: Casefold::Ascii,
-                    max_tokenized_bytes: config.index_max_tokenized_bytes,
+                    max_tokenized_bytes,
                     bloom,
                     deny: &deny,
                     global_excludes: excludes,
@@ -187,7 +191,7 @@ impl Indexes {
             options: BuildOptions {
                 params: bloom,
                 casefold: Casefold::Ascii,
-                max_tokenized_bytes: config.index_max_tokenized_bytes,
+                max_tokenized_bytes,
                 max_memory_bytes: config.index_max_memory_bytes,
             },
             store,

@@ -16,9 +16,9 @@ use crate::index::walk::FoundFile;
 /// nearly all of the common n-grams, and no literal would exclude it as a whole.
 const PART_BYTES: usize = 32 << 10;
 
-/// Parts of one file that are tokenized before another look at the memory that its n-grams take, and how many of them one
-/// thread takes at once. A file of no more than these is left to one thread.
-const WINDOW_PARTS: usize = 128;
+/// Bytes of one file that are tokenized before another look at the memory that its n-grams take, and how many parts of them
+/// one thread takes at once. A file of no more than these is left to one thread.
+const WINDOW_BYTES: u64 = 4 << 20;
 const THREAD_PARTS: usize = 16;
 
 /// What became of one file.
@@ -106,17 +106,17 @@ impl FileReader<'_> {
     /// Tokenizes the parts of a text. Nothing if it must not be left out, or would take more memory than it may.
     fn parts(&mut self, bytes: &[u8]) -> Option<Vec<(u32, FileGrams)>> {
         let all: Vec<(u64, &[u8])> = parts(bytes, PART_BYTES).collect();
-        // What one file takes comes on top of what waits already.
         let most = (2 * self.options.pending_bytes()).saturating_sub(bytes.len() as u64);
         let mut tokenized = Vec::with_capacity(all.len());
         let (mut any, mut footprint) = (false, 0);
-        for window in all.chunks(WINDOW_PARTS) {
+        let alone = bytes.len() as u64 <= WINDOW_BYTES;
+        for window in windows(&all) {
             let one = |tokenizer: &mut Tokenizer, &(start, part): &(u64, &[u8])| {
                 let tokens = tokenizer.part(part)?;
                 let start = u32::try_from(start).ok()?;
                 Some((tokens.excludable, start, FileGrams::new(&tokens)))
             };
-            let own: Option<Vec<_>> = match all.len() <= WINDOW_PARTS {
+            let own: Option<Vec<_>> = match alone {
                 true => {
                     let tokenizer = &mut self.tokenizer;
                     window.iter().map(|part| one(tokenizer, part)).collect()
@@ -140,8 +140,50 @@ impl FileReader<'_> {
     }
 }
 
+/// Cuts parts into runs of at most [`WINDOW_BYTES`], or of one part that is longer.
+fn windows<'a>(mut parts: &'a [(u64, &'a [u8])]) -> impl Iterator<Item = &'a [(u64, &'a [u8])]> {
+    std::iter::from_fn(move || {
+        let (first, _) = parts.first()?;
+        let within =
+            |(start, part): &(u64, &[u8])| start + part.len() as u64 - first <= WINDOW_BYTES;
+        let count = parts.iter().take_while(|part| within(part)).count();
+        let (window, rest) = parts.split_at(count.max(1));
+        parts = rest;
+        Some(window)
+    })
+}
+
 fn tokenizer(options: &BuildOptions) -> Tokenizer {
-    // Beside its n-grams the text itself has to be held.
-    let most = options.max_tokenized_bytes.min(options.pending_bytes());
-    Tokenizer::new(options.casefold, most)
+    Tokenizer::new(options.casefold, options.max_tokenized_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn windows_are_bounded_and_all_there_is(lengths in prop::collection::vec(0usize..3_000_000, 0..30)) {
+            let zeros = vec![0u8; 3_000_000];
+            let mut at = 0;
+            let parts: Vec<(u64, &[u8])> = lengths
+                .iter()
+                .map(|&len| {
+                    let start = at;
+                    at += len as u64;
+                    (start, &zeros[..len])
+                })
+                .collect();
+            let found: Vec<&[(u64, &[u8])]> = windows(&parts).collect();
+            prop_assert_eq!(found.concat(), parts.clone());
+            let bytes = |window: &[(u64, &[u8])]| window.iter().map(|(_, part)| part.len() as u64).sum::<u64>();
+            for pair in found.windows(2) {
+                prop_assert!(bytes(pair[0]) <= WINDOW_BYTES || pair[0].len() == 1);
+                // No more of them than need be.
+                prop_assert!(bytes(pair[0]) + pair[1][0].1.len() as u64 > WINDOW_BYTES);
+            }
+        }
+    }
 }

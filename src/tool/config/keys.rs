@@ -237,8 +237,8 @@ tables! {
         /// The space that stored indexes may take together, in bytes.
         /// Has no effect yet.
         index_max_db_bytes: u64 = 1024 * MIB; Kind::POSITIVE;
-        /// The memory that indexing may take, in bytes. Files that would take more than half of it are
-        /// always searched.
+        /// The memory that indexing may take, in bytes. Files of more than a quarter of it are always
+        /// searched, and such that would take more than half of it together with their n-grams.
         index_max_memory_bytes: u64 = 512 * MIB; Kind::POSITIVE;
         /// The number of indexes that are kept.
         /// Has no effect yet.

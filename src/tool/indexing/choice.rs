@@ -69,7 +69,8 @@ impl Choice {
 
     /// Explains the choice. Takes time in proportion to the files in scope, which a search does not need.
     pub fn explanation(&self) -> Explanation {
-        let counts = self.source.as_ref().map(CatalogSource::counts);
+        // A damaged catalog is reported by the search that uses it.
+        let counts = self.source.as_ref().and_then(|source| source.counts().ok());
         let every_file = counts.is_some_and(|(all, candidates)| candidates == all && all > 0);
         Explanation {
             root: self.root.clone(),

@@ -282,6 +282,19 @@ fn explain_shows_the_plan_and_what_it_leaves() {
             .unwrap()
             .contains("three characters")
     );
+    // What is too large for the request is no candidate, where the catalog is asked.
+    let settings = [
+        "--set",
+        "index_frozen=true",
+        "--set",
+        "max_file_size_bytes=5",
+    ];
+    let report = explained(&[&["fn greet"], &settings[..]].concat());
+    assert_eq!(
+        report["files"],
+        json!({"in_scope": 5, "excluded": 5, "candidates_by_index": 0, "searched": 0, "confirmed": 0})
+    );
+    assert_eq!(report["reason"], Value::Null);
     // Candidates that turn out not to match.
     let report = explained(&["-w", "gree", "src"]);
     assert_eq!(
