@@ -10,6 +10,7 @@ pub mod error;
 pub mod lock;
 pub mod manifest;
 mod mmap;
+pub(crate) mod nfc;
 pub mod publish;
 pub mod section;
 pub mod segment;

@@ -31,11 +31,7 @@ use std::cmp::Ordering;
 use std::ffi::OsStr;
 use std::path::{MAIN_SEPARATOR, Path};
 
-use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
-
-/// The lead byte of U+0300, the first character that normalization can touch. Text whose bytes are
-/// all smaller is in Normalization Form C already.
-const FIRST_COMBINING_LEAD: u8 = 0xCC;
+use crate::format::nfc::normalize;
 
 /// Returns the ordering key of `rel`, a path relative to the order root.
 ///
@@ -121,22 +117,12 @@ pub fn cmp_paths(a: &Path, b: &Path) -> Ordering {
         .then_with(|| raw_a.cmp(raw_b))
 }
 
-/// Brings text into Normalization Form C, without copying what is in that form.
-fn normalize(text: Cow<'_, str>) -> Cow<'_, str> {
-    if text.bytes().all(|byte| byte < FIRST_COMBINING_LEAD)
-        || is_nfc_quick(text.chars()) == IsNormalized::Yes
-    {
-        text
-    } else {
-        Cow::Owned(text.nfc().collect())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
 
     use proptest::prelude::*;
+    use unicode_normalization::UnicodeNormalization;
 
     use super::*;
 

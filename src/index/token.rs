@@ -9,8 +9,9 @@
 
 use std::borrow::Cow;
 
-use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
+use unicode_normalization::IsNormalized;
 
+use crate::format::nfc::{is_normal, is_normal_quick, normalize};
 use crate::index::casefold::Casefold;
 use crate::index::gram::{Gram, NGRAM_CHARS};
 
@@ -278,7 +279,7 @@ impl Tokenizer {
             return true;
         }
         let text = String::from_utf8_lossy(bytes);
-        let text = normalize(&text);
+        let text = normalize(Cow::Borrowed(&text));
         self.add_text(&text, usize::MAX);
         matches!(text, Cow::Borrowed(_))
     }
@@ -425,32 +426,6 @@ fn mostly_replaced(bytes: &[u8]) -> bool {
         replaced += memchr::memmem::find_iter(valid.as_bytes(), REPLACEMENT).count() + broken;
     }
     replaced * 2 > all
-}
-
-/// Returns true if the text is in Normalization Form C.
-pub(crate) fn is_normal(text: &str) -> bool {
-    match is_normal_quick(text) {
-        IsNormalized::Yes => true,
-        IsNormalized::No => false,
-        IsNormalized::Maybe => text.nfc().eq(text.chars()),
-    }
-}
-
-/// Returns whether a text is in Normalization Form C as far as its characters tell one by one.
-fn is_normal_quick(text: &str) -> IsNormalized {
-    // U+0300, whose UTF-8 starts with 0xCC, is the first character that normalization can change.
-    match text.bytes().all(|byte| byte < 0xCC) {
-        true => IsNormalized::Yes,
-        false => is_nfc_quick(text.chars()),
-    }
-}
-
-/// Returns the text in Normalization Form C; borrowed if and only if it is so already.
-pub(crate) fn normalize(text: &str) -> Cow<'_, str> {
-    match is_normal(text) {
-        true => Cow::Borrowed(text),
-        false => Cow::Owned(text.nfc().collect()),
-    }
 }
 
 /// Returns true for a byte-order mark of UTF-16 or UTF-32, under which matching sees another text than the

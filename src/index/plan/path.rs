@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use unicode_normalization::char::canonical_combining_class;
 use unicode_normalization::{IsNormalized, is_nfc_quick};
 
+use crate::format::nfc::is_normal;
 use crate::index::gram::NGRAM_CHARS;
 use crate::index::plan::FOLD;
 use crate::index::plan::chain::{Chain, Position};
 use crate::index::plan::need::{Conjunction, Need};
-use crate::index::token::is_normal;
 
 /// The most n-grams of three adjacent positions, so that one step of a path search tests no more than that.
 /// Three digits are just within it.
