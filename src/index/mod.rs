@@ -9,6 +9,7 @@ pub mod bloom;
 pub mod builder;
 pub mod casefold;
 pub mod deny;
+pub mod dirty;
 pub mod enumerate;
 pub mod gram;
 pub mod inputs;
