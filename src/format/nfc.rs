@@ -9,6 +9,12 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 /// The lead byte of U+0300, the first character that normalization can touch.
 const FIRST_COMBINING_LEAD: u8 = 0xCC;
 
+/// Returns the version of Unicode by which is normalized: another one normalizes characters that this one does not know.
+pub(crate) fn unicode_version() -> String {
+    let (major, minor, update) = unicode_normalization::UNICODE_VERSION;
+    format!("{major}.{minor}.{update}")
+}
+
 /// Returns whether a text is in Normalization Form C, as far as its characters tell one by one. Linear; takes no memory.
 pub(crate) fn is_normal_quick(text: &str) -> IsNormalized {
     match text.bytes().all(|byte| byte < FIRST_COMBINING_LEAD) {

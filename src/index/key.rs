@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::format::manifest::{BloomParts, KeyParts};
+use crate::format::nfc::unicode_version;
 use crate::index::bloom::BloomParams;
 use crate::index::casefold::Casefold;
 use crate::index::gram::NGRAM_CHARS;
@@ -20,7 +21,8 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// The version of how it is made: to be raised when the same files would give another index.
 pub const IMPLEMENTATION_VERSION: u32 = 1;
 
-/// The algorithm that makes n-grams of a text. The bits and hashes of the logical filter follow it in a key.
+/// The algorithm that makes n-grams of a text. The bits and hashes of the logical filter and the version of Unicode, by
+/// which paths are ordered too, follow it in a key.
 const TOKENIZER: &str = "utf8-lossy/nfc/lf/3";
 
 /// The key of an index.
@@ -71,7 +73,12 @@ impl IndexKey {
                 backend_id: inputs.backend.to_string(),
                 unicode_normalization: "NFC".to_string(),
                 casefold: inputs.casefold.as_str().to_string(),
-                tokenizer_id: format!("{TOKENIZER}/{}x{}", inputs.bloom.bits, inputs.bloom.hashes),
+                tokenizer_id: format!(
+                    "{TOKENIZER}/{}x{}/unicode-{}",
+                    inputs.bloom.bits,
+                    inputs.bloom.hashes,
+                    unicode_version()
+                ),
                 ngram_chars: NGRAM_CHARS as u32,
                 max_tokenized_bytes: inputs.max_tokenized_bytes,
                 deny_patterns: inputs.deny.to_vec(),

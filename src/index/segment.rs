@@ -19,6 +19,7 @@ use crate::format::segment::{
     BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, Numbers, PartRecord,
     SEGMENT_VERSION, SideRecord, Table, id,
 };
+use crate::format::sort_key::component_key;
 use crate::format::storage::Storage;
 use crate::index::beneath::is_component;
 use crate::index::block::{STORED_HASHES, Shape, WORD_FILES};
@@ -388,8 +389,11 @@ impl Segment {
     }
 
     fn check_name(&self, name: NameRecord) -> Result<(), FormatError> {
-        self.name(name)?;
-        self.sort_key(name).map(|_| ())
+        let key = self.sort_key(name)?;
+        match component_key(&self.name(name)?).as_bytes() == key {
+            true => Ok(()),
+            false => Err(inconsistent("an ordering key is not that of its name")),
+        }
     }
 
     fn check_dir(&self, number: u32) -> Result<(), FormatError> {

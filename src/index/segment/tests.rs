@@ -125,6 +125,23 @@ fn ordering_keys_are_verified() {
 }
 
 #[test]
+fn an_ordering_key_is_that_of_its_name() {
+    // Decomposed, so that the key is another text and stands behind the name.
+    let name = "cafe\u{301}";
+    let file = written(&[("", 0), (name, 0)], ("x\n", 0));
+    opened(file.clone()).verify().unwrap();
+    let damaged = changed(file, id::NAMES, |names| {
+        let composed = "caf\u{E9}".as_bytes();
+        let at = names
+            .windows(5)
+            .position(|bytes| bytes == composed)
+            .unwrap();
+        names[at] = b'k';
+    });
+    refused(opened(damaged).verify(), "not that of its name");
+}
+
+#[test]
 fn a_few_records_do_not_stand_for_gigabytes_of_paths() {
     let long = "x".repeat(60_000);
     let mut dirs = vec![("", 0)];
