@@ -65,7 +65,7 @@ fn diagram() -> String {
         let Effect::Become(next) = row.effect else {
             continue;
         };
-        for &from in row.from {
+        for from in row.states() {
             let known = edges.entry((from, next.state())).or_default();
             if from != next.state() && !known.contains(&row.trigger) {
                 known.push(row.trigger);
@@ -94,10 +94,20 @@ fn table() -> String {
         "| trigger | class | in | next | actions |\n| --- | --- | --- | --- | --- |\n",
     );
     for row in TABLE {
-        let from = match row.only {
+        let also = row
+            .also
+            .iter()
+            .map(|state| format!("`{}` ⁺", state.as_str()));
+        let own = match row.only {
             Some(only) => shown(only),
             None => states(row.from),
         };
+        let from: Vec<String> = [own]
+            .into_iter()
+            .filter(|own| !own.is_empty())
+            .chain(also)
+            .collect();
+        let from = from.join(", ");
         let next = match row.effect {
             Effect::None => "no change".to_string(),
             Effect::Stay => "the same".to_string(),
@@ -105,9 +115,8 @@ fn table() -> String {
         };
         writeln!(
             out,
-            "| {}{} | {} | {from} | {next} | {} |",
+            "| {} | {} | {from} | {next} | {} |",
             words(&row.trigger),
-            if row.added { " ⁺" } else { "" },
             words(&row.trigger.class()),
             list(row.actions)
         )

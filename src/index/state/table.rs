@@ -55,20 +55,26 @@ pub struct Row {
     pub trigger: Trigger,
     /// The states in which it has this effect.
     pub from: &'static [SafetyState],
+    /// States beside those of the specification, so that nothing is missed (D49).
+    pub also: &'static [SafetyState],
     /// The only state with its reason in which it has, if it depends on that.
     pub only: Option<Standing>,
     /// What it does to the state.
     pub effect: Effect,
     /// What has to be done.
     pub actions: &'static [Action],
-    /// Whether the specification has no such row, and this one is there so that nothing is missed (D49).
-    pub added: bool,
 }
 
 impl Row {
     /// Returns true if the row is about an index in this state.
     pub fn applies(&self, current: Standing) -> bool {
-        self.from.contains(&current.state()) && self.only.is_none_or(|only| only == current)
+        self.states().any(|state| state == current.state())
+            && self.only.is_none_or(|only| only == current)
+    }
+
+    /// Iterates over the states that it is about.
+    pub fn states(&self) -> impl Iterator<Item = SafetyState> {
+        self.from.iter().chain(self.also).copied()
     }
 
     const fn only(self, only: Standing) -> Row {
@@ -82,11 +88,8 @@ impl Row {
         Row { actions, ..self }
     }
 
-    const fn added(self) -> Row {
-        Row {
-            added: true,
-            ..self
-        }
+    const fn also_in(self, also: &'static [SafetyState]) -> Row {
+        Row { also, ..self }
     }
 }
 
@@ -94,10 +97,10 @@ const fn row(trigger: Trigger, from: &'static [SafetyState], effect: Effect) -> 
     Row {
         trigger,
         from,
+        also: &[],
         only: None,
         effect,
         actions: &[],
-        added: false,
     }
 }
 
@@ -174,9 +177,9 @@ pub const TABLE: &[Row] = &[
     row(Trigger::BuildCompleted, &[Building], COMPLETE)
         .does(&[Action::RaiseEpoch, Action::ClearDirty]),
     // Its coverage was lost while it ran (FR-LSI-BG-62).
-    row(Trigger::BuildCompleted, &[Uncertain], Effect::None)
+    row(Trigger::BuildCompleted, &[], Effect::None)
         .does(&[Action::ScheduleReconcile])
-        .added(),
+        .also_in(&[Uncertain]),
     row(
         Trigger::BuildBudgetExceeded,
         &[Building],
@@ -184,19 +187,15 @@ pub const TABLE: &[Row] = &[
     )
     .does(&[Action::KeepCheckpoint]),
     row(Trigger::BuildFailedClean, &[Building], ABSENT)
-        .does(&[Action::RemoveUnfinished, Action::RecordDiagnostic]),
-    row(Trigger::BuildFailedDirty, &[Building], CORRUPT)
-        .does(&[Action::Quarantine, Action::RecordDiagnostic]),
-    // The build went on when coverage was lost, and may still fail.
-    row(Trigger::BuildBudgetExceeded, &[Uncertain], Effect::None)
-        .does(&[Action::KeepCheckpoint])
-        .added(),
-    row(Trigger::BuildFailedClean, &[Uncertain], ABSENT)
         .does(&[Action::RemoveUnfinished, Action::RecordDiagnostic])
-        .added(),
-    row(Trigger::BuildFailedDirty, &[Uncertain], CORRUPT)
+        .also_in(&[Uncertain]),
+    row(Trigger::BuildFailedDirty, &[Building], CORRUPT)
         .does(&[Action::Quarantine, Action::RecordDiagnostic])
-        .added(),
+        .also_in(&[Uncertain]),
+    // The build went on when coverage was lost, and may still fail.
+    row(Trigger::BuildBudgetExceeded, &[], Effect::None)
+        .does(&[Action::KeepCheckpoint])
+        .also_in(&[Uncertain]),
     row(
         Trigger::IndexOpened,
         OPENABLE,
@@ -221,40 +220,22 @@ pub const TABLE: &[Row] = &[
         &[Complete],
         uncertain(UncertainReason::WatcherDown),
     )
-    .does(&[Action::ScheduleReconcile]),
-    row(
-        Trigger::WatcherDown,
-        &[Building, Uncertain],
-        uncertain(UncertainReason::WatcherDown),
-    )
     .does(&[Action::ScheduleReconcile])
-    .added(),
+    .also_in(&[Building, Uncertain]),
     row(
         Trigger::EligibilityChanged,
         COVERED,
-        uncertain(UncertainReason::EligibilityChanged),
-    )
-    .does(LOST),
-    row(
-        Trigger::EligibilityChanged,
-        &[Building],
         uncertain(UncertainReason::EligibilityChanged),
     )
     .does(LOST)
-    .added(),
+    .also_in(&[Building]),
     row(
         Trigger::PolicyChanged,
         COVERED,
         uncertain(UncertainReason::PolicyChanged),
     )
-    .does(&[Action::PurgeDenied, Action::ScheduleReconcile]),
-    row(
-        Trigger::PolicyChanged,
-        &[Building],
-        uncertain(UncertainReason::PolicyChanged),
-    )
     .does(&[Action::PurgeDenied, Action::ScheduleReconcile])
-    .added(),
+    .also_in(&[Building]),
     row(
         Trigger::EnumerationErrors,
         &[Complete, Building, Uncertain],
@@ -311,12 +292,6 @@ pub const TABLE: &[Row] = &[
         &[Complete],
         uncertain(UncertainReason::RenameUncertain),
     )
-    .does(LOST),
-    row(
-        Trigger::RenameAmbiguous,
-        &[Building, Uncertain],
-        uncertain(UncertainReason::RenameUncertain),
-    )
     .does(LOST)
-    .added(),
+    .also_in(&[Building, Uncertain]),
 ];

@@ -508,6 +508,7 @@ fn every_trigger_has_a_row_and_every_reason_a_trigger() {
             "{trigger:?}"
         );
     }
+    assert!(TABLE.iter().all(|row| Trigger::ALL.contains(&row.trigger)));
     for why in Why::ALL {
         assert!(why.class().is_some(), "{why:?}");
     }
@@ -520,7 +521,10 @@ fn every_trigger_has_a_row_and_every_reason_a_trigger() {
         for other in &TABLE[n + 1..] {
             let same = row.trigger == other.trigger;
             assert!(
-                !same || row.from.iter().all(|state| !other.from.contains(state)),
+                !same
+                    || row
+                        .states()
+                        .all(|state| !other.states().any(|known| known == state)),
                 "{row:?}"
             );
         }
