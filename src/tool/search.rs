@@ -255,7 +255,7 @@ impl SearchTool {
         let prepared = self.prepare(&plan.query, &options)?;
         let target = context.sandbox.resolve(request.path.as_deref())?;
         let question = question(request, plan.query.clone(), target, globs, context);
-        let found = self.run(request, &question, prepared, &options, context)?;
+        let found = self.run(request, &question, prepared, &options)?;
         let elapsed = context.clock.now().saturating_duration_since(started);
         self.respond(request, &question.target, found, &plan, elapsed, context)
     }
@@ -343,7 +343,6 @@ impl SearchTool {
         question: &Question,
         prepared: Option<Arc<dyn Prepared>>,
         options: &RunOptions,
-        context: &ToolContext,
     ) -> Result<Found, ToolError> {
         let target = &question.target;
         let unreadable = |why: &str| {
@@ -356,7 +355,7 @@ impl SearchTool {
             .root
             .metadata(&target.relative)
             .map_err(|error| unreadable(&missing(&error)))?;
-        let working_dir = context.sandbox.working_dir();
+        let working_dir = question.sandbox.working_dir();
         let run = match meta.kind {
             EntryKind::File => {
                 // Opened once up front: a named file that can't be read fails the call.

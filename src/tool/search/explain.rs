@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{SearchExtras, SearchTool, ToolContext, question, traversal};
+use super::{SearchExtras, SearchTool, ToolContext, question};
 use crate::exec::eligible::Globs;
 use crate::index::beneath::EntryKind;
 use crate::tool::error::{DenialReason, ToolError};
@@ -31,15 +31,11 @@ impl SearchTool {
             return Ok((explanation, IndexUse::not_used()));
         };
         let meta = target.root.metadata(&target.relative);
+        let question = question(request, plan.query, target, globs, context);
+        let target = &question.target;
         let choice = match meta.is_ok_and(|meta| meta.kind == EntryKind::File) {
-            true => indexes.choose_for_file(&target, traversal(request)),
-            false => indexes.choose(&question(
-                request,
-                plan.query,
-                target.clone(),
-                globs,
-                context,
-            )),
+            true => indexes.choose_for_file(target, question.traversal),
+            false => indexes.choose(&question),
         };
         let mut explanation = choice.explanation();
         if choice.is_absent() {
