@@ -77,7 +77,7 @@ impl BuildOptions {
     /// Returns how long a file may be that is tokenized in this much memory, in bytes, if it may be as long as
     /// `max_tokenized_bytes` otherwise: beside its n-grams the text itself has to be held.
     pub fn tokenized_bytes(max_tokenized_bytes: u64, max_memory_bytes: u64) -> u64 {
-        max_tokenized_bytes.min(max_memory_bytes.max(LEAST_MEMORY) / PENDING_SHARE)
+        max_tokenized_bytes.min(share(max_memory_bytes, PENDING_SHARE))
     }
 
     /// Returns how many threads work at once: those of the current pool, as far as memory is enough for the buffers that
@@ -90,13 +90,18 @@ impl BuildOptions {
 
     /// Returns the memory that n-grams may take before they are written, in bytes.
     fn pending_bytes(&self) -> u64 {
-        self.max_memory_bytes.max(LEAST_MEMORY) / PENDING_SHARE
+        share(self.max_memory_bytes, PENDING_SHARE)
     }
 
     /// Returns the bytes of files that are read at once, if they are several.
     fn batch_bytes(&self) -> u64 {
-        (self.max_memory_bytes.max(LEAST_MEMORY) / BATCH_SHARE).min(BATCH_BYTES)
+        share(self.max_memory_bytes, BATCH_SHARE).min(BATCH_BYTES)
     }
+}
+
+/// Returns one of so many equal shares of the memory.
+fn share(max_memory_bytes: u64, shares: u64) -> u64 {
+    max_memory_bytes.max(LEAST_MEMORY) / shares
 }
 
 /// What a build asks of whoever runs it.
@@ -413,18 +418,15 @@ impl<W: Write> Build<'_, W> {
         order.sort_by_key(|&n| (hashed[n], slots[n]));
         let counts: Vec<usize> = order.iter().map(|&n| hashed[n]).collect();
         let mut at = 0;
-        let blocks: Vec<std::ops::Range<usize>> = partition(&counts)
+        let blocks: Vec<(Shape, std::ops::Range<usize>)> = partition(&counts)
             .into_iter()
             .map(|files| {
-                at += files;
-                at - files..at
+                let block = at..at + files;
+                at = block.end;
+                (Shape::new(&counts[block.clone()], &direct), block)
             })
             .collect();
-        let shapes: Vec<(Shape, std::ops::Range<usize>)> = blocks
-            .into_iter()
-            .map(|block| (Shape::new(&counts[block.clone()], &direct), block))
-            .collect();
-        let mut rest = &shapes[..];
+        let mut rest = &blocks[..];
         while !rest.is_empty() {
             if self.host.stopped() {
                 return Err(BuildError::Stopped);
@@ -458,7 +460,7 @@ impl<W: Write> Build<'_, W> {
         }
         self.sections.slots.extend(order.iter().map(|&n| slots[n]));
         self.sections.groups.push(GroupRecord {
-            blocks: shapes.len() as u32,
+            blocks: blocks.len() as u32,
             direct: direct.grams().len() as u32,
         });
         self.sections.direct.extend_from_slice(direct.grams());

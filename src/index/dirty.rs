@@ -202,23 +202,13 @@ impl DirtySet {
 
     fn insert(&mut self, path: &Path, mark: Mark) {
         self.remove(path);
-        let place = (
-            mark.queued_at_ms,
-            sort_key(path).into_owned(),
-            path.to_path_buf(),
-        );
-        self.queue.insert(place);
+        self.queue.insert(place(path, &mark));
         self.marks.insert(path.to_path_buf(), mark);
     }
 
     fn remove(&mut self, path: &Path) -> Option<Mark> {
         let mark = self.marks.remove(path)?;
-        let place = (
-            mark.queued_at_ms,
-            sort_key(path).into_owned(),
-            path.to_path_buf(),
-        );
-        self.queue.remove(&place);
+        self.queue.remove(&place(path, &mark));
         Some(mark)
     }
 
@@ -247,10 +237,16 @@ impl DirtySet {
                         self.insert(&above, known.with(&mark));
                     }
                 }
-                None => self.insert(&dir, mark.with(&mark)),
+                None => self.insert(&dir, mark),
             }
         }
     }
+}
+
+/// Returns where a mark stands in the queue.
+fn place(path: &Path, mark: &Mark) -> (u64, String, PathBuf) {
+    let key = sort_key(path).into_owned();
+    (mark.queued_at_ms, key, path.to_path_buf())
 }
 
 impl Mark {

@@ -427,8 +427,9 @@ fn status_json(status: &RootStatus) -> Value {
 
 fn print_status(status: &RootStatus, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", show::path(&status.path))?;
-    let mut state = status.condition.standing().state().as_str().to_string();
-    if let Some(reason) = status.condition.standing().reason() {
+    let standing = status.condition.standing();
+    let mut state = standing.state().as_str().to_string();
+    if let Some(reason) = standing.reason() {
         state.push_str(&format!(" ({reason})"));
     }
     row(out, "state", &state)?;
