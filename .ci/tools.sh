@@ -154,8 +154,6 @@ install_cargo_fuzz() {
     echo "$directory/bin/cargo-fuzz $cargo_fuzz_version"
 }
 
-# The interpreter that finds what Rust leaves undefined, and the sources of the standard library that it
-# interprets too.
 # For fuzzing and for Miri; everything else is built with the stable toolchain.
 install_nightly() {
     cargo +nightly --version >/dev/null 2>&1 && return 0
@@ -163,6 +161,8 @@ install_nightly() {
     rustup toolchain install nightly --profile minimal
 }
 
+# The interpreter that finds what Rust leaves undefined, and the sources of the standard library that it
+# interprets too.
 install_miri() {
     cargo +nightly miri --version 2>/dev/null && return 0
     echo "installing miri"
