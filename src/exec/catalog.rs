@@ -15,6 +15,7 @@ use crate::exec::eligible::{EligibleFile, FileSource, Globs, Item, Within};
 use crate::exec::stop::Stop;
 use crate::format::error::FormatError;
 use crate::format::segment::FileRecord;
+use crate::format::sort_key::cmp_paths;
 use crate::index::beneath::RootDir;
 use crate::index::plan::SupersetSafe;
 use crate::index::ranks::RankSet;
@@ -49,23 +50,45 @@ pub struct Scope {
     pub max_file_size: u64,
 }
 
+/// Which files that are to be passed over are looked at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// None: nothing changes without being noticed.
+    None,
+    /// Those with several names: what is written through another name may not be noticed.
+    Linked,
+    /// All.
+    All,
+}
+
 /// An ordered source over a snapshot.
 pub struct CatalogSource {
     snapshot: Arc<Snapshot>,
     scope: Scope,
     ranks: Range<u32>,
-    globs: Globs,
     /// The files of the catalog that the request is about; `None` if those are all in the range.
     eligible: Option<Arc<RankSet>>,
     candidates: Candidates,
-    /// Whether files that are to be passed over are looked at first.
-    validate: bool,
+    /// Eligible files beside the catalog, in the order of their places.
+    beside: Vec<Beside>,
+    look: Look,
     failure: Arc<OnceLock<FormatError>>,
+}
+
+/// An eligible file beside the catalog.
+#[derive(Clone, Debug)]
+struct Beside {
+    /// The rank of the file of the catalog that follows it.
+    before_rank: u32,
+    /// Its path, relative to the index root.
+    path: PathBuf,
+    /// Whether it is searched; else it is passed over.
+    wanted: bool,
 }
 
 impl CatalogSource {
     /// Makes a source of the files below `scope` that `globs` keep, of which those that `plan` rules out are passed
-    /// over; with `validate`, only after a look at each that shows it unchanged. `None` if enumeration did not enter
+    /// over, some only after a look at each that shows it unchanged. `None` if enumeration did not enter
     /// the requested directory.
     ///
     /// The result of globs is made once for each snapshot and kept: one match a file, on the threads of the
@@ -79,32 +102,56 @@ impl CatalogSource {
         scope: Scope,
         globs: Globs,
         plan: &SupersetSafe,
-        validate: bool,
+        look: Look,
     ) -> Result<Option<CatalogSource>, FormatError> {
         let segment = snapshot.segment();
-        let Some(number) = segment.find_dir(&scope.path)? else {
+        let overlay = snapshot.overlay();
+        if !overlay.enters(segment, &scope.path)? {
             return Ok(None);
+        }
+        let (ranks, eligible) = match segment.find_dir(&scope.path)? {
+            None => {
+                // A new one. Nothing sorts between it and what is in it but what its name begins.
+                let rank = segment.position(&scope.path)?;
+                (rank..rank, None)
+            }
+            Some(number) => {
+                let dir = segment.dir(number)?;
+                let ranks = dir.first_rank..dir.end_rank;
+                let whole =
+                    scope.recursive && globs.is_empty() && !shares_range(segment, number)?;
+                let eligible = match whole {
+                    true => None,
+                    false => {
+                        let name = format!("{:?} {} {}", scope.path, scope.recursive, globs.key());
+                        let make = || eligible(segment, &scope, number, ranks.clone(), &globs);
+                        Some(snapshot.set(&name, make)?)
+                    }
+                };
+                (ranks, eligible)
+            }
         };
-        let dir = segment.dir(number)?;
-        let ranks = dir.first_rank..dir.end_rank;
-        let whole = scope.recursive && globs.is_empty() && !shares_range(segment, number)?;
-        let eligible = match whole {
-            true => None,
-            false => {
-                let name = format!("{:?} {} {}", scope.path, scope.recursive, globs.key());
-                let make = || eligible(segment, &scope, number, ranks.clone(), &globs);
-                Some(snapshot.set(&name, make)?)
+        let eligible = match overlay.dead() {
+            None => eligible,
+            Some(dead) => {
+                let mut live = match eligible {
+                    Some(eligible) => RankSet::clone(&eligible),
+                    None => RankSet::of_range(ranks.clone(), segment.file_count()),
+                };
+                live.subtract(dead);
+                Some(Arc::new(live))
             }
         };
         let candidates = segment.candidates(plan)?;
+        let beside = beside(&snapshot, &scope, &globs, plan, look)?;
         Ok(Some(CatalogSource {
             snapshot,
             scope,
             ranks,
-            globs,
             eligible,
             candidates,
-            validate,
+            beside,
+            look,
             failure: Arc::default(),
         }))
     }
@@ -116,14 +163,14 @@ impl CatalogSource {
     }
 
     /// Returns how many files of the catalog the request is about, and how many of them are handed out: candidates that
-    /// are not known to be too large.
+    /// are not known to be too large. What is beside the segment counts too.
     ///
     /// # Errors
     ///
     /// [`FormatError`] for damage; the snapshot is of no use then.
     pub fn counts(&self) -> Result<(u64, u64), FormatError> {
-        let all = self.count(self.ranks.clone());
-        let mut candidates = 0;
+        let all = self.count(self.ranks.clone()) + self.beside.len() as u64;
+        let mut candidates = self.beside.iter().filter(|own| own.wanted).count() as u64;
         for rank in self.wanted(self.ranks.clone()) {
             let file = self.snapshot.segment().file(rank)?;
             candidates += u64::from(!self.is_too_large(&file));
@@ -131,7 +178,7 @@ impl CatalogSource {
         Ok((all, candidates))
     }
 
-    /// Counts the eligible files in a range.
+    /// Counts the eligible files of the catalog in a range.
     fn count(&self, ranks: Range<u32>) -> u64 {
         match &self.eligible {
             Some(eligible) => eligible.count(ranks),
@@ -155,6 +202,20 @@ impl CatalogSource {
             .filter(move |&rank| eligible.is_none_or(|eligible| eligible.contains(rank)))
     }
 
+    /// Returns the files beside the catalog that belong into a unit.
+    fn beside(&self, unit: &Range<u32>) -> &[Beside] {
+        let before = |rank: u32| self.beside.partition_point(|own| own.before_rank < rank);
+        let start = match unit.start == self.ranks.start {
+            true => 0,
+            false => before(unit.start),
+        };
+        let end = match unit.end == self.ranks.end {
+            true => self.beside.len(),
+            false => before(unit.end),
+        };
+        self.beside.get(start..end).unwrap_or_default()
+    }
+
     /// Returns true for a file that the request has too large, if the catalog can be asked: where files have to be looked
     /// at, opening it tells as well. One that could not be opened is an error, however large it is.
     fn is_too_large(&self, file: &FileRecord) -> bool {
@@ -163,7 +224,12 @@ impl CatalogSource {
             TokenStatus::SkippedTooLarge,
             TokenStatus::SkippedBinary,
         ];
-        !self.validate
+        let vouched = match self.look {
+            Look::None => true,
+            Look::Linked => file.stamp.links <= 1,
+            Look::All => false,
+        };
+        vouched
             && file.stamp.len > self.scope.max_file_size
             && opened.iter().any(|status| *status as u8 == file.status)
     }
@@ -174,19 +240,22 @@ impl CatalogSource {
         let mut start = self.ranks.start;
         let mut most = FIRST_UNIT;
         let mut held = 0;
+        let mut beside = self.beside.iter().filter(|own| own.wanted).peekable();
         let mut cut = |rank: u32| {
             held += 1;
-            if held == most {
+            while beside.next_if(|own| own.before_rank <= rank).is_some() {
+                held += 1;
+            }
+            if held >= most {
                 units.push(start..rank + 1);
                 start = rank + 1;
                 held = 0;
                 most = (most * 2).min(LARGEST_UNIT);
             }
         };
-        if self.validate {
-            self.all(self.ranks.clone()).for_each(&mut cut);
-        } else {
-            self.wanted(self.ranks.clone()).for_each(&mut cut);
+        match self.look {
+            Look::All => self.all(self.ranks.clone()).for_each(&mut cut),
+            Look::None | Look::Linked => self.wanted(self.ranks.clone()).for_each(&mut cut),
         }
         if start < self.ranks.end || units.is_empty() {
             units.push(start..self.ranks.end);
@@ -201,14 +270,16 @@ impl CatalogSource {
     ) -> Result<Vec<Item<Range<u32>>>, FormatError> {
         let segment = self.snapshot.segment();
         let mut chosen: Vec<u32> = self.wanted(unit.clone()).collect();
-        if self.validate {
+        if self.look != Look::None {
             chosen.extend(self.changed(unit.clone(), stop)?);
             chosen.sort_unstable();
         }
         let mut places = Places::new(self);
         let mut items = Vec::with_capacity(chosen.len() + 1);
         let mut next = unit.start;
-        let mut side = self.side_files(&unit, &mut places)?.into_iter().peekable();
+        // Files beside the catalog that are passed over since the last one that is not.
+        let mut passed = 0;
+        let mut beside = self.beside(&unit).iter().peekable();
         let mut add = |found: FoundFile, passed_before: u64, within: Option<Box<Within>>| {
             items.push(Item::File(EligibleFile {
                 found,
@@ -217,9 +288,14 @@ impl CatalogSource {
             }));
         };
         for rank in chosen {
-            while let Some((before, found)) = side.next_if(|(before, _)| *before <= rank) {
-                add(found, self.count(next..before), None);
-                next = before.max(next);
+            while let Some(own) = beside.next_if(|own| own.before_rank <= rank) {
+                if !own.wanted {
+                    passed += 1;
+                    continue;
+                }
+                let before = own.before_rank.max(next);
+                add(places.found(&own.path), self.count(next..before) + passed, None);
+                (next, passed) = (before, 0);
             }
             let file = segment.file(rank)?;
             if self.is_too_large(&file) {
@@ -231,14 +307,20 @@ impl CatalogSource {
                 name: segment.name(file.name)?,
                 target: None,
             };
-            add(found, self.count(next..rank), self.within(rank, &file)?);
-            next = rank + 1;
+            let within = self.within(rank, &file)?;
+            add(found, self.count(next..rank) + passed, within);
+            (next, passed) = (rank + 1, 0);
         }
-        for (before, found) in side {
-            add(found, self.count(next..before), None);
-            next = before.max(next);
+        for own in beside {
+            if !own.wanted {
+                passed += 1;
+                continue;
+            }
+            let before = own.before_rank.clamp(next, unit.end.max(next));
+            add(places.found(&own.path), self.count(next..before) + passed, None);
+            (next, passed) = (before, 0);
         }
-        let rest = self.count(next..unit.end);
+        let rest = self.count(next..unit.end) + passed;
         if rest > 0 {
             items.push(Item::Passed(rest));
         }
@@ -257,23 +339,34 @@ impl CatalogSource {
             bytes <= file.stamp.len / SPAN_SHARE
         };
         Ok(spans.filter(worth).map(|spans| {
-            let stamp = self.validate.then(|| Stamp::from_record(file.stamp));
+            // The file is opened anyway, and then its state is known.
+            let stamp = (self.look != Look::None).then(|| Stamp::from_record(file.stamp));
             Box::new(Within::new(spans, stamp))
         }))
     }
 
-    /// Looks at the files of a unit that are no candidates; returns those that are not as they were.
+    /// Looks at the files of a unit that are no candidates, as far as they are to be looked at; returns those that are not as
+    /// they were.
     fn changed(&self, unit: Range<u32>, stop: &Stop) -> Result<Vec<u32>, FormatError> {
         let segment = self.snapshot.segment();
+        let linked = match self.look {
+            Look::Linked => Some(segment.linked()?),
+            Look::None | Look::All => None,
+        };
         let mut by_dir: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for rank in self
-            .all(unit)
-            .filter(|&rank| !self.candidates.files().contains(rank))
-        {
-            by_dir
-                .entry(segment.file(rank)?.dir)
-                .or_default()
-                .push(rank);
+        let mut add = |rank: u32| -> Result<(), FormatError> {
+            if !self.candidates.files().contains(rank) {
+                let dir = segment.file(rank)?.dir;
+                by_dir.entry(dir).or_default().push(rank);
+            }
+            Ok(())
+        };
+        match linked {
+            None => self.all(unit).try_for_each(&mut add)?,
+            Some(linked) => linked
+                .iter(unit)
+                .filter(|&rank| self.eligible.as_ref().is_none_or(|own| own.contains(rank)))
+                .try_for_each(&mut add)?,
         }
         let mut changed = Vec::new();
         for (dir, ranks) in by_dir {
@@ -288,41 +381,72 @@ impl CatalogSource {
         }
         Ok(changed)
     }
+}
 
-    /// Returns the files of the side list that belong into a unit, each with the rank it stands before.
-    fn side_files(
-        &self,
-        unit: &Range<u32>,
-        places: &mut Places<'_>,
-    ) -> Result<Vec<(u32, FoundFile)>, FormatError> {
-        let segment = self.snapshot.segment();
-        let mut files = Vec::new();
-        for n in 0..segment.side_count() {
-            let side = segment.side(n)?;
-            let last = unit.end == self.ranks.end && side.before_rank == unit.end;
-            if !unit.contains(&side.before_rank) && !last {
-                continue;
-            }
-            let path = segment.dir_path(side.dir)?;
-            let name = segment.name(side.name)?;
-            if !self.scope.covers(path) {
-                continue;
-            }
-            let place = places.get(side.dir)?;
-            if !kept_with_parents(&self.globs, &place.logical)
-                || !self.globs.keep(&place.logical.join(&name), false)
-            {
-                continue;
-            }
-            let found = FoundFile {
-                dir: place,
-                name,
-                target: None,
-            };
-            files.push((side.before_rank, found));
+/// Finds the files beside the catalog that a request is about: those of the segment's side list, which are always searched,
+/// and those of the overlay. Linear in their number.
+fn beside(
+    snapshot: &Snapshot,
+    scope: &Scope,
+    globs: &Globs,
+    plan: &SupersetSafe,
+    look: Look,
+) -> Result<Vec<Beside>, FormatError> {
+    let (segment, overlay) = (snapshot.segment(), snapshot.overlay());
+    let is_eligible = |path: &Path| {
+        let dir = path.parent().unwrap_or(Path::new(""));
+        let logical = scope.logical(path);
+        scope.covers(dir)
+            && (globs.is_empty()
+                || (kept_with_parents(globs, scope.logical(dir)) && globs.keep(logical, false)))
+    };
+    let mut found = Vec::new();
+    for n in 0..segment.side_count() {
+        let path = segment.side_path(n)?;
+        if !overlay.is_side_dead(n) && is_eligible(&path) {
+            found.push(Beside {
+                before_rank: segment.side(n)?.before_rank,
+                path,
+                wanted: true,
+            });
         }
-        Ok(files)
     }
+    let from_side = found.len();
+    let extras = overlay.extras();
+    if !extras.is_empty() {
+        let count = u32::try_from(extras.len()).unwrap_or(u32::MAX);
+        let name = format!("{:?} {} {}", scope.path, scope.recursive, globs.key());
+        let eligible = snapshot.extra_set(&name, || {
+            let mut set = RankSet::empty(count);
+            for (at, extra) in (0..).zip(extras) {
+                if is_eligible(&extra.path) {
+                    set.insert(at);
+                }
+            }
+            Ok(set)
+        })?;
+        let candidates = overlay.candidates(plan);
+        for at in eligible.iter(0..count) {
+            let extra = &extras[at as usize];
+            let vouched = match look {
+                Look::None => true,
+                Look::Linked => extra.stamp.is_some_and(|stamp| stamp.links() <= 1),
+                Look::All => false,
+            };
+            found.push(Beside {
+                before_rank: extra.before_rank,
+                path: extra.path.clone(),
+                wanted: !vouched || candidates.contains(at),
+            });
+        }
+    }
+    if from_side > 0 && from_side < found.len() {
+        found.sort_by(|a, b| {
+            let place = a.before_rank.cmp(&b.before_rank);
+            place.then_with(|| cmp_paths(&a.path, &b.path))
+        });
+    }
+    Ok(found)
 }
 
 impl Scope {
@@ -344,11 +468,12 @@ impl FileSource for CatalogSource {
     type Unit = Range<u32>;
 
     fn start(&self) -> Vec<Item<Range<u32>>> {
-        let side = self.snapshot.segment().side_count() > 0;
         let mut items = Vec::new();
         for unit in self.units() {
             // What has nothing to be looked at is only counted.
-            let only_passed = !self.validate && !side && self.wanted(unit.clone()).next().is_none();
+            let only_passed = self.look == Look::None
+                && self.beside(&unit).is_empty()
+                && self.wanted(unit.clone()).next().is_none();
             items.push(match only_passed {
                 true => Item::Passed(self.count(unit)),
                 false => Item::Unit(unit),
@@ -373,6 +498,8 @@ impl FileSource for CatalogSource {
 struct Places<'a> {
     source: &'a CatalogSource,
     known: BTreeMap<u32, Arc<Place>>,
+    /// The one of the last file beside the catalog.
+    last: Option<(PathBuf, Arc<Place>)>,
 }
 
 impl<'a> Places<'a> {
@@ -380,20 +507,42 @@ impl<'a> Places<'a> {
         Places {
             source,
             known: BTreeMap::new(),
+            last: None,
         }
+    }
+
+    /// Returns a file by its path relative to the index root.
+    fn found(&mut self, path: &Path) -> FoundFile {
+        let dir = path.parent().unwrap_or(Path::new(""));
+        let place = match &self.last {
+            Some((last, place)) if last == dir => place.clone(),
+            _ => {
+                let place = self.make(dir);
+                self.last = Some((dir.to_path_buf(), place.clone()));
+                place
+            }
+        };
+        FoundFile {
+            dir: place,
+            name: path.file_name().unwrap_or_default().to_os_string(),
+            target: None,
+        }
+    }
+
+    fn make(&self, dir: &Path) -> Arc<Place> {
+        let scope = &self.source.scope;
+        Arc::new(Place {
+            root: scope.root.clone(),
+            real: join(&scope.base, dir),
+            logical: scope.logical(dir).to_path_buf(),
+        })
     }
 
     fn get(&mut self, dir: u32) -> Result<Arc<Place>, FormatError> {
         if let Some(place) = self.known.get(&dir) {
             return Ok(place.clone());
         }
-        let path = self.source.snapshot.segment().dir_path(dir)?;
-        let scope = &self.source.scope;
-        let place = Arc::new(Place {
-            root: scope.root.clone(),
-            real: join(&scope.base, path),
-            logical: scope.logical(path).to_path_buf(),
-        });
+        let place = self.make(self.source.snapshot.segment().dir_path(dir)?);
         self.known.insert(dir, place.clone());
         Ok(place)
     }

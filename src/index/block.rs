@@ -168,6 +168,34 @@ impl FileGrams {
     pub fn footprint(&self) -> usize {
         size_of_val(&*self.ascii) + size_of_val(&*self.wide)
     }
+
+    /// Sorts them, so that single ones can be looked up.
+    pub fn sorted(mut self) -> SortedGrams {
+        self.ascii.sort_unstable();
+        SortedGrams(self)
+    }
+}
+
+/// The n-grams of one file, in an order in which they can be looked up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SortedGrams(FileGrams);
+
+impl SortedGrams {
+    /// Returns true if the file has an n-gram; also for those with a line feed, which are not stored. Logarithmic in their
+    /// number.
+    pub fn may_have(&self, gram: Gram) -> bool {
+        match gram.to_ascii() {
+            Some(packed) => {
+                self.0.ascii.binary_search(&packed).is_ok() || any_char(packed, |c| c == 0x0A)
+            }
+            None => self.0.wide.binary_search(&gram).is_ok() || gram.chars().contains(&'\n'),
+        }
+    }
+
+    /// Returns them, to be stored in blocks.
+    pub fn grams(&self) -> &FileGrams {
+        &self.0
+    }
 }
 
 /// The n-grams that have rows of their own in the blocks of a group.

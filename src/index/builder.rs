@@ -9,6 +9,7 @@
 //! memory does not grow with the tree, but for some hundred bytes a file.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use rayon::prelude::*;
@@ -114,6 +115,9 @@ pub trait BuildHost: Sync {
 
     /// Hears how far the build is.
     fn progress(&self, progress: Progress);
+
+    /// Hears of each directory (relative to the index root) before it is listed.
+    fn entering(&self, _dir: &Path) {}
 
     /// Hears, before each pause for it, that another process has the index locked.
     fn waiting(&self) {}
@@ -273,7 +277,7 @@ fn enumerate(walk: &Walk, host: &dyn BuildHost) -> Result<(Enumeration, i64), Bu
             bytes_total: 0,
         });
         let started_ns = host.now_ns();
-        let tree = Enumeration::of(walk, &|| host.stopped());
+        let tree = Enumeration::of(walk, &|| host.stopped(), &|dir| host.entering(dir));
         if host.stopped() {
             return Err(BuildError::Stopped);
         }

@@ -5,7 +5,7 @@
 //! for searches and for indexes (FR-LSI-ELIG-02).
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,7 +74,14 @@ impl Enumeration {
     /// on their number. Ends early, with a part of the tree, once `stopped` returns true.
     ///
     /// Costs one listing a directory and one look at each file.
-    pub fn of(walk: &Walk, stopped: &(dyn Fn() -> bool + Sync)) -> Enumeration {
+    ///
+    /// `enter` is told of each directory (relative to the top) before it is listed, so that whoever watches the tree can begin
+    /// to: what changes from then on is noticed.
+    pub fn of(
+        walk: &Walk,
+        stopped: &(dyn Fn() -> bool + Sync),
+        enter: &(dyn Fn(&Path) + Sync),
+    ) -> Enumeration {
         let mut arena: Vec<Listing> = Vec::new();
         let mut level: Vec<DirNode> = vec![walk.start()];
         while !level.is_empty() && !stopped() {
@@ -82,7 +89,10 @@ impl Enumeration {
             let next_first = first + level.len();
             let listed: Vec<(Listing, Vec<DirNode>)> = level
                 .par_iter()
-                .map(|node| Listing::of(walk, node))
+                .map(|node| {
+                    node.places().for_each(|place| enter(&place.logical));
+                    Listing::of(walk, node)
+                })
                 .collect();
             level = Vec::new();
             for (mut listing, children) in listed {
@@ -202,6 +212,39 @@ impl Enumeration {
             }
         }
         all
+    }
+}
+
+/// One directory as it was found, by itself.
+#[derive(Debug)]
+pub struct Survey {
+    /// Its state before it was listed, if that was also its state afterwards.
+    pub stamp: Option<Stamp>,
+    /// Its eligible files, and their states where those could be found out.
+    pub files: Vec<(OsString, Option<Stamp>)>,
+    /// Directories in it that are entered.
+    pub dirs: Vec<DirNode>,
+    /// What could not be read, and why.
+    pub errors: Vec<(PathBuf, String)>,
+    /// What in it decides about eligibility.
+    pub inputs: Inputs,
+}
+
+impl Survey {
+    /// Lists one directory and looks at its files; nothing below. The node is that of a single directory.
+    pub fn of(walk: &Walk, node: &DirNode) -> Survey {
+        let (listing, children) = Listing::of(walk, node);
+        let files = listing.items.into_iter().filter_map(|item| match item {
+            Found::File { name, stamp, .. } => Some((name, stamp)),
+            Found::Dir(_) | Found::Taken => None,
+        });
+        Survey {
+            stamp: listing.places.first().and_then(|(_, stamp)| *stamp),
+            files: files.collect(),
+            dirs: children.into_iter().flat_map(DirNode::into_singles).collect(),
+            errors: listing.errors,
+            inputs: listing.inputs,
+        }
     }
 }
 

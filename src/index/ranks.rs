@@ -110,6 +110,27 @@ impl RankSet {
         }
     }
 
+    /// Takes out the ranks that are in another set.
+    pub fn subtract(&mut self, other: &RankSet) {
+        for (word, other) in self.words.iter_mut().zip(&other.words) {
+            *word &= !other;
+        }
+    }
+
+    /// Takes out a rank. Returns false if it was not in the set.
+    pub fn remove(&mut self, rank: u32) -> bool {
+        let had = self.contains(rank);
+        if had {
+            self.words[(rank / 64) as usize] &= !(1 << (rank % 64));
+        }
+        had
+    }
+
+    /// Returns true if no rank is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+
     /// Returns how many ranks there could be.
     pub fn capacity(&self) -> u32 {
         self.len
@@ -184,7 +205,16 @@ mod tests {
             prop_assert!((0..420).all(|rank| set.contains(rank) == expected.contains(&rank)));
             let mut cut = RankSet::of_range(start..end, len);
             cut.intersect(&set);
-            prop_assert_eq!(cut.iter(0..len).collect::<Vec<_>>(), within);
+            prop_assert_eq!(cut.iter(0..len).collect::<Vec<_>>(), within.clone());
+            let mut rest = set.clone();
+            rest.subtract(&cut);
+            let outside = expected.iter().copied().filter(|rank| !within.contains(rank));
+            prop_assert_eq!(rest.iter(0..len).collect::<Vec<_>>(), outside.collect::<Vec<_>>());
+            for &rank in &within {
+                prop_assert!(cut.remove(rank));
+                prop_assert!(!cut.remove(rank));
+            }
+            prop_assert!(cut.is_empty());
             let mut bytes = vec![0u8; (len as usize).div_ceil(8)];
             for rank in set.iter(0..len) {
                 bytes[rank as usize / 8] |= 1 << (rank % 8);

@@ -4,6 +4,7 @@
 //! excludes, which is ripgrep's. The globs themselves are the `ignore` crate's. Malformed lines are left
 //! out silently here; `doctor` reports them.
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -82,7 +83,7 @@ impl ControlFiles {
     }
 
     /// Finds them by looking at the filesystem, for directories that are not listed.
-    fn probe(dir: &Path) -> ControlFiles {
+    pub(super) fn probe(dir: &Path) -> ControlFiles {
         ControlFiles {
             rgignore: dir.join(".rgignore").exists(),
             ignore: dir.join(".ignore").exists(),
@@ -267,6 +268,13 @@ fn read_ignore_file(dir: &Path, path: &Path) -> Gitignore {
 
 /// The names of the files that hold ignore rules.
 pub const IGNORE_FILE_NAMES: [&str; 3] = [".rgignore", ".ignore", ".gitignore"];
+
+/// Returns true for the name of a file or directory that decides about the eligibility of others beside and below it.
+pub fn is_control_name(name: &OsStr) -> bool {
+    let mut found = ControlFiles::default();
+    found.note(name.as_encoded_bytes());
+    found.any()
+}
 
 /// Returns what is wrong with an ignore file: 1-based lines and messages. Such lines have no effect on a
 /// search, which does not mention them.

@@ -19,7 +19,7 @@ use crate::format::segment::{
     BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, Numbers, PartRecord,
     SEGMENT_VERSION, SideRecord, Table, id,
 };
-use crate::format::sort_key::component_key;
+use crate::format::sort_key::{cmp_paths, component_key};
 use crate::format::storage::Storage;
 use crate::index::beneath::is_component;
 use crate::index::block::{STORED_HASHES, Shape, WORD_FILES};
@@ -51,6 +51,7 @@ pub struct Segment {
     direct: Numbers,
     groups: Vec<Group>,
     paths: OnceLock<DirPaths>,
+    by_dir: OnceLock<ByDir>,
 }
 
 /// A group of blocks.
@@ -75,6 +76,52 @@ struct DirPaths {
     paths: Vec<PathBuf>,
     /// Numbers of directories, in the order of the bytes of their paths.
     sorted: Vec<u32>,
+}
+
+/// What is directly in each directory.
+#[derive(Debug)]
+struct ByDir {
+    files: Lists,
+    dirs: Lists,
+    linked: RankSet,
+}
+
+/// A list of numbers for each owner, all in one piece of memory.
+#[derive(Debug)]
+struct Lists {
+    /// Where the list of each owner starts; the end of the last one after it.
+    starts: Vec<u32>,
+    items: Vec<u32>,
+}
+
+impl Lists {
+    /// Makes the lists from the owner of each item, which has the number of its place. Owners that do not exist have none.
+    fn of_owners(owners: &[u32], count: u32) -> Lists {
+        let mut starts = vec![0u32; count as usize + 1];
+        let known = |owner: &&u32| **owner < count;
+        for owner in owners.iter().filter(known) {
+            starts[*owner as usize + 1] += 1;
+        }
+        for n in 1..starts.len() {
+            starts[n] += starts[n - 1];
+        }
+        let mut next = starts.clone();
+        let mut items = vec![0u32; starts.last().map_or(0, |end| *end as usize)];
+        for (item, owner) in (0u32..).zip(owners).filter(|(_, owner)| known(owner)) {
+            let at = &mut next[*owner as usize];
+            items[*at as usize] = item;
+            *at += 1;
+        }
+        Lists { starts, items }
+    }
+
+    fn of(&self, owner: u32) -> &[u32] {
+        let owner = owner as usize;
+        match (self.starts.get(owner), self.starts.get(owner + 1)) {
+            (Some(&start), Some(&end)) => &self.items[start as usize..end as usize],
+            _ => &[],
+        }
+    }
 }
 
 impl Segment {
@@ -155,6 +202,7 @@ impl Segment {
             meta,
             container,
             paths: OnceLock::new(),
+            by_dir: OnceLock::new(),
         })
     }
 
@@ -296,6 +344,110 @@ impl Segment {
             name_bytes(path.unwrap_or(Path::new("")).as_os_str()).cmp(&wanted)
         });
         Ok(at.ok().and_then(|at| sorted.get(at).copied()))
+    }
+
+    /// Returns the path of a file relative to the root.
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::file`].
+    pub fn path(&self, rank: u32) -> Result<PathBuf, FormatError> {
+        let file = self.file(rank)?;
+        Ok(self.dir_path(file.dir)?.join(self.name(file.name)?))
+    }
+
+    /// Returns the rank of the first file that does not come before a path in emission order: where the path is, or would
+    /// be. Logarithmic in the number of files.
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::file`].
+    pub fn position(&self, path: &Path) -> Result<u32, FormatError> {
+        let (mut low, mut high) = (0, self.meta.files);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match cmp_paths(&self.path(middle)?, path).is_lt() {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        Ok(low)
+    }
+
+    /// Finds a file by its path relative to the root. Logarithmic in the number of files.
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::file`].
+    pub fn find_file(&self, path: &Path) -> Result<Option<u32>, FormatError> {
+        let rank = self.position(path)?;
+        let found = rank < self.meta.files && self.path(rank)? == path;
+        Ok(found.then_some(rank))
+    }
+
+    /// Returns the path of a file of the side list relative to the root.
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::file`].
+    pub fn side_path(&self, n: u32) -> Result<PathBuf, FormatError> {
+        let side = self.side(n)?;
+        Ok(self.dir_path(side.dir)?.join(self.name(side.name)?))
+    }
+
+    /// Returns the ranks of the files directly in a directory. The first call goes through the whole catalog, once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::file`].
+    pub fn files_in(&self, number: u32) -> Result<&[u32], FormatError> {
+        Ok(self.by_dir()?.files.of(number))
+    }
+
+    /// Returns the numbers of the directories directly in a directory. As [`Segment::files_in`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::file`].
+    pub fn dirs_in(&self, number: u32) -> Result<&[u32], FormatError> {
+        Ok(self.by_dir()?.dirs.of(number))
+    }
+
+    /// Returns the files with other names beside the one in the catalog (hard links). As [`Segment::files_in`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::file`].
+    pub fn linked(&self) -> Result<&RankSet, FormatError> {
+        Ok(&self.by_dir()?.linked)
+    }
+
+    fn by_dir(&self) -> Result<&ByDir, FormatError> {
+        if let Some(known) = self.by_dir.get() {
+            return Ok(known);
+        }
+        let mut linked = RankSet::empty(self.meta.files);
+        let mut dirs_of_files = Vec::with_capacity(self.meta.files as usize);
+        for rank in 0..self.meta.files {
+            let file = self.file(rank)?;
+            dirs_of_files.push(file.dir);
+            if file.stamp.links > 1 {
+                linked.insert(rank);
+            }
+        }
+        let mut parents = Vec::with_capacity(self.meta.dirs as usize);
+        for number in 0..self.meta.dirs {
+            // The root is in none.
+            parents.push(match number {
+                0 => u32::MAX,
+                _ => self.dir(number)?.parent,
+            });
+        }
+        Ok(self.by_dir.get_or_init(|| ByDir {
+            files: Lists::of_owners(&dirs_of_files, self.meta.dirs),
+            dirs: Lists::of_owners(&parents, self.meta.dirs),
+            linked,
+        }))
     }
 
     fn paths(&self) -> Result<&DirPaths, FormatError> {

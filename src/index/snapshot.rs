@@ -1,13 +1,14 @@
 //! A snapshot: one published state of an index, pinned by whoever searches with it.
 //!
-//! Owns what belongs together: a segment, what decided about eligibility, and answers that only depend on them.
+//! Owns what belongs together: a segment, how the tree differs from it, what decided about eligibility, and answers that
+//! only depend on them.
 //! A snapshot never changes; a later state is another snapshot. Whether it still is the state of the tree is asked
 //! here too, without any memory of the answer: until changes are tracked, every call has to ask.
 
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rayon::prelude::*;
 
@@ -15,6 +16,7 @@ use crate::format::error::FormatError;
 use crate::format::manifest::KeyParts;
 use crate::index::beneath::RootDir;
 use crate::index::inputs::Inputs;
+use crate::index::overlay::Overlay;
 use crate::index::ranks::RankSet;
 use crate::index::segment::Segment;
 use crate::index::stamp::Stamp;
@@ -50,12 +52,20 @@ impl StorageMode {
 pub struct Snapshot {
     key: KeyParts,
     storage: StorageMode,
-    segment: Segment,
-    inputs: Inputs,
+    segment: Arc<Segment>,
+    overlay: Overlay,
+    inputs: Arc<Inputs>,
     /// What the enumeration could not read: files may be hidden behind it.
     enumeration_errors: u64,
-    sets: Mutex<VecDeque<(String, Arc<RankSet>)>>,
+    /// Sets of files of the segment; later snapshots with the same segment have them too.
+    sets: Arc<KeptSets>,
+    /// Sets of files beside the segment.
+    extra_sets: KeptSets,
 }
+
+/// Sets that requests are likely to ask for again, the latest first.
+#[derive(Debug, Default)]
+struct KeptSets(Mutex<VecDeque<(String, Arc<RankSet>)>>);
 
 /// Why a snapshot is not the state of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,10 +92,32 @@ impl Snapshot {
         Snapshot {
             key,
             storage,
-            segment,
+            overlay: Overlay::none(&segment),
+            segment: Arc::new(segment),
+            inputs: Arc::new(inputs),
+            enumeration_errors,
+            sets: Arc::default(),
+            extra_sets: KeptSets::default(),
+        }
+    }
+
+    /// Returns the snapshot of a later state of the same tree, which differs from the segment as `overlay` says.
+    #[must_use]
+    pub fn later(
+        &self,
+        overlay: Overlay,
+        inputs: Arc<Inputs>,
+        enumeration_errors: u64,
+    ) -> Snapshot {
+        Snapshot {
+            key: self.key.clone(),
+            storage: self.storage,
+            segment: self.segment.clone(),
+            overlay,
             inputs,
             enumeration_errors,
-            sets: Mutex::default(),
+            sets: self.sets.clone(),
+            extra_sets: KeptSets::default(),
         }
     }
 
@@ -100,12 +132,17 @@ impl Snapshot {
     }
 
     /// Returns the segment.
-    pub fn segment(&self) -> &Segment {
+    pub fn segment(&self) -> &Arc<Segment> {
         &self.segment
     }
 
+    /// Returns how the tree differs from the segment.
+    pub fn overlay(&self) -> &Overlay {
+        &self.overlay
+    }
+
     /// Returns what decided about eligibility.
-    pub fn inputs(&self) -> &Inputs {
+    pub fn inputs(&self) -> &Arc<Inputs> {
         &self.inputs
     }
 
@@ -198,12 +235,11 @@ impl Snapshot {
 
     /// Returns how many sets are kept for requests to come.
     pub fn kept_sets(&self) -> usize {
-        let sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
-        sets.len()
+        self.sets.lock().len() + self.extra_sets.lock().len()
     }
 
-    /// Returns the set that is kept under `name`, made by `make` if there is none yet. A few sets are kept; the
-    /// one that was not asked for the longest goes first.
+    /// Returns the set of files of the segment that is kept under `name`, made by `make` if there is none yet. A few sets
+    /// are kept; the one that was not asked for the longest goes first.
     ///
     /// # Errors
     ///
@@ -213,9 +249,35 @@ impl Snapshot {
         name: &str,
         make: impl FnOnce() -> Result<RankSet, FormatError>,
     ) -> Result<Arc<RankSet>, FormatError> {
-        let lock = || self.sets.lock().unwrap_or_else(PoisonError::into_inner);
+        self.sets.get(name, make)
+    }
+
+    /// Does the same for files of the overlay, which are numbered by their places there.
+    ///
+    /// # Errors
+    ///
+    /// Those of `make`.
+    pub fn extra_set(
+        &self,
+        name: &str,
+        make: impl FnOnce() -> Result<RankSet, FormatError>,
+    ) -> Result<Arc<RankSet>, FormatError> {
+        self.extra_sets.get(name, make)
+    }
+}
+
+impl KeptSets {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(String, Arc<RankSet>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(
+        &self,
+        name: &str,
+        make: impl FnOnce() -> Result<RankSet, FormatError>,
+    ) -> Result<Arc<RankSet>, FormatError> {
         {
-            let mut sets = lock();
+            let mut sets = self.lock();
             if let Some(at) = sets.iter().position(|(kept, _)| kept == name)
                 && let Some(found) = sets.remove(at)
             {
@@ -226,7 +288,7 @@ impl Snapshot {
         }
         // Not under the lock: other searches need not wait for this.
         let set = Arc::new(make()?);
-        let mut sets = lock();
+        let mut sets = self.lock();
         sets.push_front((name.to_string(), set.clone()));
         sets.truncate(KEPT_SETS);
         Ok(set)

@@ -54,6 +54,11 @@ impl Stamp {
         self.0.len
     }
 
+    /// Returns how many names the file has.
+    pub fn links(self) -> u32 {
+        self.0.links
+    }
+
     /// Returns true for a file without content.
     pub fn is_empty(self) -> bool {
         self.0.len == 0

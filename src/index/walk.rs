@@ -110,6 +110,35 @@ impl DirNode {
     pub fn places(&self) -> impl Iterator<Item = &Arc<Place>> {
         self.members.iter().map(|member| &member.place)
     }
+
+    /// Takes the directories of the node apart, for whoever does not need their entries in one order.
+    pub fn into_singles(self) -> impl Iterator<Item = DirNode> {
+        let members = self.members.into_iter();
+        members.map(|member| DirNode {
+            members: vec![member],
+        })
+    }
+}
+
+/// A directory whose entries can be looked at one by one, by the rules that held when it was entered.
+#[derive(Clone, Debug)]
+pub struct EnteredDir {
+    member: Member,
+    /// The rules that hold for its entries.
+    rules: Arc<Rules>,
+}
+
+/// What one entry of a directory is to a walk.
+#[derive(Debug)]
+pub enum Looked {
+    /// An eligible file, and its state.
+    File(FoundFile, EntryMeta),
+    /// A directory that is entered.
+    Dir(DirNode),
+    /// Nothing: it is not there, or not eligible.
+    Nothing,
+    /// It could not be looked at, and why.
+    Error(String),
 }
 
 #[derive(Clone, Debug)]
@@ -278,6 +307,76 @@ impl Walk {
             }
         }
         entries
+    }
+
+    /// Enters a directory without listing it: its entries can be looked at then. The node is that of a single directory.
+    /// One lookup for each file with rules that there could be.
+    pub fn enter(&self, node: &DirNode) -> Option<EnteredDir> {
+        let [member] = &node.members[..] else {
+            return None;
+        };
+        let logical_abs = join(&self.top, &member.place.logical);
+        let rules = match self.options.no_ignore {
+            true => member.rules.clone(),
+            false => {
+                let found = ControlFiles::probe(&logical_abs);
+                Rules::child(&member.rules, &logical_abs, found)
+            }
+        };
+        let member = member.clone();
+        Some(EnteredDir { member, rules })
+    }
+
+    /// Looks at entries of a directory by their names, without listing it, and decides about them as
+    /// [`Walk::list`] does. One lookup a name.
+    pub fn look<'a>(
+        &self,
+        dir: &EnteredDir,
+        names: impl Iterator<Item = &'a OsStr>,
+    ) -> Vec<Looked> {
+        let EnteredDir { member, rules } = dir;
+        let place = &member.place;
+        let logical_abs = join(&self.top, &place.logical);
+        let names: Vec<&OsStr> = names.collect();
+        let stat = match place.root.stat_entries(&place.real, names.iter().copied()) {
+            Ok(stat) => stat.entries,
+            Err(error) if is_gone(&error) => return names.iter().map(|_| Looked::Nothing).collect(),
+            Err(error) => {
+                let failed = |_| Looked::Error(error.to_string());
+                return names.iter().map(failed).collect();
+            }
+        };
+        let mut out = Vec::new();
+        let pairs = names.into_iter().zip(stat);
+        pairs
+            .map(|(name, meta)| {
+                let meta = match meta {
+                    Ok(meta) => meta,
+                    Err(error) if is_gone(&error) => return Looked::Nothing,
+                    Err(error) => return Looked::Error(error.to_string()),
+                };
+                let real = place.real.join(name);
+                let paths = EntryPaths {
+                    absolute: &logical_abs.join(name),
+                    logical: &place.logical.join(name),
+                    real_absolute: &join(place.root.path(), &real),
+                    real: &real,
+                };
+                let all = |_: &Path, _: bool| true;
+                let name = name.to_os_string();
+                self.consider(member, rules, name.clone(), meta.kind, &paths, &all, &mut out);
+                match out.pop().map(|keyed| keyed.what) {
+                    Some(What::File(dir, target)) => {
+                        Looked::File(FoundFile { dir, name, target }, meta)
+                    }
+                    Some(What::Dir(member)) => Looked::Dir(DirNode {
+                        members: vec![member],
+                    }),
+                    Some(What::Error(_, message)) => Looked::Error(message),
+                    Some(What::Taken) | None => Looked::Nothing,
+                }
+            })
+            .collect()
     }
 
     fn list_member(
@@ -479,6 +578,14 @@ impl Walk {
         }
         Ok(Some((true, root, real)))
     }
+}
+
+/// Returns true for an error that says that there is nothing.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 struct EntryPaths<'a> {

@@ -47,7 +47,7 @@ mod status;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use crate::exec::catalog::{CatalogSource, Scope};
+use crate::exec::catalog::{CatalogSource, Look, Scope};
 use crate::exec::eligible::Globs;
 use crate::exec::query::{Fold, Query};
 use crate::format::error::FormatError;
@@ -449,8 +449,11 @@ impl Indexes {
             return Ok(Err(stale.into()));
         }
         snapshot.segment().order(plan)?;
-        let source =
-            CatalogSource::new(snapshot.clone(), scope, globs.clone(), plan, !self.frozen)?;
+        let look = match self.frozen {
+            true => Look::None,
+            false => Look::All,
+        };
+        let source = CatalogSource::new(snapshot.clone(), scope, globs.clone(), plan, look)?;
         Ok(source.ok_or_else(|| Condition::Stale {
             reason: UncertainReason::OpenRequiresValidation,
             why: "the directory is none that the index covers: it is hidden, ignored or new".into(),

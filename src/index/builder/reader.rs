@@ -8,6 +8,7 @@ use rayon::prelude::*;
 
 use super::BuildOptions;
 use crate::index::block::FileGrams;
+use crate::index::overlay::Content;
 use crate::index::stamp::Stamp;
 use crate::index::token::{TokenStatus, Tokenizer, parts};
 use crate::index::walk::FoundFile;
@@ -31,6 +32,23 @@ pub struct Outcome {
     pub(super) parts: Vec<(u32, FileGrams)>,
 }
 
+impl Outcome {
+    /// Returns what is known of the content of a file that was expected in a state; `None` if it was in another one, or might
+    /// change without a trace.
+    pub fn into_content(self, expected: Stamp) -> Option<Content> {
+        if self.stamp != Some(expected) || !self.settled {
+            return None;
+        }
+        Some(match self.excludable {
+            true => {
+                let parts = self.parts.into_iter();
+                Content::Grams(parts.map(|(_, grams)| grams.sorted()).collect())
+            }
+            false => Content::Always(self.status),
+        })
+    }
+}
+
 /// Reads files one after the other, with buffers that are kept between them.
 pub struct FileReader<'a> {
     options: &'a BuildOptions,
@@ -41,7 +59,7 @@ pub struct FileReader<'a> {
 
 impl FileReader<'_> {
     /// Creates a reader for a build that started at `started_ns`.
-    pub(super) fn new(options: &BuildOptions, started_ns: i64) -> FileReader<'_> {
+    pub fn new(options: &BuildOptions, started_ns: i64) -> FileReader<'_> {
         FileReader {
             options,
             tokenizer: tokenizer(options),

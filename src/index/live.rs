@@ -1,0 +1,290 @@
+//! The living index of one tree: built in the background, kept up to date, and asked by searches.
+//!
+//! Owns the runtime of the [state machine](crate::index::state): it finds out what has happened, feeds it in, and carries out
+//! what follows. Where an index is kept, what makes files eligible and how a build is paced is the [`Ground`]'s to say.
+//!
+//! # Who does what
+//!
+//! - The *watcher's thread* hears of changes and notes them: a mark in the dirty set, a trigger. It waits for nothing.
+//! - The *worker* is one thread of low priority. It opens, builds, reconciles, works marks off once nothing more happens to
+//!   their files, and reads what changed.
+//! - A *search* pins a snapshot. It first makes sure by a cookie that everything that happened before it has been
+//!   heard, and then looks at what is marked, within its budget: so an edit that was finished before the call is
+//!   seen by it, whatever the worker is doing.
+//!
+//! # Locks
+//!
+//! There are two, taken in this order, and neither is held while files are read:
+//!
+//! - *known* ([`Tracked`]) for whoever changes what is known of the tree: the worker, or a search that works marks off. Marks are
+//!   worked off in small portions, and directories are listed in small batches.
+//! - *status* ([`Status`]) for a moment at a time: the state, the marks, the published snapshot. The watcher's thread takes
+//!   it, so nobody may wait for that thread while holding it.
+//!
+//! A search that runs holds none: it has its snapshot, which never changes.
+
+mod apply;
+mod ear;
+mod pin;
+mod status;
+mod tokenize;
+mod worker;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::format::error::FormatError;
+use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built};
+use crate::index::inputs::Inputs;
+use crate::index::refresh::{Entered, Known};
+use crate::index::snapshot::Snapshot;
+use crate::index::state::{Standing, Trigger};
+use crate::index::walk::Walk;
+use crate::index::watch::{Barrier, Watcher, WatcherFactory};
+
+use self::status::Status;
+
+pub use self::pin::{Pin, Pinned};
+pub use self::status::Report;
+
+/// What a living index needs of its surroundings.
+pub trait Ground: Send + Sync {
+    /// Returns the index root.
+    fn root(&self) -> &Path;
+
+    /// Prepares a walk by the rules as they are now.
+    fn walk(&self) -> Walk;
+
+    /// Looks at what decides about eligibility above the tree.
+    fn inputs_above(&self) -> Inputs;
+
+    /// Opens the index that is kept; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`], which [is corrupt](FormatError::is_corrupt) where it has to be built anew.
+    fn open(&self) -> Result<Option<Snapshot>, FormatError>;
+
+    /// Builds the index and publishes it, whatever there is. `enter` is told of each directory (relative to the index root)
+    /// before it is listed.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`]; what was there before stays.
+    fn build(&self, enter: &(dyn Fn(&Path) + Sync)) -> Result<(Built, Snapshot), BuildError>;
+
+    /// Returns how files are tokenized.
+    fn options(&self) -> &BuildOptions;
+
+    /// Returns whoever paces the work, and knows the time of the wall.
+    fn host(&self) -> &dyn BuildHost;
+
+    /// Returns a time that never goes back, in milliseconds.
+    fn now_ms(&self) -> u64;
+
+    /// Ends whatever the host is pausing or building.
+    fn stop(&self);
+
+    /// Returns the threads that the worker works on.
+    fn pool(&self) -> &rayon::ThreadPool;
+
+    /// Returns the directory for cookies, outside of every tree that is searched; `None` if there is none.
+    fn cookie_dir(&self) -> Option<PathBuf>;
+}
+
+/// How an index lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Habits {
+    /// Whether the tree is watched (`index_watch`).
+    pub watch: bool,
+    /// How long nothing must happen to a file before it is read again (`index_watch_debounce_ms`).
+    pub debounce: Duration,
+    /// Files that one slice of a reconcile looks at (`reconcile_max_files`).
+    pub reconcile_max_files: u64,
+    /// How long one slice of a reconcile takes (`reconcile_max_ms`).
+    pub reconcile_max: Duration,
+    /// How often the whole tree is looked at although nothing is known to be amiss.
+    pub reconcile_every: Duration,
+    /// The thresholds of `index_mode = "auto"`; `None` if the index is built whatever the size of the tree.
+    pub thresholds: Option<Thresholds>,
+    /// Whether a build that failed is tried again (`index_retry_on_failure`).
+    pub retry: bool,
+    /// How long the end of the worker is waited for (`index_shutdown_timeout_ms`).
+    pub shutdown: Duration,
+}
+
+/// Below which sizes a tree needs no index (FR-LSI-BG-05).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thresholds {
+    /// `index_auto_threshold_files`.
+    pub files: u64,
+    /// `index_auto_threshold_bytes`.
+    pub bytes: u64,
+    /// `index_auto_reeval_calls`: after so many searches a small tree is measured again (FR-LSI-BG-06).
+    pub reeval_calls: u64,
+}
+
+/// A living index. Dropping it ends its worker and its watcher.
+pub struct LiveIndex {
+    shared: Arc<Shared>,
+    worker: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the threads share.
+struct Shared {
+    ground: Arc<dyn Ground>,
+    habits: Habits,
+    watchers: Arc<dyn WatcherFactory>,
+    status: Arc<Mutex<Status>>,
+    /// Told of whatever the worker may wait for.
+    wake: Arc<Condvar>,
+    /// Told of whatever somebody may wait for who waits for the index.
+    settled: Condvar,
+    known: Mutex<Option<Tracked>>,
+    watching: Mutex<Option<Watching>>,
+}
+
+/// A watcher, and the barrier of its cookies.
+#[derive(Clone)]
+struct Watching {
+    watcher: Arc<dyn Watcher>,
+    barrier: Arc<Barrier>,
+}
+
+/// What is known of the tree, and how it is brought up to date.
+struct Tracked {
+    snapshot: Arc<Snapshot>,
+    known: Known,
+    entered: Entered,
+    walk: Walk,
+    /// What decides about eligibility above the tree, as it was when the walk was prepared for a reconcile.
+    inputs_above: Inputs,
+}
+
+impl LiveIndex {
+    /// Starts the life of an index: its worker begins at once (FR-LSI-BG-02).
+    ///
+    /// # Errors
+    ///
+    /// That of the system if there can be no thread.
+    pub fn start(
+        ground: Arc<dyn Ground>,
+        habits: Habits,
+        watchers: Arc<dyn WatcherFactory>,
+    ) -> std::io::Result<LiveIndex> {
+        let shared = Arc::new(Shared {
+            ground,
+            habits,
+            watchers,
+            status: Arc::default(),
+            wake: Arc::default(),
+            settled: Condvar::new(),
+            known: Mutex::default(),
+            watching: Mutex::default(),
+        });
+        let own = shared.clone();
+        let worker = std::thread::Builder::new()
+            .name("forge-search-index".to_string())
+            .spawn(move || worker::run(&own))?;
+        Ok(LiveIndex {
+            shared,
+            worker: Mutex::new(Some(worker)),
+        })
+    }
+
+    /// Says how the index is.
+    pub fn report(&self) -> Report {
+        self.shared.status().report()
+    }
+
+    /// Waits until the index can be used, or it is certain that it will not come to that by itself: it is disabled, or a
+    /// build failed. Returns the state. For tests and for `--wait-index`; searches never wait (FR-LSI-BG-10).
+    pub fn wait(&self, timeout: Duration) -> Standing {
+        let status = self.shared.status();
+        let waiting = |status: &mut Status| !status.is_settled();
+        let (status, _) = self
+            .shared
+            .settled
+            .wait_timeout_while(status, timeout, waiting)
+            .unwrap_or_else(PoisonError::into_inner);
+        status.standing
+    }
+
+    /// Has the worker compare the whole tree with what is known, soon.
+    pub fn reconcile(&self) {
+        self.shared.status().reconcile_wanted = true;
+        self.shared.wake.notify_all();
+    }
+
+    /// Ends the worker and the watcher, and waits for that as long as was configured (FR-LSI-BG-40, FR-LSI-BG-43). Returns
+    /// false if the worker was left behind; it holds no lock then, and publishes nothing any more.
+    pub fn shut_down(&self) -> bool {
+        {
+            let mut status = self.shared.status();
+            status.stop = true;
+        }
+        self.shared.ground.stop();
+        self.shared.wake.notify_all();
+        self.shared.settled.notify_all();
+        let worker = lock(&self.worker).take();
+        let Some(worker) = worker else {
+            return true;
+        };
+        let status = self.shared.status();
+        let (status, timeout) = self
+            .shared
+            .settled
+            .wait_timeout_while(status, self.shared.habits.shutdown, |status| !status.ended)
+            .unwrap_or_else(PoisonError::into_inner);
+        drop(status);
+        let ended = !timeout.timed_out();
+        if ended {
+            // It has nothing left to do but to return.
+            let _panicked = worker.join();
+        }
+        *lock(&self.shared.watching) = None;
+        ended
+    }
+}
+
+impl Drop for LiveIndex {
+    fn drop(&mut self) {
+        self.shut_down();
+    }
+}
+
+impl std::fmt::Debug for LiveIndex {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LiveIndex")
+            .field("root", &self.shared.ground.root())
+            .field("report", &self.report())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn status(&self) -> MutexGuard<'_, Status> {
+        lock(&self.status)
+    }
+
+    fn watching(&self) -> Option<Watching> {
+        lock(&self.watching).clone()
+    }
+
+    /// Feeds the state machine, and notes what follows for the worker.
+    fn fire(&self, triggers: &[Trigger]) {
+        self.status().fire(triggers);
+        self.wake.notify_all();
+        self.settled.notify_all();
+    }
+}
+
+/// Locks, also after a thread panicked: what is left half done then is only worked off again.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

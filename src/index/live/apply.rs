@@ -1,0 +1,113 @@
+//! Working marks off: from what may have changed to a snapshot that says what did.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Shared, Tracked, Watching};
+use crate::format::error::FormatError;
+use crate::index::dirty::Work;
+use crate::index::refresh::{Cursor, Refresh};
+use crate::index::watch::WatchError;
+
+/// Marks that are worked off before others may have the lock.
+pub(super) const PORTION: usize = 256;
+
+impl Tracked {
+    /// Works off some marks: looks at what they are about, and makes the snapshot say so. Whether it is finished before `go_on`
+    /// returns false is returned; if not, the marks have to stay, and what was found counts nevertheless.
+    ///
+    /// One lookup a mark, and for directories one listing and one look at each file below. The snapshot is made anew at most
+    /// once, in time linear in the files beside the segment.
+    pub(super) fn apply(
+        &mut self,
+        shared: &Shared,
+        works: &[Work],
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<bool, FormatError> {
+        let mut by_dir: BTreeMap<&Path, Vec<OsString>> = BTreeMap::new();
+        let mut cursor = Cursor::default();
+        for work in works {
+            match (work.path.parent(), work.path.file_name()) {
+                (Some(dir), Some(name)) => {
+                    by_dir.entry(dir).or_default().push(name.to_os_string());
+                }
+                _ => {
+                    self.entered.clear();
+                    cursor = Cursor::whole(&self.walk);
+                }
+            }
+        }
+        let segment = self.snapshot.segment().clone();
+        let watching = shared.watching();
+        let enter = |dir: &Path| shared.enter(watching.as_ref(), dir);
+        let refresh = Refresh {
+            walk: &self.walk,
+            segment: &segment,
+            enter: &enter,
+        };
+        let mut news = false;
+        let mut done = true;
+        for (dir, names) in by_dir {
+            if !go_on() {
+                done = false;
+                break;
+            }
+            let known = &mut self.known;
+            news |= refresh.entries(known, &mut self.entered, dir, &names, &mut cursor)?;
+        }
+        while !cursor.is_done() {
+            if !go_on() {
+                done = false;
+                break;
+            }
+            news |= refresh.step(&mut self.known, &mut cursor)?.1;
+        }
+        if news {
+            self.publish(shared);
+        }
+        Ok(done)
+    }
+
+    /// Gives searches what is known now.
+    pub(super) fn publish(&mut self, shared: &Shared) {
+        let inputs = match self.known.take_inputs_changed() {
+            true => {
+                let mut inputs = self.inputs_above.clone();
+                inputs.append(self.known.inputs());
+                // A change within the same tick of the clock leaves no trace.
+                inputs.distrust_unsettled(shared.ground.host().now_ns());
+                Arc::new(inputs)
+            }
+            false => self.snapshot.inputs().clone(),
+        };
+        let errors = self.known.errors().len() as u64;
+        let overlay = self.known.overlay.clone();
+        self.snapshot = Arc::new(self.snapshot.later(overlay, inputs, errors));
+        let mut status = shared.status();
+        // It may have been taken out of use meanwhile.
+        if status.published.is_some() {
+            status.published = Some(self.snapshot.clone());
+        }
+    }
+}
+
+impl Shared {
+    /// Watches a directory that is about to be listed. One that can't be watched means that nothing is certain any more.
+    pub(super) fn enter(&self, watching: Option<&Watching>, dir: &Path) {
+        let Some(watching) = watching else {
+            return;
+        };
+        match watching.watcher.watch(dir) {
+            // What is gone was reported where it was, or will be.
+            Ok(()) | Err(WatchError::Gone) => {}
+            Err(error @ (WatchError::Limit(_) | WatchError::Other(_))) => {
+                let mut status = self.status();
+                if status.unwatched.is_none() {
+                    status.unwatched = Some(error.to_string());
+                }
+            }
+        }
+    }
+}

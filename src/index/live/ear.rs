@@ -1,0 +1,64 @@
+//! Hearing: from what the watcher says to marks and triggers.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+
+use super::status::Status;
+use super::{Ground, lock};
+use crate::index::dirty::Extent;
+use crate::index::rules::is_control_name;
+use crate::index::state::Trigger;
+use crate::index::watch::{Barrier, Ear, Heard};
+
+/// Hears for one living index. It is quick: a mark, a trigger, no look at any file.
+pub(super) struct Listener {
+    pub(super) ground: Arc<dyn Ground>,
+    pub(super) status: Arc<Mutex<Status>>,
+    pub(super) barrier: Arc<Barrier>,
+    pub(super) wake: Arc<Condvar>,
+}
+
+impl Ear for Listener {
+    fn hear(&self, heard: Heard) {
+        match heard {
+            Heard::Cookie(number) => return self.barrier.heard(number),
+            Heard::File(path) => self.mark(&path, Extent::File),
+            Heard::Subtree(path) => self.mark(&path, Extent::Subtree),
+            Heard::Overflow => {
+                let mut status = lock(&self.status);
+                status.dirty.mark_all(self.ground.now_ms());
+                status.fire(&[Trigger::WatcherOverflow]);
+                status.why = Some("changes came faster than they could be heard".to_string());
+            }
+            Heard::Down(why) => {
+                {
+                    let mut status = lock(&self.status);
+                    status.unwatched = Some(why.clone());
+                    status.tracking = false;
+                    status.fire(&[Trigger::WatcherDown]);
+                    status.why = Some(why);
+                }
+                self.barrier.down();
+            }
+        }
+        self.wake.notify_all();
+    }
+}
+
+impl Listener {
+    fn mark(&self, path: &Path, extent: Extent) {
+        let mut status = lock(&self.status);
+        status.dirty.mark(path, extent, self.ground.now_ms());
+        // A file with rules decides about all of its directory (FR-LSI-TRK-07).
+        if is_control_name(path.file_name().unwrap_or(OsStr::new(""))) {
+            let dir = path.parent().unwrap_or(Path::new(""));
+            status.dirty.mark(dir, Extent::Subtree, self.ground.now_ms());
+            status.fire(&[Trigger::EligibilityChanged]);
+            status.why = Some(format!(
+                "{}, which decides about what is searched, changed",
+                path.display()
+            ));
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Pinning: what a search is given of a living index.
+
+use std::sync::{Arc, TryLockError};
+use std::time::Duration;
+
+use super::apply::PORTION;
+use super::{LiveIndex, Shared, Watching};
+use crate::index::snapshot::Snapshot;
+use crate::index::state::{Standing, Trigger, UncertainReason};
+use crate::index::watch::BarrierError;
+
+/// The longest sleep while somebody else works marks off.
+const NAP: Duration = Duration::from_micros(200);
+
+/// What a search is given.
+#[derive(Clone, Debug)]
+pub struct Pin {
+    /// The state, at the moment of the pin.
+    pub standing: Standing,
+    /// What may be done with the index.
+    pub what: Pinned,
+}
+
+/// What may be done with an index.
+#[derive(Clone, Debug)]
+pub enum Pinned {
+    /// Files may be left out by it: it says how the tree is, as of a moment within the call. Files with several names have to
+    /// be looked at first.
+    Exact(Arc<Snapshot>),
+    /// There is an index, but the tree is not watched: whoever uses it compares it with the tree.
+    Unwatched,
+    /// Nothing: why.
+    Nothing(String),
+}
+
+impl LiveIndex {
+    /// Pins the state of the index for one search. Everything that happened to the tree before this call is in it, or
+    /// nothing is: what was heard until now is waited for and looked at, for at most `budget` (FR-LSI-BUD-MAINT-01).
+    ///
+    /// Costs a cookie that goes through the watcher's queue, one look at each file with rules, and one at each file that
+    /// changed since the last call.
+    pub fn pin(&self, budget: Duration) -> Pin {
+        let shared = &*self.shared;
+        shared.count_call();
+        let status = shared.status();
+        let (standing, tracking) = (status.standing, status.tracking);
+        let why = status.why.clone();
+        let has_index = status.published.is_some();
+        drop(status);
+        if !tracking && has_index {
+            return Pin {
+                standing,
+                what: Pinned::Unwatched,
+            };
+        }
+        if !standing.allows_exclusion() {
+            return Pin::nothing(standing, why);
+        }
+        match shared.bring_up_to_date(budget) {
+            Ok(snapshot) => Pin {
+                standing: Standing::Complete,
+                what: Pinned::Exact(snapshot),
+            },
+            Err(why) => Pin::nothing(why.0, Some(why.1)),
+        }
+    }
+}
+
+impl Pin {
+    fn nothing(standing: Standing, why: Option<String>) -> Pin {
+        Pin {
+            standing,
+            what: Pinned::Nothing(why.unwrap_or_else(|| match standing {
+                Standing::Building => "the index is being built".to_string(),
+                Standing::Absent => "there is no index yet".to_string(),
+                _ => "the index is being compared with the tree".to_string(),
+            })),
+        }
+    }
+}
+
+/// Why a call does without the index: the state, and in words.
+type Bypass = (Standing, String);
+
+impl Shared {
+    /// Makes sure that the published snapshot is that of the tree as it is now.
+    fn bring_up_to_date(&self, budget: Duration) -> Result<Arc<Snapshot>, Bypass> {
+        let end_ms = self.ground.now_ms().saturating_add(millis(budget));
+        let left = || Duration::from_millis(end_ms.saturating_sub(self.ground.now_ms()));
+        let Some(Watching { watcher, barrier }) = self.watching() else {
+            return Err(self.lost(Trigger::WatcherDown, "the tree is not watched"));
+        };
+        if watcher.mounts_changed() {
+            let why = "something was mounted or unmounted in or above the tree";
+            return Err(self.lost(Trigger::WatcherOverflow, why));
+        }
+        match barrier.pass(&*watcher, left()) {
+            Ok(()) => {}
+            Err(BarrierError::Late) => {
+                let why = "what happened until this call could not be heard in time";
+                return Err(self.lost(Trigger::MaintBudgetExceeded, why));
+            }
+            Err(error) => return Err(self.lost(Trigger::WatcherDown, &error.to_string())),
+        }
+        self.work_off(end_ms)?;
+        let (standing, snapshot, why) = {
+            let status = self.status();
+            let why = status.why.clone().unwrap_or_default();
+            (status.standing, status.published.clone(), why)
+        };
+        let snapshot = match snapshot {
+            Some(snapshot) if standing.allows_exclusion() => snapshot,
+            _ => return Err((standing, why)),
+        };
+        if let Some(path) = snapshot.inputs().changed() {
+            let why = format!(
+                "{}, which decides about what is searched, changed",
+                path.display()
+            );
+            return Err(self.lost(Trigger::EligibilityChanged, &why));
+        }
+        if snapshot.incomplete().is_some() {
+            let why = "something could not be listed, and may hide files";
+            return Err(self.lost(Trigger::EnumerationErrors, why));
+        }
+        Ok(snapshot)
+    }
+
+    /// Works off everything that is marked now.
+    fn work_off(&self, end_ms: u64) -> Result<(), Bypass> {
+        let works = {
+            let status = self.status();
+            if !status.standing.allows_exclusion() {
+                let why = status.why.clone().unwrap_or_default();
+                return Err((status.standing, why));
+            }
+            status.dirty.ready(usize::MAX, u64::MAX, Duration::ZERO)
+        };
+        if works.is_empty() {
+            return Ok(());
+        }
+        let in_time = || self.ground.now_ms() < end_ms;
+        for portion in works.chunks(PORTION) {
+            let mut tracked = loop {
+                match self.known.try_lock() {
+                    Ok(tracked) => break tracked,
+                    Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
+                    Err(TryLockError::WouldBlock) if in_time() => std::thread::sleep(NAP),
+                    Err(TryLockError::WouldBlock) => {
+                        return Err(self.lost(Trigger::DirtyBacklog, TOO_MANY));
+                    }
+                }
+            };
+            let applied = match tracked.as_mut() {
+                Some(tracked) => tracked.apply(self, portion, &in_time),
+                None => Ok(false),
+            };
+            drop(tracked);
+            match applied {
+                Ok(true) => {
+                    let mut status = self.status();
+                    for work in portion {
+                        status.dirty.done(work);
+                    }
+                }
+                Ok(false) => return Err(self.lost(Trigger::DirtyBacklog, TOO_MANY)),
+                Err(error) => {
+                    return Err(self.lost(Trigger::IntegrityFailure, &error.to_string()));
+                }
+            }
+        }
+        // The worker reads them when nothing more happens to them.
+        self.status().news_ms = Some(self.ground.now_ms());
+        self.wake.notify_all();
+        if self.status().unwatched.is_some() {
+            return Err(self.lost(Trigger::WatcherDown, "a new directory can't be watched"));
+        }
+        Ok(())
+    }
+
+    /// Notes that the index can't be relied on for now, and says so.
+    fn lost(&self, trigger: Trigger, why: &str) -> Bypass {
+        let standing = {
+            let mut status = self.status();
+            status.fire(&[trigger]);
+            status.why = Some(why.to_string());
+            match trigger {
+                // What was not looked at is looked at by the worker, all of it.
+                Trigger::MaintBudgetExceeded => {
+                    status.reconcile_wanted = true;
+                    status.losses += 1;
+                }
+                Trigger::WatcherDown => status.tracking = false,
+                _ => {}
+            }
+            status.standing
+        };
+        self.wake.notify_all();
+        self.settled.notify_all();
+        match standing.allows_exclusion() {
+            // It was not complete any more before; this call has to do without in any case.
+            true => (Standing::Uncertain(UncertainReason::DirtyBacklog), why.to_string()),
+            false => (standing, why.to_string()),
+        }
+    }
+
+    /// Counts a search, for the sake of trees that were too small for an index (FR-LSI-BG-06).
+    fn count_call(&self) {
+        let Some(thresholds) = self.habits.thresholds else {
+            return;
+        };
+        let due = {
+            let mut status = self.status();
+            status.calls += 1;
+            status.calls >= thresholds.reeval_calls
+        };
+        if due {
+            self.wake.notify_all();
+        }
+    }
+}
+
+const TOO_MANY: &str = "more has changed than could be looked at within this call";
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,161 @@
+//! The status of a living index: its state, what is marked, and what there is to do.
+
+use std::sync::Arc;
+
+use crate::index::dirty::{DirtySet, Moment};
+use crate::index::snapshot::Snapshot;
+use crate::index::state::{Action, Standing, Trigger, step};
+
+/// What all threads read and write, for a moment at a time.
+pub(super) struct Status {
+    pub(super) standing: Standing,
+    pub(super) dirty: DirtySet,
+    /// The state of the index that searches are given.
+    pub(super) published: Option<Arc<Snapshot>>,
+    /// Counts up whenever coverage was lost: a reconcile that began before proves nothing.
+    pub(super) losses: u64,
+    /// Counts confirmed coverages.
+    pub(super) epoch: u64,
+    /// What has to be done next.
+    pub(super) build_wanted: bool,
+    pub(super) reconcile_wanted: bool,
+    pub(super) open_wanted: bool,
+    /// Whether watching failed, and why.
+    pub(super) unwatched: Option<String>,
+    /// Why the state is not `COMPLETE`, for people.
+    pub(super) why: Option<String>,
+    /// Whether the tree is watched, so that nothing changes without being noticed.
+    pub(super) tracking: bool,
+    /// When something was last found to have changed.
+    pub(super) news_ms: Option<u64>,
+    /// Searches since the size of a small tree was measured.
+    pub(super) calls: u64,
+    pub(super) stop: bool,
+    pub(super) ended: bool,
+}
+
+impl Default for Status {
+    fn default() -> Status {
+        Status {
+            standing: Standing::Absent,
+            dirty: DirtySet::new(),
+            published: None,
+            losses: 0,
+            epoch: 0,
+            build_wanted: false,
+            reconcile_wanted: false,
+            open_wanted: true,
+            unwatched: None,
+            why: None,
+            tracking: false,
+            news_ms: None,
+            calls: 0,
+            stop: false,
+            ended: false,
+        }
+    }
+}
+
+/// How a living index is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Its state.
+    pub standing: Standing,
+    /// Counts confirmed coverages in this process.
+    pub epoch: u64,
+    /// Files and subtrees that changed and were not looked at yet.
+    pub dirty: usize,
+    /// Files that are not as the segment has them.
+    pub beside: usize,
+    /// Files of the segment that are gone or not as they were.
+    pub dead: u32,
+    /// Files among those beside the segment that were not read yet.
+    pub unread: usize,
+    /// Whether the tree is watched.
+    pub tracking: bool,
+    /// Why it is not, although it should be: what is wrong, and what to do.
+    pub unwatched: Option<String>,
+    /// Why the state is not `COMPLETE`.
+    pub why: Option<String>,
+}
+
+impl Status {
+    /// Moves the state machine on, and notes what follows.
+    pub(super) fn fire(&mut self, triggers: &[Trigger]) {
+        let step = step(self.standing, triggers);
+        self.standing = step.next;
+        if step.next == Standing::Complete {
+            self.why = None;
+        }
+        for action in step.actions {
+            self.note(action);
+        }
+    }
+
+    /// Notes an action. What the caller of the machine does at once anyway, or what follows from the state, needs none.
+    fn note(&mut self, action: Action) {
+        match action {
+            Action::StartBuild | Action::ScheduleBuild => self.build_wanted = true,
+            Action::StopBuild => self.build_wanted = false,
+            Action::ScheduleReconcile => {
+                self.reconcile_wanted = true;
+                self.losses += 1;
+            }
+            Action::OpenIndex => self.open_wanted = true,
+            Action::CloseIndex | Action::Delete | Action::Quarantine => self.published = None,
+            Action::RaiseEpoch => self.epoch += 1,
+            // Those who clear do it up to the moment from which they looked; see `clear`.
+            Action::ClearDirty => {}
+            Action::StopWatching
+            | Action::StartWatching
+            | Action::MarkDirty
+            | Action::RemoveUnfinished
+            | Action::RunBuild
+            | Action::KeepCheckpoint
+            | Action::RunReconcile
+            | Action::PurgeDenied
+            | Action::SetCooldown
+            | Action::ClearCooldown
+            | Action::SkipMaintenance
+            | Action::BypassCall
+            | Action::ApplyDirty
+            | Action::RecordDiagnostic => {}
+        }
+    }
+
+    /// Takes off the marks of what a build or a reconcile has seen that began at a moment.
+    pub(super) fn clear(&mut self, moment: Moment) {
+        self.dirty.clear_until(moment);
+    }
+
+    /// Returns true if waiting longer is no use, or not needed.
+    pub(super) fn is_settled(&self) -> bool {
+        let nothing_to_do = !self.build_wanted && !self.reconcile_wanted && !self.open_wanted;
+        match self.standing {
+            Standing::Complete => true,
+            Standing::Disabled(_) => true,
+            Standing::Building => false,
+            Standing::Absent | Standing::Corrupt | Standing::Uncertain(_) => {
+                nothing_to_do && self.dirty.is_empty() || self.ended
+            }
+        }
+    }
+
+    pub(super) fn report(&self) -> Report {
+        let overlay = self.published.as_ref().map(|snapshot| snapshot.overlay());
+        Report {
+            standing: self.standing,
+            epoch: self.epoch,
+            dirty: self.dirty.len(),
+            beside: overlay.map_or(0, |overlay| overlay.extras().len()),
+            dead: overlay.map_or(0, |overlay| overlay.dead_count()),
+            unread: overlay.map_or(0, |overlay| {
+                let extras = overlay.extras().iter();
+                extras.filter(|extra| extra.status().is_none()).count()
+            }),
+            tracking: self.tracking,
+            unwatched: self.unwatched.clone(),
+            why: self.why.clone(),
+        }
+    }
+}

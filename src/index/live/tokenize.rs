@@ -1,0 +1,88 @@
+//! Reading what changed, so that it can be left out again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rayon::prelude::*;
+
+use super::worker::millis;
+use super::{Shared, lock};
+use crate::index::builder::{FileReader, MAX_SETTLE};
+use crate::index::overlay::{Content, Extra};
+use crate::index::stamp::Stamp;
+use crate::index::walk::{FoundFile, Place, join};
+
+/// Files that are read before it is looked whether there is something more urgent, and their bytes.
+const ROUND_FILES: usize = 256;
+const ROUND_BYTES: u64 = 16 << 20;
+
+/// Reads some of the files that were not read since they changed. Returns when to go on: at once, later because some have only
+/// just changed, or not at all.
+pub(super) fn read_some(shared: &Shared) -> Option<u64> {
+    let ground = &shared.ground;
+    let snapshot = shared.status().published.clone()?;
+    let now_ns = ground.host().now_ns();
+    let mut unsettled: Option<Duration> = None;
+    let mut more = false;
+    let mut chosen: Vec<(&Arc<Extra>, Stamp)> = Vec::new();
+    let mut bytes = 0;
+    for extra in snapshot.overlay().extras() {
+        let (Content::Unread, Some(stamp)) = (&extra.content, extra.stamp) else {
+            continue;
+        };
+        let settles_in = stamp.settles_in(now_ns);
+        if !settles_in.is_zero() {
+            // A time in the future, of a skewed clock, is not waited for.
+            let wait = settles_in.min(MAX_SETTLE);
+            unsettled = Some(unsettled.map_or(wait, |least| least.min(wait)));
+            continue;
+        }
+        if chosen.len() >= ROUND_FILES || bytes >= ROUND_BYTES {
+            more = true;
+            break;
+        }
+        bytes += stamp.len();
+        chosen.push((extra, stamp));
+    }
+    let walk_root = {
+        let tracked = lock(&shared.known);
+        let node = tracked.as_ref()?.walk.start();
+        let place = node.places().next()?.clone();
+        place
+    };
+    let read = |reader: &mut FileReader<'_>, &(extra, stamp): &(&Arc<Extra>, Stamp)| {
+        let found = FoundFile {
+            dir: Arc::new(Place {
+                root: walk_root.root.clone(),
+                real: join(&walk_root.real, extra.dir()),
+                logical: extra.dir().to_path_buf(),
+            }),
+            name: extra.name().to_os_string(),
+            target: None,
+        };
+        let content = reader.read(&found, Some(stamp)).into_content(stamp);
+        (extra.path.clone(), stamp, content)
+    };
+    let contents: Vec<_> = ground.pool().install(|| {
+        chosen
+            .par_iter()
+            .map_init(|| FileReader::new(ground.options(), now_ns), read)
+            .collect()
+    });
+    if !contents.is_empty() {
+        let mut tracked = lock(&shared.known);
+        let tracked = tracked.as_mut()?;
+        for (path, stamp, content) in contents {
+            if let Some(content) = content {
+                tracked.known.overlay.read(&path, stamp, content);
+            }
+        }
+        tracked.publish(shared);
+    }
+    let now_ms = ground.now_ms();
+    match (more, unsettled) {
+        (true, _) => Some(now_ms),
+        (false, Some(wait)) => Some(now_ms.saturating_add(millis(wait)).saturating_add(1)),
+        (false, None) => None,
+    }
+}

@@ -1,0 +1,293 @@
+//! Refreshing: bringing what is known of a tree up to what is there now, part by part.
+//!
+//! Owns the way from a path that may have changed to the overlay that says so, for single files and for whole subtrees. A
+//! whole tree is a subtree: a reconcile is a refresh of the root. Who watches the tree, and when which part is looked at, is
+//! decided elsewhere; here each directory is announced before it is listed, so that what changes afterwards is noticed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use crate::format::error::FormatError;
+use crate::index::enumerate::Survey;
+use crate::index::inputs::Inputs;
+use crate::index::overlay::Overlay;
+use crate::index::segment::Segment;
+use crate::index::stamp::Stamp;
+use crate::index::walk::{DirNode, EnteredDir, Looked, Walk};
+
+/// Directories that are listed at once.
+const BATCH_DIRS: usize = 64;
+
+/// The most directories that are remembered as entered.
+const MAX_ENTERED: usize = 4096;
+
+/// What is known of a tree beside its segment.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// How the tree differs from the segment.
+    pub overlay: Overlay,
+    /// What decides about eligibility, as it was when the segment was built; until the whole tree was looked at since.
+    built_inputs: Inputs,
+    /// What decides about eligibility inside the tree, by directory.
+    inputs: BTreeMap<PathBuf, Inputs>,
+    inputs_changed: bool,
+    /// What could not be read, and why.
+    errors: BTreeMap<PathBuf, String>,
+}
+
+impl Known {
+    /// Begins with a segment that was just built or opened.
+    pub fn new(segment: &Segment, inputs: Inputs) -> Known {
+        Known {
+            overlay: Overlay::none(segment),
+            built_inputs: inputs,
+            inputs: BTreeMap::new(),
+            inputs_changed: false,
+            errors: BTreeMap::new(),
+        }
+    }
+
+    /// Notes that the whole tree was looked at: what decided when the segment was built has no say any more.
+    pub fn seen_whole(&mut self) {
+        self.built_inputs = Inputs::default();
+        self.inputs_changed = true;
+    }
+
+    /// Returns true if [`Known::inputs`] may be others than when this was last asked.
+    pub fn take_inputs_changed(&mut self) -> bool {
+        std::mem::take(&mut self.inputs_changed)
+    }
+
+    /// Returns everything that is known to decide about eligibility.
+    pub fn inputs(&self) -> Inputs {
+        let mut all = self.built_inputs.clone();
+        for own in self.inputs.values() {
+            all.append(own.clone());
+        }
+        all
+    }
+
+    /// Notes what a build could not read.
+    pub fn set_errors(&mut self, errors: impl Iterator<Item = (PathBuf, String)>) {
+        self.errors = errors.collect();
+    }
+
+    /// Returns what could not be read.
+    pub fn errors(&self) -> &BTreeMap<PathBuf, String> {
+        &self.errors
+    }
+
+    fn forget_below(&mut self, path: &Path) {
+        self.inputs_changed |= remove_below(&mut self.inputs, path);
+        remove_below(&mut self.errors, path);
+    }
+
+    /// Forgets what is known of a path that is no directory.
+    fn no_dir(&mut self, segment: &Segment, path: &Path) -> Result<bool, FormatError> {
+        self.forget_below(path);
+        self.overlay.no_dir(segment, path)
+    }
+}
+
+/// Removes what a map has at and below a path. Returns whether there was anything.
+fn remove_below<T>(map: &mut BTreeMap<PathBuf, T>, path: &Path) -> bool {
+    let from = (Bound::Included(path), Bound::Unbounded);
+    let paths: Vec<PathBuf> = map
+        .range::<Path, _>(from)
+        .map(|(below, _)| below)
+        .take_while(|below| below.starts_with(path))
+        .cloned()
+        .collect();
+    for path in &paths {
+        map.remove(path);
+    }
+    !paths.is_empty()
+}
+
+/// Directories that were entered, remembered as long as no rule and no directory changes.
+#[derive(Debug, Default)]
+pub struct Entered {
+    dirs: BTreeMap<PathBuf, Arc<EnteredDir>>,
+}
+
+impl Entered {
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.dirs.clear();
+    }
+
+    /// Returns the directory at a path; `None` if a walk does not get there.
+    fn get(&mut self, walk: &Walk, path: &Path) -> Option<Arc<EnteredDir>> {
+        let mut components: Vec<&std::ffi::OsStr> = path.iter().collect();
+        let mut missing = Vec::new();
+        let mut at = path.to_path_buf();
+        let mut entered = loop {
+            if let Some(known) = self.dirs.get(&at) {
+                break known.clone();
+            }
+            match components.pop() {
+                Some(name) => {
+                    missing.push(name);
+                    at.pop();
+                }
+                None => {
+                    let root = Arc::new(walk.enter(&walk.start())?);
+                    self.keep(PathBuf::new(), &root);
+                    break root;
+                }
+            }
+        };
+        while let Some(name) = missing.pop() {
+            let Some(Looked::Dir(node)) = walk.look(&entered, std::iter::once(name)).pop() else {
+                return None;
+            };
+            entered = Arc::new(walk.enter(&node)?);
+            at.push(name);
+            self.keep(at.clone(), &entered);
+        }
+        Some(entered)
+    }
+
+    fn keep(&mut self, path: PathBuf, entered: &Arc<EnteredDir>) {
+        if self.dirs.len() >= MAX_ENTERED {
+            self.dirs.clear();
+        }
+        self.dirs.insert(path, entered.clone());
+    }
+}
+
+/// Subtrees that are being refreshed: the directories that remain to be listed.
+#[derive(Debug, Default)]
+pub struct Cursor {
+    stack: Vec<DirNode>,
+}
+
+impl Cursor {
+    /// Begins with a whole tree.
+    pub fn whole(walk: &Walk) -> Cursor {
+        Cursor {
+            stack: vec![walk.start()],
+        }
+    }
+
+    /// Returns true if nothing remains.
+    pub fn is_done(&self) -> bool {
+        self.stack.is_empty()
+    }
+}
+
+/// A refresh of parts of a tree.
+pub struct Refresh<'a> {
+    /// The walk that decides what is eligible.
+    pub walk: &'a Walk,
+    /// The segment.
+    pub segment: &'a Segment,
+    /// Hears of each directory (relative to the index root) before it is listed.
+    pub enter: &'a (dyn Fn(&Path) + Sync),
+}
+
+impl Refresh<'_> {
+    /// Looks at entries of one directory by their names. Directories among them are left to `cursor`, which lists them from
+    /// now on. Returns true if anything is news.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] for damage of the segment; it is of no use then. So below.
+    pub fn entries(
+        &self,
+        known: &mut Known,
+        entered: &mut Entered,
+        dir: &Path,
+        names: &[OsString],
+        cursor: &mut Cursor,
+    ) -> Result<bool, FormatError> {
+        let looked = match entered.get(self.walk, dir) {
+            Some(dir) => self.walk.look(&dir, names.iter().map(|name| &**name)),
+            None => names.iter().map(|_| Looked::Nothing).collect(),
+        };
+        let mut news = false;
+        for (name, looked) in names.iter().zip(looked) {
+            let path = dir.join(name);
+            remove_below(&mut entered.dirs, &path);
+            match looked {
+                Looked::File(_, meta) => {
+                    news |= known.no_dir(self.segment, &path)?;
+                    let stamp = Stamp::of(&meta);
+                    news |= known.overlay.found(self.segment, &path, stamp)?;
+                }
+                Looked::Dir(node) => cursor.stack.push(node),
+                Looked::Nothing => {
+                    news |= known.no_dir(self.segment, &path)?;
+                    news |= known.overlay.no_file(self.segment, &path)?;
+                }
+                Looked::Error(message) => {
+                    known.errors.insert(path, message);
+                }
+            }
+        }
+        Ok(news)
+    }
+
+    /// Lists some of the directories that remain, on the threads of the current pool, and leaves those in them to the cursor.
+    /// Returns how many files were looked at, and whether anything is news. One listing a directory and one look a file.
+    pub fn step(&self, known: &mut Known, cursor: &mut Cursor) -> Result<(u64, bool), FormatError> {
+        let from = cursor.stack.len().saturating_sub(BATCH_DIRS);
+        let batch = cursor.stack.split_off(from);
+        let surveys: Vec<(PathBuf, Survey)> = batch
+            .par_iter()
+            .map(|node| {
+                let mut places = node.places().map(|place| place.logical.clone());
+                let path = places.next().unwrap_or_default();
+                (self.enter)(&path);
+                (path, Survey::of(self.walk, node))
+            })
+            .collect();
+        let (mut files, mut news) = (0, false);
+        for (path, survey) in surveys {
+            files += survey.files.len() as u64;
+            news |= self.take(known, &path, &survey)?;
+            cursor.stack.extend(survey.dirs);
+        }
+        Ok((files, news))
+    }
+
+    /// Notes what was found in a directory.
+    fn take(&self, known: &mut Known, path: &Path, survey: &Survey) -> Result<bool, FormatError> {
+        let own = |other: &Path| other == path || other.parent() == Some(path);
+        let errors: Vec<PathBuf> = known
+            .errors
+            .range::<Path, _>((Bound::Included(path), Bound::Unbounded))
+            .map(|(other, _)| other)
+            .take_while(|other| other.starts_with(path))
+            .filter(|other| own(other))
+            .cloned()
+            .collect();
+        for error in errors {
+            known.errors.remove(&error);
+        }
+        known.errors.extend(survey.errors.iter().cloned());
+        let before = match survey.inputs.is_empty() {
+            true => known.inputs.remove(path),
+            false => known
+                .inputs
+                .insert(path.to_path_buf(), survey.inputs.clone()),
+        };
+        known.inputs_changed |= before.unwrap_or_default() != survey.inputs;
+        let mut dirs = BTreeSet::new();
+        for node in &survey.dirs {
+            dirs.extend(node.places().map(|place| place.logical.clone()));
+        }
+        let listed = known
+            .overlay
+            .listed(self.segment, path, &survey.files, &dirs)?;
+        for gone in &listed.gone {
+            known.forget_below(gone);
+        }
+        Ok(listed.news)
+    }
+}
