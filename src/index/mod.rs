@@ -29,3 +29,4 @@ pub mod store;
 pub mod text;
 pub mod token;
 pub mod walk;
+pub mod watch;
