@@ -1,0 +1,342 @@
+//! What the watching library tells, in our own words.
+//!
+//! Runs on the library's thread. Whatever is not understood is taken for more than it says, never for less.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use notify::event::{EventKind, ModifyKind, RenameMode};
+use notify::{Event, EventHandler};
+
+use super::known::Known;
+use super::{Ear, Heard, cookie, lock};
+
+/// So many errors without an event between them: reading has no end.
+const MAX_FAILURES: u32 = 8;
+
+/// What the watcher and its thread both know.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    pub(super) known: Mutex<Known>,
+    /// Nothing more will be heard.
+    pub(super) is_down: AtomicBool,
+    /// The library's thread has ended.
+    pub(super) has_ended: AtomicBool,
+    /// The watcher was started and is not being dropped: its end is news.
+    pub(super) is_open: AtomicBool,
+}
+
+/// Takes the library's events.
+pub(super) struct Listener {
+    /// Canonical, as it was given to the library.
+    pub(super) root: PathBuf,
+    pub(super) cookies: PathBuf,
+    pub(super) shared: Arc<Shared>,
+    pub(super) ear: Arc<dyn Ear>,
+    pub(super) failures: u32,
+}
+
+impl EventHandler for Listener {
+    fn handle_event(&mut self, event: notify::Result<Event>) {
+        if self.shared.is_down.load(Ordering::Acquire) {
+            return;
+        }
+        match event {
+            Ok(event) => {
+                self.failures = 0;
+                self.take(event);
+            }
+            Err(error) => {
+                self.failures += 1;
+                if self.failures >= MAX_FAILURES {
+                    self.down(format!("watching fails again and again: {error}"));
+                } else {
+                    self.ear.hear(Heard::Overflow);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.shared.has_ended.store(true, Ordering::Release);
+        if !self.shared.is_down.load(Ordering::Acquire) {
+            self.down("the thread that watches has ended".to_owned());
+        }
+    }
+}
+
+/// Where a path belongs.
+enum Place {
+    Tree(PathBuf),
+    Cookies(PathBuf),
+    Elsewhere,
+}
+
+impl Listener {
+    fn down(&self, why: String) {
+        self.shared.is_down.store(true, Ordering::Release);
+        if self.shared.is_open.load(Ordering::Acquire) {
+            self.ear.hear(Heard::Down(why));
+        }
+    }
+
+    fn place(&self, path: &Path) -> Place {
+        if let Ok(below) = path.strip_prefix(&self.root) {
+            return Place::Tree(below.to_path_buf());
+        }
+        match path.strip_prefix(&self.cookies) {
+            Ok(below) => Place::Cookies(below.to_path_buf()),
+            Err(_) => Place::Elsewhere,
+        }
+    }
+
+    fn take(&self, event: Event) {
+        // First of all: an overflow has no paths.
+        if event.need_rescan() {
+            self.ear.hear(Heard::Overflow);
+            return;
+        }
+        match event.kind {
+            EventKind::Access(_) => return,
+            // Both names were heard one by one.
+            EventKind::Modify(ModifyKind::Name(RenameMode::Both)) if cfg!(target_os = "linux") => {
+                return;
+            }
+            _ => {}
+        }
+        if event.paths.is_empty() {
+            self.ear.hear(Heard::Overflow);
+        }
+        // The library gives names that left a directory a number by which they are matched with those that came. It says
+        // the same of a directory that was watched and has moved, without the number.
+        let is_numbered = event.tracker().is_some();
+        for path in &event.paths {
+            match self.place(path) {
+                Place::Tree(path) => self.take_of_tree(event.kind, is_numbered, path),
+                Place::Cookies(name) => self.take_of_cookies(event.kind, &name),
+                // Not one of the paths that were watched, so it stands for any of them.
+                Place::Elsewhere => self.ear.hear(Heard::Subtree(PathBuf::new())),
+            }
+        }
+    }
+
+    fn take_of_tree(&self, kind: EventKind, is_numbered: bool, path: PathBuf) {
+        let is_root = path.as_os_str().is_empty();
+        match kind {
+            EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Any) => {
+                self.ear.hear(Heard::File(path));
+                return;
+            }
+            EventKind::Remove(_) if is_root => {
+                self.down("the root was removed or unmounted".to_owned());
+                return;
+            }
+            EventKind::Modify(ModifyKind::Name(_)) if is_root => {
+                self.down("the root was renamed".to_owned());
+                return;
+            }
+            // Noted before it is heard: whoever hears it watches again.
+            EventKind::Modify(ModifyKind::Name(RenameMode::From)) if !is_numbered => {
+                lock(&self.shared.known).moved(&path);
+            }
+            EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(RenameMode::From)) => {
+                lock(&self.shared.known).dropped(&path);
+            }
+            _ => {}
+        }
+        self.ear.hear(Heard::Subtree(path));
+    }
+
+    fn take_of_cookies(&self, kind: EventKind, name: &Path) {
+        let is_self = name.as_os_str().is_empty();
+        match kind {
+            EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)) if is_self => {
+                self.down("the directory of the cookies was removed or renamed".to_owned());
+            }
+            EventKind::Create(_)
+            | EventKind::Modify(ModifyKind::Name(
+                RenameMode::To | RenameMode::Any | RenameMode::Both,
+            )) => {
+                if let Some(n) = cookie::number(name) {
+                    self.ear.hear(Heard::Cookie(n));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use notify::event::{AccessKind, CreateKind, DataChange, Flag, MetadataKind, RemoveKind};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Notes(Mutex<Vec<Heard>>);
+
+    impl Ear for Notes {
+        fn hear(&self, heard: Heard) {
+            lock(&self.0).push(heard);
+        }
+    }
+
+    fn listener() -> (Listener, Arc<Notes>) {
+        let notes = Arc::new(Notes::default());
+        let shared = Arc::new(Shared::default());
+        shared.is_open.store(true, Ordering::Release);
+        let listener = Listener {
+            root: "/root".into(),
+            cookies: "/cookies".into(),
+            shared,
+            ear: notes.clone(),
+            failures: 0,
+        };
+        (listener, notes)
+    }
+
+    const FROM: EventKind = EventKind::Modify(ModifyKind::Name(RenameMode::From));
+    const TO: EventKind = EventKind::Modify(ModifyKind::Name(RenameMode::To));
+    const DATA: EventKind = EventKind::Modify(ModifyKind::Data(DataChange::Any));
+    const META: EventKind = EventKind::Modify(ModifyKind::Metadata(MetadataKind::Any));
+
+    #[track_caller]
+    fn check(event: notify::Result<Event>, expected: &[Heard]) {
+        let (mut listener, notes) = listener();
+        listener.handle_event(event);
+        let heard = std::mem::take(&mut *lock(&notes.0));
+        assert_eq!(heard, expected);
+    }
+
+    fn at(kind: EventKind, path: &str) -> notify::Result<Event> {
+        Ok(Event::new(kind).add_path(path.into()))
+    }
+
+    fn file(path: &str) -> Heard {
+        Heard::File(path.into())
+    }
+
+    fn subtree(path: &str) -> Heard {
+        Heard::Subtree(path.into())
+    }
+
+    #[test]
+    fn writes_are_of_files_and_all_else_of_subtrees() {
+        check(at(DATA, "/root/a/b"), &[file("a/b")]);
+        check(
+            at(EventKind::Modify(ModifyKind::Any), "/root/a"),
+            &[file("a")],
+        );
+        for kind in [
+            FROM,
+            TO,
+            META,
+            EventKind::Create(CreateKind::File),
+            EventKind::Create(CreateKind::Folder),
+            EventKind::Remove(RemoveKind::File),
+            EventKind::Remove(RemoveKind::Other),
+            EventKind::Modify(ModifyKind::Other),
+            EventKind::Any,
+            EventKind::Other,
+        ] {
+            check(at(kind, "/root/a/b"), &[subtree("a/b")]);
+        }
+        check(at(META, "/root"), &[subtree("")]);
+        check(at(EventKind::Any, "/elsewhere/a"), &[subtree("")]);
+        let both = Event::new(EventKind::Any)
+            .add_path("/root/a".into())
+            .add_path("/root/b".into());
+        check(Ok(both), &[subtree("a"), subtree("b")]);
+    }
+
+    #[test]
+    fn reading_is_not_heard_of() {
+        for kind in [AccessKind::Any, AccessKind::Read] {
+            check(at(EventKind::Access(kind), "/root/a"), &[]);
+        }
+    }
+
+    #[test]
+    fn lost_events_are_heard_of_whatever_else_the_event_says() {
+        let lost = Event::new(EventKind::Other).set_flag(Flag::Rescan);
+        check(Ok(lost), &[Heard::Overflow]);
+        let lost = Event::new(EventKind::Access(AccessKind::Any))
+            .add_path("/root/a".into())
+            .set_flag(Flag::Rescan);
+        check(Ok(lost), &[Heard::Overflow]);
+        check(Ok(Event::new(EventKind::Other)), &[Heard::Overflow]);
+        check(Err(notify::Error::generic("x")), &[Heard::Overflow]);
+    }
+
+    #[test]
+    fn a_root_that_is_gone_ends_it() {
+        for kind in [FROM, EventKind::Remove(RemoveKind::Folder)] {
+            let (mut listener, notes) = listener();
+            listener.handle_event(at(kind, "/root"));
+            listener.handle_event(at(DATA, "/root/a"));
+            drop(listener);
+            let heard = lock(&notes.0);
+            assert!(matches!(heard[..], [Heard::Down(_)]), "{heard:?}");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_ends_is_news_unless_it_was_asked_to() {
+        let (listener, notes) = listener();
+        drop(listener);
+        assert!(matches!(lock(&notes.0)[..], [Heard::Down(_)]));
+        let (listener, notes) = self::listener();
+        listener.shared.is_open.store(false, Ordering::Release);
+        drop(listener);
+        assert!(lock(&notes.0).is_empty());
+    }
+
+    #[test]
+    fn errors_without_end_are_the_end() {
+        let (mut listener, notes) = listener();
+        for _ in 0..3 {
+            for _ in 1..MAX_FAILURES {
+                listener.handle_event(Err(notify::Error::generic("x")));
+            }
+            listener.handle_event(at(DATA, "/root/a"));
+        }
+        assert!(
+            !lock(&notes.0)
+                .iter()
+                .any(|heard| matches!(heard, Heard::Down(_)))
+        );
+        for _ in 0..2 * MAX_FAILURES {
+            listener.handle_event(Err(notify::Error::generic("x")));
+        }
+        let heard = lock(&notes.0);
+        let downs = heard.iter().filter(|heard| matches!(heard, Heard::Down(_)));
+        assert_eq!(downs.count(), 1);
+        assert!(matches!(heard.last(), Some(Heard::Down(_))));
+    }
+
+    #[test]
+    fn cookies_arrive_with_their_numbers() {
+        check(at(TO, "/cookies/7.0"), &[Heard::Cookie(7)]);
+        check(
+            at(EventKind::Create(CreateKind::File), "/cookies/7.1"),
+            &[Heard::Cookie(7)],
+        );
+        for (kind, path) in [
+            (FROM, "/cookies/7.0"),
+            (TO, "/cookies/other"),
+            (META, "/cookies/7.0"),
+            (META, "/cookies"),
+            (EventKind::Remove(RemoveKind::File), "/cookies/7.0"),
+        ] {
+            check(at(kind, path), &[]);
+        }
+        for kind in [FROM, EventKind::Remove(RemoveKind::Folder)] {
+            let (mut listener, notes) = listener();
+            listener.handle_event(at(kind, "/cookies"));
+            assert!(matches!(lock(&notes.0)[..], [Heard::Down(_)]));
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Watchers of the operating system, by way of the crate `notify`.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use notify::{
+    Config, ErrorKind, EventKindMask, RecommendedWatcher, RecursiveMode, WatchPathConfig,
+    Watcher as _,
+};
+
+use super::cookie::CookieDir;
+use super::known::{Identity, Needed, is_gone};
+use super::listener::{Listener, Shared};
+use super::mounts::Mounts;
+use super::{Ear, WatchError, Watcher, WatcherFactory, lock};
+
+/// Makes watchers of the operating system: inotify on Linux, FSEvents on macOS, `ReadDirectoryChangesW` on Windows.
+///
+/// Serves `FR-LSI-TRK-04`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NativeWatchers;
+
+impl WatcherFactory for NativeWatchers {
+    fn start(
+        &self,
+        root: &Path,
+        cookie_dir: &Path,
+        ear: Arc<dyn Ear>,
+    ) -> Result<Arc<dyn Watcher>, WatchError> {
+        Ok(Arc::new(NativeWatcher::start(root, cookie_dir, ear)?))
+    }
+}
+
+struct NativeWatcher {
+    /// Canonical.
+    root: PathBuf,
+    /// What the root's path led to at the start.
+    identity: Identity,
+    shared: Arc<Shared>,
+    /// `None` while it is dropped.
+    inner: Mutex<Option<RecommendedWatcher>>,
+    mounts: Mounts,
+    cookies: CookieDir,
+}
+
+impl NativeWatcher {
+    fn start(root: &Path, cookie_dir: &Path, ear: Arc<dyn Ear>) -> Result<Self, WatchError> {
+        let root = std::fs::canonicalize(root).map_err(|error| failed(&error))?;
+        let identity = Identity::of(&root)
+            .map_err(|error| failed(&error))?
+            .ok_or(WatchError::Gone)?;
+        let mounts = Mounts::open(&root).map_err(|error| failed(&error))?;
+        let cookies =
+            CookieDir::make(cookie_dir).map_err(|error| WatchError::Other(error.to_string()))?;
+        if cookies.path().starts_with(&root) {
+            let (inside, root) = (cookie_dir.display(), root.display());
+            return Err(WatchError::Other(format!(
+                "the directory of the cookies, {inside}, is inside the tree {root}; choose one outside"
+            )));
+        }
+        let shared = Arc::new(Shared::default());
+        let listener = Listener {
+            root: root.clone(),
+            cookies: cookies.path().to_path_buf(),
+            shared: Arc::clone(&shared),
+            ear,
+            failures: 0,
+        };
+        // Only what changes something is asked of the kernel: one search of another program opens every file of the tree.
+        let config = Config::default()
+            .with_event_kinds(EventKindMask::CORE)
+            .with_follow_symlinks(false);
+        let mut inner = RecommendedWatcher::new(listener, config)
+            .map_err(|error| refused(&error, "max_user_instances"))?;
+        inner
+            .watch_with(cookies.path(), by_itself())
+            .map_err(|error| refused(&error, "max_user_watches"))?;
+        let watcher = Self {
+            root,
+            identity,
+            shared,
+            inner: Mutex::new(Some(inner)),
+            mounts,
+            cookies,
+        };
+        watcher.shared.is_open.store(true, Ordering::Release);
+        // What ended before was not heard.
+        if watcher.is_down() {
+            return Err(WatchError::Other(
+                "the watcher went down at once".to_owned(),
+            ));
+        }
+        Ok(watcher)
+    }
+
+    fn is_down(&self) -> bool {
+        self.shared.is_down.load(Ordering::Acquire)
+    }
+}
+
+/// The directory, but not what is below it, nor what a symbolic link leads to.
+fn by_itself() -> WatchPathConfig {
+    WatchPathConfig::new(RecursiveMode::NonRecursive).with_dereference_symlinks(false)
+}
+
+impl Watcher for NativeWatcher {
+    fn watch(&self, dir: &Path) -> Result<(), WatchError> {
+        let is_name = |part| matches!(part, Component::Normal(_));
+        if !dir.components().all(is_name) {
+            let dir = dir.display();
+            return Err(WatchError::Other(format!("{dir} is no path below a root")));
+        }
+        let path = match dir.as_os_str().is_empty() {
+            true => self.root.clone(),
+            false => self.root.join(dir),
+        };
+        if let Some(mount) = self.mounts.seen_twice(&path) {
+            let mount = mount.display();
+            return Err(WatchError::Other(format!(
+                "what is mounted at {mount} can be seen elsewhere in the tree too, and changes are heard of one place only"
+            )));
+        }
+        // Held throughout: one directory at a time.
+        let mut inner = lock(&self.inner);
+        let Some(inner) = inner.as_mut().filter(|_| !self.is_down()) else {
+            return Err(WatchError::Other("the watcher is down".to_owned()));
+        };
+        let known = || lock(&self.shared.known);
+        // Looked at before: what the path becomes later is never taken for what is watched.
+        let identity = match Identity::of(&path) {
+            Ok(Some(identity)) => identity,
+            gone_or_hidden => {
+                if known().forget(dir) {
+                    let _not_known_any_more = inner.unwatch(&path);
+                }
+                return Err(match gone_or_hidden {
+                    Err(error) => failed(&error),
+                    Ok(_) => WatchError::Gone,
+                });
+            }
+        };
+        let needed = known().begin(dir, identity);
+        match needed {
+            Needed::Nothing => return Ok(()),
+            Needed::Watch => {}
+            Needed::Renew => {
+                // The library may have dropped it already.
+                let _not_known_any_more = inner.unwatch(&path);
+            }
+        }
+        match inner.watch_with(&path, by_itself()) {
+            Ok(()) => {
+                known().watched(dir, identity);
+                Ok(())
+            }
+            Err(error) => {
+                known().forget(dir);
+                Err(refused(&error, "max_user_watches"))
+            }
+        }
+    }
+
+    fn watched(&self) -> usize {
+        lock(&self.shared.known).len()
+    }
+
+    fn touch(&self, n: u64) -> io::Result<()> {
+        if self.is_down() {
+            return Err(io::Error::other("the watcher is down"));
+        }
+        // Renames above the root, and a root that is removed while somebody has it open, are not heard of.
+        if Identity::of(&self.root)? != Some(self.identity) {
+            let root = self.root.display();
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                format!("{root} is not the directory any more that is watched"),
+            ));
+        }
+        self.cookies.touch(n)
+    }
+
+    fn is_ordered(&self) -> bool {
+        cfg!(target_os = "linux")
+    }
+
+    fn mounts_changed(&self) -> bool {
+        self.mounts.changed()
+    }
+}
+
+impl Drop for NativeWatcher {
+    fn drop(&mut self) {
+        self.shared.is_open.store(false, Ordering::Release);
+        let inner = lock(&self.inner).take();
+        if self.shared.has_ended.load(Ordering::Acquire) {
+            // The library ends its thread when it is dropped, and panics if there is none.
+            std::mem::forget(inner);
+        }
+    }
+}
+
+/// What an error of the system means.
+fn failed(error: &io::Error) -> WatchError {
+    if is_gone(error) {
+        return WatchError::Gone;
+    }
+    WatchError::Other(error.to_string())
+}
+
+/// What an error of the library means; `limit` is the one of inotify that applies if the system says so.
+fn refused(error: &notify::Error, limit: &str) -> WatchError {
+    match &error.kind {
+        ErrorKind::MaxFilesWatch => limit_reached(limit),
+        ErrorKind::PathNotFound => WatchError::Gone,
+        ErrorKind::Io(error) if is_gone(error) => WatchError::Gone,
+        ErrorKind::Io(error) if is_out_of_files(error) => limit_reached(limit),
+        _ => WatchError::Other(error.to_string()),
+    }
+}
+
+#[cfg(unix)]
+fn is_out_of_files(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+
+    let errno = Errno::from_io_error(error);
+    errno == Some(Errno::MFILE) || errno == Some(Errno::NFILE)
+}
+
+#[cfg(not(unix))]
+fn is_out_of_files(_error: &io::Error) -> bool {
+    false
+}
+
+fn limit_reached(limit: &str) -> WatchError {
+    let path = Path::new("/proc/sys/fs/inotify").join(limit);
+    let now = std::fs::read_to_string(path).ok();
+    WatchError::Limit(remedy(limit, now.and_then(|now| now.trim().parse().ok())))
+}
+
+/// Says which limit is reached and how to raise it. `now` is its value, if it could be read.
+fn remedy(limit: &str, now: Option<u64>) -> String {
+    let (what, least, other) = match limit {
+        "max_user_watches" => ("inotify watches", 524_288, ""),
+        _ => (
+            "inotify instances",
+            512,
+            ", or for open files (`ulimit -n`)",
+        ),
+    };
+    let value = now.map_or_else(String::new, |now| format!(" ({now})"));
+    let next = least.max(now.unwrap_or(0).saturating_mul(2));
+    format!(
+        "the limit of this user for {what}{value}{other} is reached; raise it with `sysctl fs.inotify.{limit}={next}`, \
+         and in a file in /etc/sysctl.d to keep it raised"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_name_their_remedy() {
+        for (limit, now, parts) in [
+            (
+                "max_user_watches",
+                Some(8_192),
+                ["(8192)", "`sysctl fs.inotify.max_user_watches=524288`"],
+            ),
+            (
+                "max_user_watches",
+                Some(524_288),
+                ["(524288)", "`sysctl fs.inotify.max_user_watches=1048576`"],
+            ),
+            (
+                "max_user_watches",
+                None,
+                ["watches is", "`sysctl fs.inotify.max_user_watches=524288`"],
+            ),
+            (
+                "max_user_instances",
+                Some(128),
+                ["ulimit -n", "`sysctl fs.inotify.max_user_instances=512`"],
+            ),
+        ] {
+            let text = remedy(limit, now);
+            for part in parts {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn errors_of_the_library_say_what_they_mean() {
+        let of = |kind| refused(&notify::Error::new(kind), "max_user_watches");
+        assert!(matches!(of(ErrorKind::MaxFilesWatch), WatchError::Limit(_)));
+        assert_eq!(of(ErrorKind::PathNotFound), WatchError::Gone);
+        let io = |kind: io::ErrorKind| of(ErrorKind::Io(kind.into()));
+        assert_eq!(io(io::ErrorKind::NotFound), WatchError::Gone);
+        assert_eq!(io(io::ErrorKind::NotADirectory), WatchError::Gone);
+        assert!(matches!(
+            io(io::ErrorKind::PermissionDenied),
+            WatchError::Other(_)
+        ));
+        #[cfg(unix)]
+        {
+            let full = io::Error::from(rustix::io::Errno::MFILE);
+            assert!(matches!(of(ErrorKind::Io(full)), WatchError::Limit(_)));
+        }
+    }
+}
