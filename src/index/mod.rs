@@ -15,6 +15,7 @@ pub mod gram;
 pub mod inputs;
 pub mod key;
 mod names;
+pub mod pace;
 pub mod plan;
 pub mod ranks;
 pub mod rules;
