@@ -27,6 +27,7 @@ use crate::index::inputs::Inputs;
 use crate::index::pace::{Exceeded, Piece};
 use crate::index::sections::{Sections, Slot, write_rows};
 use crate::index::stamp::Stamp;
+use crate::index::store::Eviction;
 use crate::index::token::TokenStatus;
 use crate::index::walk::Walk;
 
@@ -200,6 +201,8 @@ pub struct Built {
     pub excludable: u64,
     /// Files that had only just changed, or changed while they were read; they are never left out.
     pub unsettled: u64,
+    /// What had to go for it, and what should have; known when it is published.
+    pub eviction: Eviction,
 }
 
 /// Why there is no segment.
@@ -217,6 +220,15 @@ pub enum BuildError {
     /// The output could not be published.
     #[error("{0}")]
     Format(#[from] FormatError),
+    /// It is larger than all indexes together may be.
+    #[error(
+        "the index would take more than the {limit} bytes that index_max_db_bytes of [tools.search] allows for all \
+         indexes; raise that, or index a smaller tree. What was there before stays"
+    )]
+    OverLimit {
+        /// The limit, in bytes.
+        limit: u64,
+    },
     /// Indexes can't be kept anywhere: why, and what to do.
     #[error("{0}")]
     NoPlace(String),
@@ -610,6 +622,7 @@ impl<W: Write> Build<'_, W> {
             by_status,
             excludable: kept.iter().filter(|own| own.excludable).count() as u64,
             unsettled: kept.iter().filter(|own| !own.settled).count() as u64,
+            eviction: Eviction::default(),
         })
     }
 }
