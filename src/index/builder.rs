@@ -25,13 +25,16 @@ use crate::index::bloom::BloomParams;
 use crate::index::casefold::Casefold;
 use crate::index::enumerate::{Enumeration, FileEntry};
 use crate::index::inputs::Inputs;
+use crate::index::pace::{Exceeded, Piece};
 use crate::index::sections::{Sections, Slot, write_rows};
 use crate::index::stamp::Stamp;
+use crate::index::store::Eviction;
 use crate::index::token::TokenStatus;
 use crate::index::walk::Walk;
 
 mod reader;
 
+use reader::spreads_out;
 pub use reader::{FileReader, Outcome};
 
 /// Files that are read between two reports of progress, and their bytes. N-grams take up to twelve times the bytes of a
@@ -124,6 +127,25 @@ pub trait BuildHost: Sync {
 
     /// Returns true when the build is to end.
     fn stopped(&self) -> bool;
+
+    /// Returns how many threads are to work on the next batch of files, of the `most` that could (`FR-LSI-BG-31`).
+    fn threads(&self, most: usize) -> usize {
+        most
+    }
+
+    /// Hears that a piece of work is done on which up to `threads` threads worked since the last one. A host that
+    /// holds builds back returns after a rest.
+    fn worked(&self, _threads: usize, _piece: Piece) {}
+
+    /// Says whether a build may go on that is to tokenize so many files with so many bytes in all, as far as that is known yet, and
+    /// zero before. Asked after the tree is listed and after each batch.
+    ///
+    /// # Errors
+    ///
+    /// [`Exceeded`] ends the build, of which nothing is published then (`FR-LSI-BUD-INIT-02`).
+    fn may_go_on(&self, _files: u64, _bytes: u64) -> Result<(), Exceeded> {
+        Ok(())
+    }
 }
 
 /// How far a build is (FR-LSI-BG-21).
@@ -183,6 +205,8 @@ pub struct Built {
     pub excludable: u64,
     /// Files that had only just changed, or changed while they were read; they are never left out.
     pub unsettled: u64,
+    /// What had to go for it, and what should have; known when it is published.
+    pub eviction: Eviction,
 }
 
 /// Why there is no segment.
@@ -191,12 +215,24 @@ pub enum BuildError {
     /// The host stopped it.
     #[error("the build was stopped")]
     Stopped,
+    /// It takes more than it may.
+    #[error("the build was given up: {0}")]
+    BudgetExceeded(#[from] Exceeded),
     /// The output could not be written.
     #[error("the index could not be written: {0}")]
     Output(#[from] io::Error),
     /// The output could not be published.
     #[error("{0}")]
     Format(#[from] FormatError),
+    /// It is larger than all indexes together may be.
+    #[error(
+        "the index would take more than the {limit} bytes that index_max_db_bytes of [tools.search] allows for all \
+         indexes; raise that, or index a smaller tree. What was there before stays"
+    )]
+    OverLimit {
+        /// The limit, in bytes.
+        limit: u64,
+    },
     /// Indexes can't be kept anywhere: why, and what to do.
     #[error("{0}")]
     NoPlace(String),
@@ -249,10 +285,16 @@ pub fn assemble<W: Write>(
     if tree.files.len() >= u32::MAX as usize || tree.dirs.len() >= u32::MAX as usize {
         return Err(BuildError::TooLarge("more than 4,294,967,294 files"));
     }
+    // Larger files are not read.
+    let lens = tree.files.iter().filter_map(|file| file.stamp);
+    let lens = lens.map(Stamp::len);
+    let read_bytes = lens.filter(|len| *len <= options.max_tokenized_bytes).sum();
+    host.may_go_on(tree.files.len() as u64, read_bytes)?;
     let bytes = tree.files.iter().filter_map(|file| file.stamp);
     let mut build = Build {
         options,
         host,
+        read_bytes,
         started_ns,
         out: SectionWriter::new(out, FileKind::Segment, SEGMENT_VERSION)?,
         spreads: Spreads::new(options.params, bytes.map(Stamp::len).sum()),
@@ -277,10 +319,15 @@ fn enumerate(walk: &Walk, host: &dyn BuildHost) -> Result<(Enumeration, i64), Bu
             bytes_total: 0,
         });
         let started_ns = host.now_ns();
-        let tree = Enumeration::of(walk, &|| host.stopped(), &|dir| host.entering(dir));
+        let stopped = || {
+            host.worked(rayon::current_num_threads(), Piece::Part);
+            host.stopped() || host.may_go_on(0, 0).is_err()
+        };
+        let tree = Enumeration::of(walk, &stopped, &|dir| host.entering(dir));
         if host.stopped() {
             return Err(BuildError::Stopped);
         }
+        host.may_go_on(0, 0)?;
         let wait = tree.settle_in(started_ns);
         rounds -= 1;
         if wait.is_zero() || rounds == 0 {
@@ -295,6 +342,8 @@ fn enumerate(walk: &Walk, host: &dyn BuildHost) -> Result<(Enumeration, i64), Bu
 struct Build<'a, W: Write> {
     options: &'a BuildOptions,
     host: &'a dyn BuildHost,
+    /// Bytes of the files that are read.
+    read_bytes: u64,
     started_ns: i64,
     out: SectionWriter<W>,
     spreads: Spreads,
@@ -340,12 +389,13 @@ impl<W: Write> Build<'_, W> {
         let mut pending: Vec<Pending> = Vec::new();
         let mut pending_bytes = 0;
         let (mut files_done, mut bytes_done) = (0, 0);
+        let files_total = order.len() as u64;
         let mut rest = &order[..];
         while !rest.is_empty() {
             self.host.progress(Progress {
                 phase: Phase::Tokenize,
                 files_done,
-                files_total: order.len() as u64,
+                files_total,
                 bytes_done,
                 bytes_total,
             });
@@ -371,9 +421,10 @@ impl<W: Write> Build<'_, W> {
                 self.flush(&mut pending)?;
                 pending_bytes = 0;
             }
+            let threads = self.threads();
             let outcomes: Option<Vec<Outcome>> = now
                 .par_iter()
-                .with_min_len(match self.options.threads() {
+                .with_min_len(match threads {
                     all if all == rayon::current_num_threads() => 1,
                     few => now.len().div_ceil(few),
                 })
@@ -401,6 +452,15 @@ impl<W: Write> Build<'_, W> {
                     pending.push((Slot { rank, start }, grams));
                 }
             }
+            let spread = now.iter().any(|rank| spreads_out(len(rank)));
+            self.host.worked(
+                match spread {
+                    true => rayon::current_num_threads(),
+                    false => threads,
+                },
+                Piece::Batch,
+            );
+            self.may_go_on(files_total)?;
             if pending_bytes > budget {
                 self.flush(&mut pending)?;
                 pending_bytes = 0;
@@ -408,6 +468,17 @@ impl<W: Write> Build<'_, W> {
         }
         self.flush(&mut pending)?;
         Ok(kept)
+    }
+
+    /// Returns how many threads work at once.
+    fn threads(&self) -> usize {
+        let most = self.options.threads();
+        self.host.threads(most).clamp(1, most)
+    }
+
+    /// Ends the build if it takes more than it may.
+    fn may_go_on(&self, files: u64) -> Result<(), BuildError> {
+        Ok(self.host.may_go_on(files, self.read_bytes)?)
     }
 
     /// Writes a group of blocks.
@@ -430,6 +501,8 @@ impl<W: Write> Build<'_, W> {
                 (Shape::new(&counts[block.clone()], &direct), block)
             })
             .collect();
+        // Until here all threads may have worked.
+        self.host.worked(rayon::current_num_threads(), Piece::Part);
         let mut rest = &blocks[..];
         while !rest.is_empty() {
             if self.host.stopped() {
@@ -441,9 +514,10 @@ impl<W: Write> Build<'_, W> {
                 bytes += 2 * shape.bytes();
                 bytes <= self.options.max_memory_bytes / ENCODED_SHARE
             });
-            let some = fitting.take(self.options.threads()).count().max(1);
+            let some = fitting.take(self.threads()).count().max(1);
             let (some, later) = rest.split_at(some);
             rest = later;
+            let side_by_side = some.len();
             let encoded: Vec<(Shape, Vec<u8>)> = some
                 .par_iter()
                 .map(|(shape, block)| {
@@ -461,6 +535,7 @@ impl<W: Write> Build<'_, W> {
                     rows_at: write_rows(&mut self.out, &rows)?,
                 });
             }
+            self.host.worked(side_by_side, Piece::Part);
         }
         self.sections.slots.extend(order.iter().map(|&n| slots[n]));
         self.sections.groups.push(GroupRecord {
@@ -552,6 +627,7 @@ impl<W: Write> Build<'_, W> {
             by_status,
             excludable: kept.iter().filter(|own| own.excludable).count() as u64,
             unsettled: kept.iter().filter(|own| !own.settled).count() as u64,
+            eviction: Eviction::default(),
         })
     }
 }

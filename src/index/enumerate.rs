@@ -17,6 +17,9 @@ use crate::index::names::{can_be_kept, has_line_break};
 use crate::index::stamp::Stamp;
 use crate::index::walk::{DirNode, Entry, FoundFile, Place, Walk};
 
+/// How many directories are listed before it is asked whether to go on.
+const CHUNK_DIRS: usize = 1024;
+
 /// A directory that was entered.
 #[derive(Debug)]
 pub struct DirEntry {
@@ -71,7 +74,8 @@ pub struct Enumeration {
 
 impl Enumeration {
     /// Lists the tree of a walk, level by level, on the threads of the current pool. The result does not depend
-    /// on their number. Ends early, with a part of the tree, once `stopped` returns true.
+    /// on their number. Ends early, with a part of the tree, once `stopped` returns true; asked after each thousand directories or so, it
+    /// may take its time.
     ///
     /// Costs one listing a directory and one look at each file.
     ///
@@ -84,16 +88,23 @@ impl Enumeration {
     ) -> Enumeration {
         let mut arena: Vec<Listing> = Vec::new();
         let mut level: Vec<DirNode> = vec![walk.start()];
-        while !level.is_empty() && !stopped() {
+        let mut ended = stopped();
+        while !level.is_empty() && !ended {
             let first = arena.len();
             let next_first = first + level.len();
-            let listed: Vec<(Listing, Vec<DirNode>)> = level
-                .par_iter()
-                .map(|node| {
+            let mut listed: Vec<(Listing, Vec<DirNode>)> = Vec::with_capacity(level.len());
+            for some in level.chunks(CHUNK_DIRS) {
+                let found = some.par_iter().map(|node| {
                     node.places().for_each(|place| enter(&place.logical));
                     Listing::of(walk, node)
-                })
-                .collect();
+                });
+                listed.par_extend(found);
+                ended = stopped();
+                if ended {
+                    // The numbers of what is not listed, and of what is below, are beyond the end of the arena.
+                    break;
+                }
+            }
             level = Vec::new();
             for (mut listing, children) in listed {
                 for item in &mut listing.items {

@@ -17,6 +17,7 @@ pub mod key;
 pub mod live;
 mod names;
 pub mod overlay;
+pub mod pace;
 pub mod plan;
 pub mod ranks;
 pub mod refresh;

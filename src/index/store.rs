@@ -8,10 +8,13 @@
 //! <cache root>/<hash of the key>/manifest          names the segment
 //!                               /segment-<n>.seg
 //!                               /index.sqlite      or all in one
+//!                               /accessed          whose time is that of the last use
 //! ```
 
+mod access;
 #[cfg(feature = "sqlite")]
 mod database;
+mod evict;
 mod files;
 mod keep;
 
@@ -35,7 +38,11 @@ use crate::index::key::{bloom_parts, hash_of};
 use crate::index::segment::Segment;
 use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::stamp::Stamp;
+use crate::index::store::evict::Bounded;
 use crate::index::store::keep::{Keep, Publishing, Terms};
+
+pub use access::AccessNotes;
+pub use evict::{Evicted, Eviction, Limits, Spared};
 
 /// The name of the manifest in an index's directory.
 const MANIFEST: &str = "manifest";
@@ -67,6 +74,9 @@ pub struct Listed {
     pub bytes: u64,
     /// What the manifest says; or why it can't be read.
     pub manifest: Result<Arc<Manifest>, Arc<FormatError>>,
+    /// When it was last used, to within a minute, in milliseconds since the Unix epoch; where nobody has noted that, when it was
+    /// built, and where that can't be read either, `None`.
+    pub accessed_ms: Option<i64>,
 }
 
 /// What is to be published with a segment.
@@ -99,6 +109,7 @@ impl Store {
             privacy,
             lock_timeout,
             check: false,
+            limits: Limits::NONE,
         };
         let form = &files::Files;
         Ok(Store { root, terms, form })
@@ -129,6 +140,13 @@ impl Store {
         self
     }
 
+    /// Keeps no more than `limits` say: publishing an index makes room for it (`FR-LSI-IDX-RM-01`).
+    #[must_use]
+    pub fn limited(mut self, limits: Limits) -> Store {
+        self.terms.limits = limits;
+        self
+    }
+
     /// Returns how indexes are kept.
     pub fn mode(&self) -> StorageMode {
         self.form.mode()
@@ -145,12 +163,14 @@ impl Store {
     }
 
     /// Builds an index by `build`, which writes a segment, and publishes it in the place of what has its key.
-    /// Until that is done, readers see what was there before.
+    /// Until that is done, readers see what was there before. Then other indexes make room for it, if they have to:
+    /// [`Built::eviction`] says which.
     ///
     /// # Errors
     ///
-    /// Those of `build`, and [`BuildError::Format`] if the index is locked by another writer for longer than the
-    /// store waits, or can't be written.
+    /// Those of `build`, [`BuildError::Format`] if the index is locked by another writer for longer than the
+    /// store waits, or can't be written, and [`BuildError::OverLimit`] if it is larger than all may be together; it is given up
+    /// as soon as that shows.
     pub fn publish(
         &self,
         publication: &Publication<'_>,
@@ -183,8 +203,12 @@ impl Store {
                 manifest_of(publication, built, sequence, name, before.as_ref())
             },
         };
-        let (built, manifest, segment) = self.form.publish(&self.terms, &to, Box::new(build))?;
+        let build = |out: &mut dyn io::Write| Bounded::run(&self.terms, out, build);
+        let (mut built, manifest, segment) =
+            self.form.publish(&self.terms, &to, Box::new(build))?;
         self.remove_others(&disk, &dir, &manifest);
+        access::note_first(&dir, host.now_ns() / 1_000_000);
+        built.eviction = self.make_room(Some(&dir));
         Ok((built, snapshot_of(self.form, manifest, segment)))
     }
 
@@ -252,9 +276,12 @@ impl Store {
 
     /// Returns what the store has in one of its directories.
     pub fn look_at(&self, dir: &Path) -> Listed {
+        let manifest = self.read_manifest(dir).map(Arc::new).map_err(Arc::new);
         Listed {
             bytes: size_of_dir(dir),
-            manifest: self.read_manifest(dir).map(Arc::new).map_err(Arc::new),
+            accessed_ms: access::last(dir)
+                .or_else(|| Some(manifest.as_ref().ok()?.state.updated_ms)),
+            manifest,
             dir: dir.to_path_buf(),
         }
     }
@@ -328,36 +355,7 @@ impl Store {
         }
         let timeout = self.terms.lock_timeout;
         let lock = DirLock::exclusive(dir, LockFile::Writers, timeout, pause)?;
-        let disk = RealDisk;
-        let fail = |error| FormatError::io("remove the index", error).in_file(dir);
-        let remove = |name: &OsStr| {
-            let path = dir.join(name);
-            match disk.remove(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    Err(FormatError::io("remove it", error).in_file(&path))
-                }
-                _ => Ok(()),
-            }
-        };
-        // These first: an index without one of them is none.
-        for name in [MANIFEST, DATABASE] {
-            remove(name.as_ref())?;
-        }
-        remove_leftovers(&disk, &lock)?;
-        for name in disk.names(dir).map_err(fail)? {
-            if is_of_an_index(&name.to_string_lossy()) {
-                remove(&name)?;
-            }
-        }
-        // The locks last: as long as there is one, the directory is known as ours.
-        for which in [LockFile::Readers, LockFile::Writers] {
-            remove(which.name().as_ref())?;
-        }
-        // It stays if somebody else's files are in it, or if the next who builds has it already.
-        match std::fs::remove_dir(dir) {
-            Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => Err(fail(error)),
-            _ => Ok(()),
-        }
+        empty(&lock)
     }
 
     /// Returns true for the directory of an index: one of ours by its name and by the lock in it, and no link to
@@ -406,6 +404,41 @@ impl Store {
                 let _left_behind = disk.remove(&dir.join(&name));
             }
         }
+    }
+}
+
+/// Removes an index whose directory is locked for writing, and the directory.
+fn empty(lock: &DirLock) -> Result<(), FormatError> {
+    let (dir, disk) = (lock.dir(), RealDisk);
+    let fail = |error| FormatError::io("remove the index", error).in_file(dir);
+    let remove = |name: &OsStr| {
+        let path = dir.join(name);
+        match disk.remove(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(FormatError::io("remove it", error).in_file(&path))
+            }
+            _ => Ok(()),
+        }
+    };
+    // These first: an index without one of them is none.
+    for name in [MANIFEST, DATABASE] {
+        remove(name.as_ref())?;
+    }
+    remove_leftovers(&disk, lock)?;
+    for name in disk.names(dir).map_err(fail)? {
+        if is_of_an_index(&name.to_string_lossy()) {
+            remove(&name)?;
+        }
+    }
+    remove(access::ACCESSED.as_ref())?;
+    // The locks last: as long as there is one, the directory is known as ours.
+    for which in [LockFile::Readers, LockFile::Writers] {
+        remove(which.name().as_ref())?;
+    }
+    // It stays if somebody else's files are in it, or if the next who builds has it already.
+    match std::fs::remove_dir(dir) {
+        Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => Err(fail(error)),
+        _ => Ok(()),
     }
 }
 

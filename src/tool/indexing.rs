@@ -70,7 +70,7 @@ use crate::tool::sandbox::{Resolved, Sandbox};
 
 pub use choice::{Choice, Explanation};
 pub use elsewhere::Elsewhere;
-pub use host::{Foreground, wall_clock_ns};
+pub use host::{Background, BuildMonitor, BuildReport, Foreground, monotonic, wall_clock_ns};
 pub use places::{CachePlaces, Fallback};
 pub use status::{Condition, Contents, OUT_OF_RANGE, RootStatus};
 

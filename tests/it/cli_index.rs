@@ -1,6 +1,7 @@
 //! The command line's way with indexes: the real program, its output and exit codes.
 
 mod kept;
+mod limits;
 mod searches;
 mod waiting;
 

@@ -2,6 +2,7 @@
 //! an answer.
 
 mod keys;
+mod limits;
 mod modes;
 mod places;
 mod roots;

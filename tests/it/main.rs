@@ -25,6 +25,7 @@ mod index_edits;
 mod index_eligibility;
 mod index_exclusion;
 mod index_filter;
+mod index_pace;
 mod index_parts;
 mod index_precision;
 mod index_properties;

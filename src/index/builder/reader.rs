@@ -127,7 +127,7 @@ impl FileReader<'_> {
         let most = (2 * self.options.pending_bytes()).saturating_sub(bytes.len() as u64);
         let mut tokenized = Vec::with_capacity(all.len());
         let (mut any, mut footprint) = (false, 0);
-        let alone = bytes.len() as u64 <= WINDOW_BYTES;
+        let alone = !spreads_out(bytes.len() as u64);
         for window in windows(&all) {
             let one = |tokenizer: &mut Tokenizer, &(start, part): &(u64, &[u8])| {
                 let tokens = tokenizer.part(part)?;
@@ -156,6 +156,11 @@ impl FileReader<'_> {
         }
         any.then_some(tokenized)
     }
+}
+
+/// Returns true for a file of such a length that all threads of the pool tokenize it.
+pub(super) fn spreads_out(len: u64) -> bool {
+    len > WINDOW_BYTES
 }
 
 /// Cuts parts into runs of at most [`WINDOW_BYTES`], or of one part that is longer.

@@ -296,6 +296,7 @@ fn failed(shared: &Shared, timers: &mut Timers, error: &BuildError, is_first: bo
     let again = |time: Duration| Some(now_ms.saturating_add(millis(time)));
     match error {
         BuildError::Stopped => shared.fire(&[Trigger::BuildFailedClean]),
+        BuildError::BudgetExceeded(_) => shared.fire(&[Trigger::BuildBudgetExceeded]),
 
         // Another process builds it: what that publishes is opened.
         BuildError::Format(error) if matches!(error.kind(), FormatErrorKind::Locked { .. }) => {

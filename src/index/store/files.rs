@@ -38,6 +38,13 @@ impl Keep for Files {
         to.activating(&built);
         let manifest = (to.describe)(&built, name);
         let encoded = manifest.encode()?;
+        if let Err(error) = terms.check_size(built.summary.len + encoded.len() as u64) {
+            if let Some(segment) = manifest.segments.first() {
+                // Else the next publication removes it.
+                let _left_behind = to.disk.remove(&dir.join(&segment.file.name));
+            }
+            return Err(error);
+        }
         publish(to.disk, to.lock, MANIFEST, |out| {
             out.write_all(&encoded).map_err(BuildError::Output)
         })?;

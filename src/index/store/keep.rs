@@ -16,6 +16,7 @@ use crate::format::storage::Privacy;
 use crate::index::builder::{BuildError, BuildHost, Built, Phase, Progress};
 use crate::index::segment::Segment;
 use crate::index::snapshot::StorageMode;
+use crate::index::store::evict::Limits;
 
 /// What holds for all indexes of a store.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +27,23 @@ pub(super) struct Terms {
     pub(super) lock_timeout: Duration,
     /// Whether an index is checked as a whole when it is opened, where that says more than opening it.
     pub(super) check: bool,
+    /// How much may be kept.
+    pub(super) limits: Limits,
+}
+
+impl Terms {
+    /// Checks that an index of so many bytes can be kept at all.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::OverLimit`] if it alone is more than all may take.
+    pub(super) fn check_size(&self, bytes: u64) -> Result<(), BuildError> {
+        let limit = self.limits.bytes;
+        match bytes > limit {
+            true => Err(BuildError::OverLimit { limit }),
+            false => Ok(()),
+        }
+    }
 }
 
 /// Builds a segment: writes it to an output.
@@ -71,7 +89,8 @@ pub(super) trait Keep: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Those of `build`, and [`BuildError::Format`] if it can't be written.
+    /// Those of `build`, [`BuildError::Format`] if it can't be written, and [`BuildError::OverLimit`] if it is too large;
+    /// the one before is there then.
     fn publish(
         &self,
         terms: &Terms,

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use super::progress::Bar;
 use super::setup::{Environment, Setup};
+use super::show::{self, bytes};
 use super::{Failure, complain};
 use crate::exec::stop::Deadline;
 use crate::format::error::{FormatError, FormatErrorKind};
 use crate::index::builder::{BuildError, BuildHost};
 use crate::index::state::UncertainReason;
+use crate::index::store::Eviction;
 use crate::tool::config::IndexMode;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::{Condition, Foreground, Indexes};
@@ -66,6 +68,9 @@ pub(super) fn before_search(
     });
     match ensured {
         Ok(built) => {
+            if let Some(built) = &built {
+                report_eviction(&built.eviction);
+            }
             if let (Some(_), Some(fallback)) = (built, indexes.fallback()) {
                 complain(&format!(
                     "the index ends with this search: {}",
@@ -82,6 +87,38 @@ pub(super) fn before_search(
             ));
             Ok(())
         }
+    }
+}
+
+/// Says on standard error which indexes a new one has cost, and whether there are still too many.
+pub(super) fn report_eviction(eviction: &Eviction) {
+    let tree = |root: &Option<PathBuf>| match root {
+        Some(root) => show::path(root),
+        None => "an unknown tree".to_string(),
+    };
+    for one in &eviction.evicted {
+        complain(&format!(
+            "the index of {}, {}, last used {}, made room for this one: index_max_db_bytes and index_max_indexes of \
+             [tools.search] say how much is kept",
+            tree(&one.root),
+            bytes(one.bytes),
+            one.accessed_ms
+                .map_or("at an unknown time".to_string(), show::time)
+        ));
+    }
+    for one in &eviction.spared {
+        complain(&format!(
+            "the index of {} in {} should make room for this one, but {}",
+            tree(&one.root),
+            show::path(&one.dir),
+            one.problem.as_deref().unwrap_or("is in use"),
+        ));
+    }
+    if eviction.over_limits {
+        complain(
+            "more is kept than index_max_db_bytes and index_max_indexes of [tools.search] allow; `forge-search index \
+             list` shows it, and the next build tries again to make room",
+        );
     }
 }
 
@@ -144,7 +181,9 @@ fn wait_for(
                 }
             }
         });
-        built.map_err(failed)?;
+        if let Some(built) = built.map_err(failed)? {
+            report_eviction(&built.eviction);
+        }
         match indexes.condition(root, sandbox) {
             Some(Condition::Usable) | None => return Ok(()),
             Some(Condition::Stale { reason, .. })

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::args::{IndexArgs, IndexCommand, SetupArgs};
-use super::building::{failed, roots, with_host};
+use super::building::{failed, report_eviction, roots, with_host};
 use super::setup::{Environment, Setup, prepare};
 use super::show::{self, bytes, seconds, share, things, timestamp};
 use super::{FAILED, Failure, complain};
@@ -217,6 +217,30 @@ impl BuiltRoot {
             let unread = self.unread.iter().filter(|(_, is)| *is == why);
             unread.map(|(path, _)| lossy(path)).collect()
         };
+        let eviction = &built.eviction;
+        let evicted: Vec<Value> = eviction
+            .evicted
+            .iter()
+            .map(|one| {
+                json!({
+                    "root": one.root.as_ref().map(lossy),
+                    "dir": lossy(&one.dir),
+                    "bytes": one.bytes,
+                    "accessed": one.accessed_ms.and_then(timestamp),
+                })
+            })
+            .collect();
+        let spared: Vec<Value> = eviction
+            .spared
+            .iter()
+            .map(|one| {
+                json!({
+                    "root": one.root.as_ref().map(lossy),
+                    "dir": lossy(&one.dir),
+                    "problem": one.problem,
+                })
+            })
+            .collect();
         json!({
             "root": self.root.to_string_lossy(),
             "dir": self.dir.as_ref().map(lossy),
@@ -230,6 +254,9 @@ impl BuiltRoot {
             "index_bytes": self.bytes,
             "elapsed_ms": u64::try_from(self.time.as_millis()).unwrap_or(u64::MAX),
             "errors": errors,
+            "evicted": evicted,
+            "not_evicted": spared,
+            "over_limits": built.eviction.over_limits,
             "unreadable": unread(Unread::Refused),
             "changing": unread(Unread::Changing),
             "time_out_of_range": unread(Unread::Untimed),
@@ -315,6 +342,7 @@ impl BuiltRoot {
                 .map(|(path, why)| format!("{}: {}", show::path(path), why.of_file()))
                 .collect(),
         );
+        report_eviction(&self.built.eviction);
         let errors = self.built.errors.iter();
         some(
             errors

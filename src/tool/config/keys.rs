@@ -202,21 +202,19 @@ tables! {
         index_auto_reeval_calls: u64 = 100; Kind::POSITIVE;
         /// The time limit of the first build of an index, in milliseconds.
         index_build_timeout_ms: u64 = 300_000; TIMEOUT;
-        /// The number of files after which the first build of an index stops; 0 means unlimited.
-        /// Has no effect yet.
+        /// The number of files that a build in the background may index; it stops where there are more.
+        /// 0 means unlimited.
         index_build_max_files: u64 = 0; Kind::COUNT;
-        /// The number of bytes read after which the first build of an index stops; 0 means
-        /// unlimited.
-        /// Has no effect yet.
+        /// The number of bytes that a build in the background may read; it stops where there are more.
+        /// 0 means unlimited.
         index_build_max_bytes: u64 = 0; Kind::COUNT;
-        /// The share of the processor that building an index aims at, in percent.
-        /// Has no effect yet.
+        /// The share of all processors that building in the background takes at most, in percent.
         index_build_max_cpu_percent: u8 = 50; Kind::Integer { min: 1, max: 100 };
-        /// The pause between batches of files while an index is built, in milliseconds.
-        /// Has no effect yet.
+        /// The pause between batches of files while an index is built in the background, in
+        /// milliseconds.
         index_build_throttle_ms: u64 = 10; PAUSE;
-        /// After this long without a search building goes faster, in milliseconds.
-        /// Has no effect yet.
+        /// After this long without a search building in the background makes no pauses and takes all
+        /// processors, in milliseconds.
         index_idle_boost_ms: u64 = 1_000; DELAY;
         /// Whether a build that failed for a passing reason is tried again by itself.
         /// Has no effect yet.
@@ -234,14 +232,14 @@ tables! {
         /// is searched at once all the same.
         /// Has no effect yet.
         index_watch_debounce_ms: u64 = 250; PAUSE;
-        /// The space that stored indexes may take together, in bytes.
-        /// Has no effect yet.
+        /// The space that stored indexes may take together, in bytes. Those that were not used for
+        /// longest make room for a new one; one that takes more by itself is not kept.
         index_max_db_bytes: u64 = 1024 * MIB; Kind::POSITIVE;
         /// The memory that indexing may take, in bytes. Files of more than a quarter of it are always
         /// searched, and such that would take more than half of it together with their n-grams.
         index_max_memory_bytes: u64 = 512 * MIB; Kind::POSITIVE;
-        /// The number of indexes that are kept.
-        /// Has no effect yet.
+        /// The number of indexes that are kept. Those that were not used for longest make room for a
+        /// new one.
         index_max_indexes: u64 = 10; Kind::POSITIVE;
         /// How long a search waits for an index that another process has locked, in milliseconds;
         /// then it goes on without.

@@ -1,13 +1,18 @@
-//! A host for builds that somebody waits for.
+//! Hosts of builds: [`Foreground`] for those that somebody waits for, [`Background`] for those beside searches.
 //!
-//! Owns the one place at which this program reads the wall clock. Who is told of progress, and how, is the surface's
-//! business.
+//! Owns the one place at which this program reads the wall clock, and what both have in common: that a pause ends when
+//! the build is to stop. Who is told of progress, and how, is the surface's business; how hard a build works is that of a
+//! lower layer, which gets its clock here.
+
+mod background;
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::exec::stop::CancelHandle;
 use crate::index::builder::{BuildHost, Progress};
+
+pub use background::{Background, BuildMonitor, BuildReport, monotonic};
 
 /// The longest sleep between two looks at whether to stop.
 const NAP: Duration = Duration::from_millis(10);
@@ -21,6 +26,17 @@ pub fn wall_clock_ns() -> i64 {
         Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
         Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |ns| -ns),
     }
+}
+
+/// Sleeps, but no longer than some milliseconds after it was cancelled. Returns false if it was.
+fn pause(time: Duration, cancel: &CancelHandle) -> bool {
+    let mut left = time;
+    while !left.is_zero() && !cancel.is_cancelled() {
+        let nap = left.min(NAP);
+        std::thread::sleep(nap);
+        left -= nap;
+    }
+    !cancel.is_cancelled()
 }
 
 /// Runs a build on the wall clock until it ends or is cancelled.
@@ -84,12 +100,7 @@ impl BuildHost for Foreground<'_> {
     }
 
     fn pause(&self, time: Duration) {
-        let mut left = time;
-        while !left.is_zero() && !self.stopped() {
-            let nap = left.min(NAP);
-            std::thread::sleep(nap);
-            left -= nap;
-        }
+        pause(time, &self.cancel);
     }
 
     fn progress(&self, progress: Progress) {

@@ -11,7 +11,7 @@ use crate::format::error::FormatError;
 use crate::format::storage::Privacy;
 use crate::index::snapshot::StorageMode;
 use crate::index::state::DisabledReason;
-use crate::index::store::Store;
+use crate::index::store::{Limits, Store};
 use crate::tool::config::{IndexStorage, IntegrityCheck, SearchConfig};
 use crate::tool::sandbox::Sandbox;
 
@@ -165,7 +165,12 @@ fn open(root: &Path, config: &SearchConfig) -> Result<Store, FormatError> {
     };
     let timeout = Duration::from_millis(config.index_lock_timeout_ms);
     let check = config.index_integrity_check != IntegrityCheck::Off;
-    Ok(Store::open(root.to_path_buf(), privacy, timeout)?.checked(check))
+    let limits = Limits {
+        bytes: config.index_max_db_bytes,
+        indexes: config.index_max_indexes,
+    };
+    let store = Store::open(root.to_path_buf(), privacy, timeout)?;
+    Ok(store.checked(check).limited(limits))
 }
 
 /// Resolves the links in a path that need not exist: the directories above it say where it would be.

@@ -10,9 +10,10 @@ use crate::format::error::{FormatError, FormatErrorKind};
 use crate::index::key::IndexKey;
 use crate::index::snapshot::Snapshot;
 use crate::index::stamp::Stamp;
-use crate::index::store::Store;
+use crate::index::store::{AccessNotes, Store};
 use crate::index::walk::TraversalOptions;
 use crate::tool::config::SearchConfig;
+use crate::tool::indexing::wall_clock_ns;
 use crate::tool::sandbox::Sandbox;
 
 /// A directory that is indexed.
@@ -25,6 +26,8 @@ pub(super) struct IndexRoot {
     /// Git's global excludes, and the directory that their patterns are relative to.
     pub(super) global_excludes: Option<(PathBuf, PathBuf)>,
     known: Mutex<Known>,
+    /// When its use was last noted in the store.
+    notes: AccessNotes,
 }
 
 /// What is known of a root's index.
@@ -70,6 +73,7 @@ impl IndexRoot {
             traversal,
             global_excludes,
             known: Mutex::default(),
+            notes: AccessNotes::default(),
         }
     }
 
@@ -82,11 +86,23 @@ impl IndexRoot {
     }
 
     /// Returns the state of the index. Opens the kept one if nobody has, or if another process has built or
-    /// removed it since; otherwise costs one look at one file.
+    /// removed it since; otherwise costs one look at one file. Notes that it is in use: on opening, and then once a
+    /// minute at most (`FR-LSI-IDX-RM-02`).
     pub(super) fn state(&self, store: Option<&Store>) -> State {
         let Some(store) = store else {
             return self.lock().state.clone().unwrap_or(State::Absent);
         };
+        let state = self.state_in(store);
+        if matches!(state, State::Open(_)) {
+            let now_ms = wall_clock_ns() / 1_000_000;
+            if self.notes.is_due(now_ms) {
+                store.note_access(self.key.parts(), now_ms);
+            }
+        }
+        state
+    }
+
+    fn state_in(&self, store: &Store) -> State {
         // Looked at first: if it is replaced while it is opened, the next call opens it again.
         let publication = store.publication(self.key.parts());
         let mut known = self.lock();
@@ -108,6 +124,7 @@ impl IndexRoot {
             }
         };
         known.state = keep.then(|| state.clone());
+        self.notes.reset();
         state
     }
 

@@ -215,6 +215,7 @@ pub(super) fn list(args: &IndexArgs, environment: &Environment) -> Result<u8, Fa
                 "bytes": listed.bytes,
                 "files": files,
                 "built": built.and_then(timestamp),
+                "accessed": listed.accessed_ms.and_then(timestamp),
                 "damaged": damaged,
                 "unchecked": unchecked,
             }));
@@ -234,6 +235,9 @@ pub(super) fn list(args: &IndexArgs, environment: &Environment) -> Result<u8, Fa
         }
         if let Some(built) = built {
             row(&mut out, "built", &show::time(built))?;
+        }
+        if let Some(used) = listed.accessed_ms {
+            row(&mut out, "used", &show::time(used))?;
         }
         if let Some(files) = files {
             row(&mut out, "files", &show::count(files))?;

@@ -1,0 +1,99 @@
+//! Searches that run, and when the last one ended.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use super::Clock;
+
+/// Knows whether anybody searches. Shared by searches, which tell, and builds, which ask; neither ever waits for the other
+/// (`FR-LSI-BG-11`).
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use forge_search::index::pace::{Activity, Clock};
+///
+/// struct Always(u64);
+///
+/// impl Clock for Always {
+///     fn now_ms(&self) -> u64 {
+///         self.0
+///     }
+/// }
+///
+/// let activity = Arc::new(Activity::new(Arc::new(Always(7))));
+/// let running = activity.begin();
+/// assert!(!activity.is_idle(0));
+/// drop(running);
+/// assert!(activity.is_idle(0));
+/// assert!(!activity.is_idle(1));
+/// ```
+pub struct Activity {
+    clock: Arc<dyn Clock>,
+    running: AtomicUsize,
+    ended_ms: AtomicU64,
+}
+
+impl Activity {
+    /// Creates it with nobody searching. Until the first search ends, the last one counts as ended now: whoever starts a
+    /// program that searches is about to do so.
+    pub fn new(clock: Arc<dyn Clock>) -> Activity {
+        Activity {
+            running: AtomicUsize::new(0),
+            ended_ms: AtomicU64::new(clock.now_ms()),
+            clock,
+        }
+    }
+
+    /// Notes that a search begins; it ends when what is returned is dropped.
+    #[must_use = "the search counts as ended when this is dropped"]
+    pub fn begin(self: &Arc<Self>) -> RunningSearch {
+        self.running.fetch_add(1, Ordering::AcqRel);
+        RunningSearch(self.clone())
+    }
+
+    /// Returns how many searches are running.
+    pub fn running(&self) -> usize {
+        self.running.load(Ordering::Acquire)
+    }
+
+    /// Returns true if no search is running and none has ended for `for_ms` milliseconds (`FR-LSI-BG-32`).
+    pub fn is_idle(&self, for_ms: u64) -> bool {
+        // In this order: a search says when it ended before it says that it has.
+        self.running() == 0
+            && self
+                .now_ms()
+                .saturating_sub(self.ended_ms.load(Ordering::Acquire))
+                >= for_ms
+    }
+
+    /// Returns the time of its clock, in milliseconds.
+    pub fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+}
+
+impl fmt::Debug for Activity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Activity")
+            .field("running", &self.running)
+            .field("ended_ms", &self.ended_ms)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A search that is running.
+#[derive(Debug)]
+pub struct RunningSearch(Arc<Activity>);
+
+impl Drop for RunningSearch {
+    fn drop(&mut self) {
+        let activity = &self.0;
+        let now_ms = activity.now_ms();
+        activity.ended_ms.fetch_max(now_ms, Ordering::AcqRel);
+        activity.running.fetch_sub(1, Ordering::AcqRel);
+    }
+}

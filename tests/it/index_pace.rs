@@ -1,0 +1,367 @@
+//! Builds beside searches: held back, bounded, and to be looked at from anywhere.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use forge_search::exec::stop::{CancelHandle, SystemClock};
+use forge_search::index::builder::{BuildError, BuildHost, Built, Progress};
+use forge_search::index::pace::{Activity, Clock, Exceeded, Piece, background_pool};
+use forge_search::index::snapshot::Snapshot;
+use forge_search::tool::config::SearchConfig;
+use forge_search::tool::indexing::{Background, BuildMonitor, Condition, monotonic};
+
+use crate::index_support::{Host, VARIANTS, Variant};
+use crate::support::{Setup, Tree};
+
+/// A clock that goes on by a millisecond each time it is looked at.
+#[derive(Default)]
+struct Stepping(AtomicU64);
+
+impl Clock for Stepping {
+    fn now_ms(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::SeqCst)
+    }
+}
+
+fn real_activity() -> Arc<Activity> {
+    Arc::new(Activity::new(monotonic(Arc::new(SystemClock))))
+}
+
+/// Files of some kilobytes each, more than one batch of them.
+fn tree(files: usize) -> Tree {
+    let tree = Tree::new();
+    for n in 0..files {
+        let line = format!("line {n} of something that is in no other file {}\n", n * n);
+        tree.file(&format!("d{}/f{n}.txt", n % 7), line.repeat(1 + n % 40));
+    }
+    tree
+}
+
+fn build_with(setup: &Setup, host: &dyn BuildHost) -> Result<(Built, Arc<Snapshot>), BuildError> {
+    let context = setup.context();
+    let indexes = &setup.kept().indexes;
+    let root = indexes.roots().next().unwrap();
+    indexes.build(root, &context.sandbox, host)
+}
+
+fn condition(setup: &Setup) -> Condition {
+    let indexes = &setup.kept().indexes;
+    let root = indexes.roots().next().unwrap();
+    indexes.condition(root, &setup.context().sandbox).unwrap()
+}
+
+/// The names of all files below a directory.
+fn files_below(dir: &Path) -> BTreeSet<String> {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return BTreeSet::new();
+    };
+    entries
+        .flat_map(|entry| {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => files_below(&path),
+                false => BTreeSet::from([path.display().to_string()]),
+            }
+        })
+        .filter(|name| !name.ends_with(".lock"))
+        .collect()
+}
+
+/// Builds under a budget that ends it, over an index that is there already or not; nothing may have changed then.
+fn ends(
+    variant: Variant,
+    tree: &Tree,
+    change: fn(&mut SearchConfig),
+    activity: Arc<Activity>,
+) -> Exceeded {
+    let mut why = None;
+    for before in [false, true] {
+        let place = tempfile::tempdir().unwrap();
+        let store = place.path().join("store");
+        let setup = tree.setup().with_indexes_at(variant, &store);
+        if before {
+            setup.build(&Host::hasty());
+        }
+        let (condition_before, files_before) = (condition(&setup), files_below(&store));
+        let mut config = setup.config.clone();
+        change(&mut config);
+        let host = Background::new(&config, activity.clone(), CancelHandle::new());
+        match build_with(&setup, &host) {
+            Err(BuildError::BudgetExceeded(exceeded)) => why = Some(exceeded),
+            other => panic!("{variant:?}: {:?}", other.map(|(built, _)| built)),
+        }
+        assert_eq!(condition(&setup), condition_before, "{variant:?}");
+        assert_eq!(files_below(&store), files_before, "{variant:?}");
+        assert_eq!(condition_before.is_usable(), before, "{variant:?}");
+    }
+    why.unwrap()
+}
+
+#[test]
+fn fr_lsi_bud_init_02_too_many_files_end_a_build_and_nothing_is_published() {
+    let tree = tree(30);
+    for variant in VARIANTS {
+        let change = |config: &mut SearchConfig| config.index_build_max_files = 29;
+        let exceeded = ends(variant, &tree, change, real_activity());
+        let (limit, found) = (29, 30);
+        assert_eq!(exceeded, Exceeded::Files { limit, found });
+    }
+}
+
+#[test]
+fn fr_lsi_bud_init_02_too_many_bytes_end_a_build_and_nothing_is_published() {
+    let tree = Tree::of([("a.txt", "x".repeat(700)), ("b.txt", "y".repeat(400))]);
+    for variant in VARIANTS {
+        let change = |config: &mut SearchConfig| config.index_build_max_bytes = 1_099;
+        let exceeded = ends(variant, &tree, change, real_activity());
+        let (limit, found) = (1_099, 1_100);
+        assert_eq!(exceeded, Exceeded::Bytes { limit, found });
+    }
+}
+
+#[test]
+fn fr_lsi_bud_init_02_too_long_a_time_ends_a_build_and_nothing_is_published() {
+    let tree = tree(3_000);
+    for variant in VARIANTS {
+        let change = |config: &mut SearchConfig| {
+            // The clock is looked at a few times for each batch.
+            config.index_build_timeout_ms = 12;
+            config.index_idle_boost_ms = 0;
+        };
+        let activity = Arc::new(Activity::new(Arc::new(Stepping::default())));
+        let exceeded = ends(variant, &tree, change, activity);
+        assert!(
+            matches!(
+                exceeded,
+                Exceeded::Time {
+                    limit: 12,
+                    found: 13..
+                }
+            ),
+            "{exceeded:?}"
+        );
+    }
+}
+
+#[test]
+fn fr_lsi_bud_init_01_what_is_just_within_the_budget_is_built() {
+    // The large file is not read, and does not count.
+    let tree = Tree::of([
+        ("a.txt", "x".repeat(700)),
+        ("large.txt", "y".repeat(2_000_000)),
+    ]);
+    for variant in VARIANTS {
+        let setup = tree.setup().with_indexes(variant);
+        let mut config = setup.config.clone();
+        config.index_build_max_files = 2;
+        config.index_build_max_bytes = 700;
+        let host = Background::new(&config, real_activity(), CancelHandle::new());
+        build_with(&setup, &host).unwrap();
+        assert!(condition(&setup).is_usable(), "{variant:?}");
+    }
+}
+
+#[test]
+fn fr_lsi_bg_31_a_build_that_is_held_back_makes_the_same_index() {
+    let tree = tree(3_000);
+    let setup = tree.setup().with_indexes(VARIANTS[0]);
+    let (expected, _) = setup.build(&Host::hasty());
+    let pool = background_pool(3).unwrap();
+    for (percent, searching) in [(1, false), (34, true), (100, true)] {
+        let activity = real_activity();
+        let running = searching.then(|| activity.begin());
+        let mut config = setup.config.clone();
+        config.index_build_max_cpu_percent = percent;
+        config.index_build_throttle_ms = 1;
+        config.index_idle_boost_ms = 0;
+        let host = Background::new(&config, activity, CancelHandle::new());
+        let (built, _) = pool.install(|| build_with(&setup, &host)).unwrap();
+        assert_eq!(built.summary, expected.summary);
+        drop(running);
+    }
+}
+
+/// A host that adds up how long a build rests, and looks whether it is less than it must be.
+struct Watched {
+    inner: Background,
+    batches: AtomicU64,
+    rested_ms: AtomicU64,
+}
+
+impl BuildHost for Watched {
+    fn now_ns(&self) -> i64 {
+        self.inner.now_ns()
+    }
+
+    fn pause(&self, time: Duration) {
+        self.inner.pause(time);
+    }
+
+    fn progress(&self, progress: Progress) {
+        self.inner.progress(progress);
+    }
+
+    fn stopped(&self) -> bool {
+        self.inner.stopped()
+    }
+
+    fn threads(&self, most: usize) -> usize {
+        self.inner.threads(most)
+    }
+
+    fn worked(&self, threads: usize, piece: Piece) {
+        let before = Instant::now();
+        self.inner.worked(threads, piece);
+        let rested = before.elapsed().as_millis() as u64;
+        self.rested_ms.fetch_add(rested, Ordering::SeqCst);
+        self.batches
+            .fetch_add(u64::from(piece == Piece::Batch), Ordering::SeqCst);
+    }
+
+    fn may_go_on(&self, files: u64, bytes: u64) -> Result<(), Exceeded> {
+        self.inner.may_go_on(files, bytes)
+    }
+}
+
+#[test]
+fn fr_lsi_bg_32_a_build_rests_beside_searches_and_else_does_not() {
+    let tree = tree(3_000);
+    let setup = tree.setup().with_indexes(VARIANTS[0]);
+    let mut config = setup.config.clone();
+    config.index_build_max_cpu_percent = 100;
+    config.index_build_throttle_ms = 40;
+    config.index_idle_boost_ms = 0;
+    for searching in [false, true] {
+        let activity = real_activity();
+        let running = searching.then(|| activity.begin());
+        let host = Watched {
+            inner: Background::new(&config, activity.clone(), CancelHandle::new()),
+            batches: AtomicU64::new(0),
+            rested_ms: AtomicU64::new(0),
+        };
+        build_with(&setup, &host).unwrap();
+        drop(running);
+        let batches = host.batches.load(Ordering::SeqCst);
+        let rested_ms = host.rested_ms.load(Ordering::SeqCst);
+        assert!(batches >= 3, "{batches}");
+        match searching {
+            true => assert!(
+                rested_ms >= batches * 40,
+                "{rested_ms} ms in {batches} batches"
+            ),
+            false => assert!(
+                rested_ms < batches * 40,
+                "{rested_ms} ms in {batches} batches"
+            ),
+        }
+    }
+}
+
+#[test]
+fn fr_lsi_bg_40_a_rest_ends_when_the_build_is_stopped() {
+    let tree = tree(3_000);
+    let setup = tree.setup().with_indexes(VARIANTS[0]);
+    let mut config = setup.config.clone();
+    config.index_build_throttle_ms = 3_600_000;
+    let activity = real_activity();
+    let _searching = activity.begin();
+    let cancel = CancelHandle::new();
+    let host = Background::new(&config, activity, cancel.clone());
+    let monitor = host.monitor();
+    std::thread::scope(|scope| {
+        let build = scope.spawn(|| build_with(&setup, &host).map(|(built, _)| built));
+        // The first batch is done and the build is at rest, which would take an hour.
+        while monitor.report().files_total == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(!build.is_finished());
+        let before = Instant::now();
+        cancel.cancel();
+        let stopped = build.join().unwrap();
+        println!("stopped after {:?}", before.elapsed());
+        assert!(matches!(stopped, Err(BuildError::Stopped)), "{stopped:?}");
+        assert!(before.elapsed() < Duration::from_secs(5));
+    });
+    assert_eq!(
+        condition(&setup),
+        condition(&tree.setup().with_indexes(VARIANTS[0]))
+    );
+}
+
+#[test]
+fn fr_lsi_bud_init_01_a_rest_is_no_longer_than_the_budget() {
+    let tree = tree(3_000);
+    let setup = tree.setup().with_indexes(VARIANTS[0]);
+    let mut config = setup.config.clone();
+    config.index_build_throttle_ms = 3_600_000;
+    config.index_build_timeout_ms = 1_000;
+    let activity = real_activity();
+    let _searching = activity.begin();
+    let host = Background::new(&config, activity, CancelHandle::new());
+    let ended = build_with(&setup, &host).map(|(built, _)| built);
+    let is_time = matches!(
+        ended,
+        Err(BuildError::BudgetExceeded(Exceeded::Time { .. }))
+    );
+    assert!(is_time, "{ended:?}");
+}
+
+#[test]
+fn fr_lsi_bg_21_progress_shows_from_any_thread() {
+    let tree = tree(3_000);
+    let setup = tree.setup().with_indexes(VARIANTS[2]);
+    let activity = real_activity();
+    let _searching = activity.begin();
+    let mut config = setup.config.clone();
+    config.index_build_throttle_ms = 20;
+    let host = Background::new(&config, activity, CancelHandle::new());
+    let monitor: Arc<BuildMonitor> = host.monitor();
+    let before = monitor.report();
+    assert_eq!(
+        (before.phase, before.files_total, before.ended),
+        (None, 0, false)
+    );
+    let done = AtomicBool::new(false);
+    let seen = std::thread::scope(|scope| {
+        let watching = scope.spawn(|| {
+            let mut seen = Vec::new();
+            while !done.load(Ordering::SeqCst) {
+                seen.push(monitor.report());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            seen
+        });
+        let built = build_with(&setup, &host).map(|(built, _)| built);
+        done.store(true, Ordering::SeqCst);
+        built.unwrap();
+        watching.join().unwrap()
+    });
+    for pair in seen.windows(2) {
+        assert!(pair[0].elapsed_ms <= pair[1].elapsed_ms);
+        assert!(pair[0].files_done <= pair[1].files_done);
+    }
+    let phases: BTreeSet<&str> = seen
+        .iter()
+        .filter_map(|report| Some(report.phase?.as_str()))
+        .collect();
+    assert!(phases.contains("TOKENIZE"), "{phases:?}");
+    assert!(
+        seen.iter()
+            .any(|report| report.files_total == 3_000 && report.files_done < 3_000)
+    );
+    let last = monitor.report();
+    assert_eq!(last.phase.unwrap().as_str(), "ACTIVATE");
+    assert_eq!(
+        (last.files_done, last.files_total, last.ended),
+        (3_000, 3_000, false)
+    );
+    drop(host);
+    let ended = monitor.report();
+    assert!(ended.ended);
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(monitor.report(), ended);
+}
