@@ -118,8 +118,7 @@ impl CatalogSource {
             Some(number) => {
                 let dir = segment.dir(number)?;
                 let ranks = dir.first_rank..dir.end_rank;
-                let whole =
-                    scope.recursive && globs.is_empty() && !shares_range(segment, number)?;
+                let whole = scope.recursive && globs.is_empty() && !shares_range(segment, number)?;
                 let eligible = match whole {
                     true => None,
                     false => {
@@ -294,7 +293,11 @@ impl CatalogSource {
                     continue;
                 }
                 let before = own.before_rank.max(next);
-                add(places.found(&own.path), self.count(next..before) + passed, None);
+                add(
+                    places.found(&own.path),
+                    self.count(next..before) + passed,
+                    None,
+                );
                 (next, passed) = (before, 0);
             }
             let file = segment.file(rank)?;
@@ -317,7 +320,11 @@ impl CatalogSource {
                 continue;
             }
             let before = own.before_rank.clamp(next, unit.end.max(next));
-            add(places.found(&own.path), self.count(next..before) + passed, None);
+            add(
+                places.found(&own.path),
+                self.count(next..before) + passed,
+                None,
+            );
             (next, passed) = (before, 0);
         }
         let rest = self.count(next..unit.end) + passed;

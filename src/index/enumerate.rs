@@ -252,7 +252,10 @@ impl Survey {
         Survey {
             stamp: listing.places.first().and_then(|(_, stamp)| *stamp),
             files: files.collect(),
-            dirs: children.into_iter().flat_map(DirNode::into_singles).collect(),
+            dirs: children
+                .into_iter()
+                .flat_map(DirNode::into_singles)
+                .collect(),
             errors: listing.errors,
             inputs: listing.inputs,
         }

@@ -58,17 +58,17 @@ pub trait Ground: Send + Sync {
     fn root(&self) -> &Path;
 
     /// Prepares a walk by the rules as they are now.
-    fn walk(&self) -> Walk;
+    ///
+    /// # Errors
+    ///
+    /// Says why there can be none.
+    fn walk(&self) -> Result<Walk, String>;
 
     /// Looks at what decides about eligibility above the tree.
     fn inputs_above(&self) -> Inputs;
 
-    /// Opens the index that is kept; `None` if there is none.
-    ///
-    /// # Errors
-    ///
-    /// [`FormatError`], which [is corrupt](FormatError::is_corrupt) where it has to be built anew.
-    fn open(&self) -> Result<Option<Snapshot>, FormatError>;
+    /// Opens the index that is kept.
+    fn open(&self) -> Opened;
 
     /// Builds the index and publishes it, whatever there is. `enter` is told of each directory (relative to the index root)
     /// before it is listed.
@@ -76,7 +76,7 @@ pub trait Ground: Send + Sync {
     /// # Errors
     ///
     /// [`BuildError`]; what was there before stays.
-    fn build(&self, enter: &(dyn Fn(&Path) + Sync)) -> Result<(Built, Snapshot), BuildError>;
+    fn build(&self, enter: &(dyn Fn(&Path) + Sync)) -> Result<(Built, Arc<Snapshot>), BuildError>;
 
     /// Returns how files are tokenized.
     fn options(&self) -> &BuildOptions;
@@ -95,6 +95,19 @@ pub trait Ground: Send + Sync {
 
     /// Returns the directory for cookies, outside of every tree that is searched; `None` if there is none.
     fn cookie_dir(&self) -> Option<PathBuf>;
+}
+
+/// What is kept of an index.
+#[derive(Clone, Debug)]
+pub enum Opened {
+    /// Nothing.
+    Absent,
+    /// This.
+    Open(Arc<Snapshot>),
+    /// It is damaged, and this is what is wrong: it has to be built anew.
+    Damaged(String),
+    /// It can't be opened for now, though it may be sound: why.
+    Unavailable(String),
 }
 
 /// How an index lives.
@@ -213,6 +226,12 @@ impl LiveIndex {
             .wait_timeout_while(status, timeout, waiting)
             .unwrap_or_else(PoisonError::into_inner);
         status.standing
+    }
+
+    /// Notes damage that showed while the index was used: it is not used again before it was built anew.
+    pub fn report_damage(&self, error: &FormatError) {
+        self.shared.fire(&[Trigger::IntegrityFailure]);
+        self.shared.status().why = Some(error.to_string());
     }
 
     /// Has the worker compare the whole tree with what is known, soon.

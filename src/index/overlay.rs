@@ -376,7 +376,10 @@ impl Overlay {
     pub fn no_dir(&mut self, segment: &Segment, dir: &Path) -> Result<bool, FormatError> {
         let mut news = false;
         let below = self.range_below(dir);
-        if self.extras[below.clone()].iter().any(|extra| extra.path.starts_with(dir)) {
+        if self.extras[below.clone()]
+            .iter()
+            .any(|extra| extra.path.starts_with(dir))
+        {
             let extras = Arc::make_mut(&mut self.extras);
             let kept: Vec<Arc<Extra>> = extras
                 .drain(below.clone())
@@ -453,7 +456,9 @@ impl Overlay {
                 }
             }
         }
-        let states = self.dirs.range::<Path, _>((Bound::Excluded(dir), Bound::Unbounded));
+        let states = self
+            .dirs
+            .range::<Path, _>((Bound::Excluded(dir), Bound::Unbounded));
         let own = states
             .take_while(|(path, _)| path.starts_with(dir))
             .filter(|(path, state)| **state == DirState::Entered && path.parent() == Some(dir));

@@ -340,7 +340,9 @@ impl Walk {
         let names: Vec<&OsStr> = names.collect();
         let stat = match place.root.stat_entries(&place.real, names.iter().copied()) {
             Ok(stat) => stat.entries,
-            Err(error) if is_gone(&error) => return names.iter().map(|_| Looked::Nothing).collect(),
+            Err(error) if is_gone(&error) => {
+                return names.iter().map(|_| Looked::Nothing).collect();
+            }
             Err(error) => {
                 let failed = |_| Looked::Error(error.to_string());
                 return names.iter().map(failed).collect();
@@ -364,7 +366,15 @@ impl Walk {
                 };
                 let all = |_: &Path, _: bool| true;
                 let name = name.to_os_string();
-                self.consider(member, rules, name.clone(), meta.kind, &paths, &all, &mut out);
+                self.consider(
+                    member,
+                    rules,
+                    name.clone(),
+                    meta.kind,
+                    &paths,
+                    &all,
+                    &mut out,
+                );
                 match out.pop().map(|keyed| keyed.what) {
                     Some(What::File(dir, target)) => {
                         Looked::File(FoundFile { dir, name, target }, meta)

@@ -40,42 +40,47 @@ mod access;
 mod choice;
 mod elsewhere;
 mod host;
+mod keeping;
+mod living;
 mod places;
 mod roots;
 mod status;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crate::exec::catalog::{CatalogSource, Look, Scope};
 use crate::exec::eligible::Globs;
 use crate::exec::query::{Fold, Query};
 use crate::format::error::FormatError;
-use crate::format::storage::Storage;
 use crate::index::bloom::BloomParams;
-use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built, MAX_SETTLE, build};
+use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built};
 use crate::index::casefold::Casefold;
-use crate::index::inputs::Inputs;
 use crate::index::key::{IndexKey, KeyInputs};
+use crate::index::live::{Pin, Pinned};
+use crate::index::pace::RunningSearch;
 use crate::index::plan::{Strategy, SupersetSafe};
-use crate::index::segment::Segment;
 use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::state::{Standing, UncertainReason};
-use crate::index::store::{Publication, Store};
-use crate::index::walk::{TraversalOptions, Walk};
+use crate::index::store::Store;
+use crate::index::walk::TraversalOptions;
 use crate::tool::config::{IndexMode, RegexStrategy, SearchConfig};
 use crate::tool::engines::Engines;
 use crate::tool::response::IndexUse;
 use crate::tool::sandbox::{Resolved, Sandbox};
 
+pub use crate::index::live::Report;
 pub use choice::{Choice, Explanation};
 pub use elsewhere::Elsewhere;
 pub use host::{Background, BuildMonitor, BuildReport, Foreground, monotonic, wall_clock_ns};
+pub use living::Surroundings;
 pub use places::{CachePlaces, Fallback};
 pub use status::{Condition, Contents, OUT_OF_RANGE, RootStatus};
 
 use choice::Unused;
-use places::Place;
+use keeping::Keeping;
+use living::Living;
 use roots::{IndexRoot, deny_of, index_roots};
 
 /// The indexes of a tool.
@@ -84,13 +89,10 @@ pub struct Indexes {
     mode: IndexMode,
     strategy: Strategy,
     frozen: bool,
-    options: BuildOptions,
-    store: Option<Store>,
-    /// Why indexes are kept elsewhere than configured; that also shows when the directory is made.
-    fallback: OnceLock<Fallback>,
-    /// Why indexes are neither kept nor used.
-    nowhere: Option<Fallback>,
-    roots: Vec<IndexRoot>,
+    keeping: Arc<Keeping>,
+    roots: Vec<Arc<IndexRoot>>,
+    /// The indexes that live, if any do.
+    living: OnceLock<Vec<Living>>,
     /// An engine that can't be given lists of files, so that nothing can be left out (FR-LSI-BE-CAP-02).
     listless: Option<String>,
     /// Configured roots that can't be indexed, and why.
@@ -112,6 +114,8 @@ pub struct Question {
     pub sandbox: Arc<Sandbox>,
     /// Git's global excludes file, if it counts.
     pub global_excludes: Option<PathBuf>,
+    /// How long the call may spend on bringing a living index up to date (`index_maint_budget_fraction`).
+    pub maintenance: Duration,
 }
 
 impl Indexes {
@@ -155,7 +159,7 @@ impl Indexes {
             Ok(access) => (access, None),
             Err(error) => (access::UNKNOWN.to_string(), Some(error)),
         };
-        let roots: Vec<IndexRoot> = roots
+        let roots: Vec<Arc<IndexRoot>> = roots
             .into_iter()
             .map(|path| {
                 let key = IndexKey::new(&KeyInputs {
@@ -170,17 +174,17 @@ impl Indexes {
                     access: &access,
                 });
                 let kept = excludes.map(|(path, base)| (path.to_path_buf(), base.to_path_buf()));
-                IndexRoot::new(path, key, traversal, kept)
+                Arc::new(IndexRoot::new(path, key, traversal, kept))
             })
             .collect();
         let trees = roots.iter().map(|root| root.path.as_path());
-        let (store, fallback, nowhere) =
-            match places::choose(config, sandbox, trees, places, unknown) {
-                Place::Store(store) => (Some(store), None, None),
-                Place::Memory(fallback) => (None, fallback, None),
-                Place::Nowhere(why) => (None, None, Some(why)),
-            };
-        let fallback = fallback.map_or_else(OnceLock::new, OnceLock::from);
+        let place = places::choose(config, sandbox, trees, places, unknown);
+        let options = BuildOptions {
+            params: bloom,
+            casefold: Casefold::Ascii,
+            max_tokenized_bytes,
+            max_memory_bytes: config.index_max_memory_bytes,
+        };
         Some(Indexes {
             mode: config.index_mode,
             strategy: match config.index_regex_strategy {
@@ -188,16 +192,9 @@ impl Indexes {
                 RegexStrategy::Boolean => Strategy::Boolean,
             },
             frozen: config.index_frozen,
-            options: BuildOptions {
-                params: bloom,
-                casefold: Casefold::Ascii,
-                max_tokenized_bytes,
-                max_memory_bytes: config.index_max_memory_bytes,
-            },
-            store,
-            fallback,
-            nowhere,
+            keeping: Arc::new(Keeping::new(place, options)),
             roots,
+            living: OnceLock::new(),
             listless,
             rejected,
         })
@@ -210,35 +207,30 @@ impl Indexes {
 
     /// Returns the store, where indexes are kept in files.
     pub fn store(&self) -> Option<&Store> {
-        let store = self.store.as_ref();
-        store.filter(|_| self.fallback.get().is_none())
+        self.keeping.store()
     }
 
     /// Makes the directory in which indexes are kept, where there is none, as building one does: only then is it
     /// certain that it will do. If it does not, indexes are in memory from now on.
     pub fn make_place(&self) {
-        if let Some(store) = self.store()
-            && let Err(error) = store.make_root()
-        {
-            self.fallback.get_or_init(|| Fallback::denied(&error));
-        }
+        self.keeping.make_place();
     }
 
     /// Returns where indexes are kept, wherever they were configured to be.
     pub fn storage(&self) -> StorageMode {
-        self.store().map_or(StorageMode::Memory, Store::mode)
+        self.keeping.storage()
     }
 
     /// Returns the directories that hold the indexes of the roots, or would, where they are kept in files.
     pub fn dirs(&self) -> impl Iterator<Item = PathBuf> {
-        let dir = |root: &IndexRoot| Some(self.store()?.dir_of(root.key.parts()));
+        let dir = |root: &Arc<IndexRoot>| Some(self.store()?.dir_of(root.key.parts()));
         self.roots.iter().filter_map(dir)
     }
 
     /// Returns why indexes are not kept where they were configured to be: in memory instead
     /// (FR-LSI-STOR-FALLBACK-01), or not at all.
     pub fn fallback(&self) -> Option<&Fallback> {
-        self.fallback.get().or(self.nowhere.as_ref())
+        self.keeping.fallback()
     }
 
     /// Returns why an index would end with this process, and what to do; `None` if it is kept.
@@ -297,10 +289,9 @@ impl Indexes {
             absent: false,
             ..unused
         };
-        let unused = match root.map(|root| self.opened(root, asked)) {
+        let unused = match root {
             None => because(self.no_root()),
-            Some(Err(unused)) => because(unused),
-            Some(Ok(snapshot)) => self.unlooked(&snapshot, A_FILE),
+            Some(root) => because(self.unlooked(root, asked, A_FILE)),
         };
         self.choice(root, None, Err(unused))
     }
@@ -344,8 +335,8 @@ impl Indexes {
         }
     }
 
-    /// Opens the index of a root for a request with these options; or says why it is of no use to any such request.
-    fn opened(&self, root: &IndexRoot, asked: TraversalOptions) -> Result<Arc<Snapshot>, Unused> {
+    /// Says why the index of a root is of no use to a request with these options, whatever it is like.
+    fn check_options(&self, root: &IndexRoot, asked: TraversalOptions) -> Result<(), Unused> {
         if let Some(condition) = self.placeless() {
             return Err(condition.into());
         }
@@ -357,6 +348,13 @@ impl Indexes {
                 false => OTHER_OPTIONS,
             }));
         }
+        Ok(())
+    }
+
+    /// Opens the index of a root for a request with these options; or says why it is of no use to any such request.
+    fn opened(&self, root: &IndexRoot, asked: TraversalOptions) -> Result<Arc<Snapshot>, Unused> {
+        self.check_options(root, asked)?;
+        let own = root.traversal;
         let snapshot = self.open(root)?;
         match own.follow && snapshot.incomplete().is_none() {
             true => Err(Condition::Untracked.into()),
@@ -364,9 +362,23 @@ impl Indexes {
         }
     }
 
-    /// Says how an open index is for a request that has no use for it, so that it is not compared with the tree: what
+    /// Says how the index of a root is for a request that has no use for it, so that it is not compared with the tree: what
     /// is known of it without.
-    fn unlooked(&self, snapshot: &Snapshot, why: &str) -> Unused {
+    fn unlooked(&self, root: &IndexRoot, asked: TraversalOptions, why: &str) -> Unused {
+        if let Some(living) = self.living_at(&root.path) {
+            if let Err(unused) = self.check_options(root, asked) {
+                return unused;
+            }
+            return Unused {
+                standing: living.index.report().standing,
+                why: why.to_string(),
+                absent: false,
+            };
+        }
+        let snapshot = match self.opened(root, asked) {
+            Ok(snapshot) => snapshot,
+            Err(unused) => return unused,
+        };
         match (snapshot.incomplete(), self.frozen) {
             (Some(stale), _) => Unused {
                 why: why.to_string(),
@@ -389,7 +401,12 @@ impl Indexes {
         kept_plan: &mut Option<SupersetSafe>,
     ) -> Result<CatalogSource, Unused> {
         let Question { query, sandbox, .. } = question;
-        let snapshot = self.opened(root, question.traversal)?;
+        let asked = question.traversal;
+        let living = self.living_at(&root.path);
+        let opened = match living {
+            Some(_) => self.check_options(root, asked).map(|()| None)?,
+            None => Some(self.opened(root, asked)?),
+        };
         if !root.is_under(sandbox, question.global_excludes.as_deref()) {
             return Err(Unused {
                 standing: Standing::Uncertain(UncertainReason::PolicyChanged),
@@ -401,10 +418,10 @@ impl Indexes {
             let why = format!(
                 "the engine {engine} can't be given lists of files; set backend in [tools.search] to another one"
             );
-            return Err(self.unlooked(&snapshot, &why));
+            return Err(self.unlooked(root, asked, &why));
         }
         if query.fuzzy.is_some() {
-            return Err(self.unlooked(&snapshot, "fuzzy requests search every file"));
+            return Err(self.unlooked(root, asked, "fuzzy requests search every file"));
         }
         let plan = kept_plan.insert(SupersetSafe::for_expression(
             query.pattern.hir(),
@@ -412,7 +429,7 @@ impl Indexes {
             self.strategy,
         ));
         if let Some(reason) = plan.reason() {
-            return Err(self.unlooked(&snapshot, &reason.to_string()));
+            return Err(self.unlooked(root, asked, &reason.to_string()));
         }
         let (Some((allowed, base)), Ok(path)) = (
             sandbox.locate(&root.path),
@@ -427,17 +444,47 @@ impl Indexes {
             recursive: question.traversal.recursive,
             max_file_size: query.max_file_size,
         };
-        match self.source(&snapshot, plan, scope, &question.globs) {
+        let source = match (living, opened) {
+            (Some(living), _) => match living.index.pin(question.maintenance) {
+                Pin {
+                    what: Pinned::Exact(snapshot),
+                    ..
+                } => self.source(&snapshot, plan, scope, &question.globs, Look::Linked),
+                Pin {
+                    what: Pinned::Unwatched,
+                    ..
+                } => {
+                    let snapshot = self.opened(root, asked)?;
+                    self.compared(&snapshot, plan, scope, &question.globs)
+                }
+                Pin {
+                    standing,
+                    what: Pinned::Nothing(why),
+                } => {
+                    return Err(Unused {
+                        standing,
+                        why,
+                        absent: false,
+                    });
+                }
+            },
+            (None, Some(snapshot)) => self.compared(&snapshot, plan, scope, &question.globs),
+            (None, None) => return Err(Condition::Absent.into()),
+        };
+        match source {
             Ok(source) => Ok(source?),
             Err(error) => {
                 root.set_damaged(&error);
+                if let Some(living) = living {
+                    living.index.report_damage(&error);
+                }
                 Err(Condition::Damaged(error.to_string()).into())
             }
         }
     }
 
-    /// Makes the source of a request whose plan excludes something.
-    fn source(
+    /// Makes the source of a request whose plan excludes something, after comparing the index with the tree.
+    fn compared(
         &self,
         snapshot: &Arc<Snapshot>,
         plan: &mut SupersetSafe,
@@ -448,11 +495,23 @@ impl Indexes {
         if let Some(stale) = stale {
             return Ok(Err(stale.into()));
         }
-        snapshot.segment().order(plan)?;
         let look = match self.frozen {
             true => Look::None,
             false => Look::All,
         };
+        self.source(snapshot, plan, scope, globs, look)
+    }
+
+    /// Makes the source of a request whose plan excludes something.
+    fn source(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        plan: &mut SupersetSafe,
+        scope: Scope,
+        globs: &Globs,
+        look: Look,
+    ) -> Result<Result<CatalogSource, Condition>, FormatError> {
+        snapshot.segment().order(plan)?;
         let source = CatalogSource::new(snapshot.clone(), scope, globs.clone(), plan, look)?;
         Ok(source.ok_or_else(|| Condition::Stale {
             reason: UncertainReason::OpenRequiresValidation,
@@ -464,24 +523,37 @@ impl Indexes {
     /// reading the whole index.
     pub fn is_opened(&self, path: &Path) -> bool {
         let root = self.containing(path);
-        root.is_none_or(|root| root.is_known(self.store()))
+        root.is_none_or(|root| self.living_at(&root.path).is_none() && root.is_known(self.store()))
     }
 
     /// Notes that the index that a request used is damaged: it is not used again before it was built anew.
     pub fn report_damage(&self, path: &Path, error: &FormatError) -> IndexUse {
         if let Some(root) = self.containing(path) {
             root.set_damaged(error);
+            if let Some(living) = self.living_at(&root.path) {
+                living.index.report_damage(error);
+            }
         }
         self.facts(Standing::Corrupt, false)
     }
 
+    /// Notes that a search runs, until the value is dropped: indexes that live hold back meanwhile.
+    pub(super) fn searching(&self) -> Option<RunningSearch> {
+        let living = self.living.get()?.first()?;
+        Some(living.activity.begin())
+    }
+
     /// Returns the deepest root that contains a canonical path (FR-LSI-IDX-ROOT-02).
     fn containing(&self, path: &Path) -> Option<&IndexRoot> {
-        self.roots.iter().find(|root| path.starts_with(&root.path))
+        let mut roots = self.roots.iter();
+        roots
+            .find(|root| path.starts_with(&root.path))
+            .map(|root| &**root)
     }
 
     fn root_at(&self, path: &Path) -> Option<&IndexRoot> {
-        self.roots.iter().find(|root| root.path == path)
+        let mut roots = self.roots.iter();
+        roots.find(|root| root.path == path).map(|root| &**root)
     }
 
     /// Returns the facts of `stats`.
@@ -489,11 +561,11 @@ impl Indexes {
         IndexUse {
             standing,
             exclusion_used: used,
-            storage_mode: match self.nowhere {
+            storage_mode: match self.keeping.nowhere() {
                 Some(_) => "none".to_string(),
                 None => self.storage().as_str().to_string(),
             },
-            storage_fallback_reason: self.fallback.get().map(|f| f.code.to_string()),
+            storage_fallback_reason: self.keeping.fallback_code().map(str::to_string),
         }
     }
 
@@ -538,63 +610,7 @@ impl Indexes {
         let Some(root) = self.root_at(path) else {
             return Err(BuildError::NotARoot(path.to_path_buf()));
         };
-        if let Some(nowhere) = &self.nowhere {
-            return Err(BuildError::NoPlace(nowhere.message.clone()));
-        }
-        let Some((allowed, base)) = sandbox.locate(&root.path) else {
-            return Err(BuildError::NotARoot(path.to_path_buf()));
-        };
-        self.make_place();
-        let now_ms = host.now_ns() / 1_000_000;
-        let excludes = root.global_excludes.as_ref().map(|(path, _)| &**path);
-        if !root.is_under(sandbox, excludes) {
-            return Err(BuildError::OtherPolicy(path.to_path_buf()));
-        }
-        let above = match root.traversal.no_ignore {
-            true => Inputs::default(),
-            false => look_above(&root.path, excludes, host),
-        };
-        let locate = sandbox.clone();
-        let walk = Walk::new(
-            allowed,
-            base,
-            root.traversal,
-            sandbox.deny().clone(),
-            Arc::new(move |path: &Path| locate.locate(path)),
-            excludes,
-            sandbox.working_dir(),
-        );
-        let (built, snapshot) = match self.store() {
-            Some(store) => {
-                let publication = Publication {
-                    key: root.key.parts(),
-                    params: self.options.params,
-                    above,
-                    now_ms,
-                };
-                store.publish(&publication, host, |out| {
-                    build(&walk, &self.options, host, out)
-                })?
-            }
-            None => {
-                let mut bytes = Vec::new();
-                let built = build(&walk, &self.options, host, &mut bytes)?;
-                let segment = Segment::open_own(Storage::from(bytes))?;
-                let mut inputs = above;
-                inputs.append(built.inputs.clone());
-                let snapshot = Snapshot::new(
-                    root.key.parts().clone(),
-                    StorageMode::Memory,
-                    segment,
-                    inputs,
-                    built.errors.len() as u64,
-                );
-                (built, snapshot)
-            }
-        };
-        let snapshot = Arc::new(snapshot);
-        root.set_open(self.store(), snapshot.clone());
-        Ok((built, snapshot))
+        self.keeping.build(root, sandbox, host)
     }
 }
 
@@ -604,15 +620,3 @@ const A_FILE: &str = "the path is a file, which is searched whatever an index sa
 /// Why the index of a root serves no request with other traversal options.
 const OTHER_OPTIONS: &str = "an index is for one set of the options hidden, follow and no_ignore, and these are not \
      those of index_default_hidden, index_default_follow and index_default_no_ignore in [tools.search]";
-
-/// Looks at what decides above the tree, after waiting for what changed just now.
-fn look_above(top: &Path, excludes: Option<&Path>, host: &dyn BuildHost) -> Inputs {
-    let wait = Inputs::above(top, excludes).settle_in(host.now_ns());
-    if !wait.is_zero() {
-        host.pause(wait.min(MAX_SETTLE));
-    }
-    let now_ns = host.now_ns();
-    let mut above = Inputs::above(top, excludes);
-    above.distrust_unsettled(now_ns);
-    above
-}

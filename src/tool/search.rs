@@ -254,7 +254,11 @@ impl SearchTool {
         };
         let prepared = self.prepare(&plan.query, &options)?;
         let target = context.sandbox.resolve(request.path.as_deref())?;
-        let question = question(request, plan.query.clone(), target, globs, context);
+        let _searching = self
+            .indexes
+            .as_ref()
+            .and_then(|indexes| indexes.searching());
+        let question = question(request, &plan, target, globs, context);
         let found = self.run(request, &question, prepared, &options)?;
         let elapsed = context.clock.now().saturating_duration_since(started);
         self.respond(request, &question.target, found, &plan, elapsed, context)
@@ -327,6 +331,7 @@ impl SearchTool {
         )
         .map_err(|error| ToolError::bad_args(error.to_string()))?;
         Ok(Plan {
+            maintenance: timeout.mul_f64(config.index_maint_budget_fraction),
             query: Arc::new(query),
             limits: Limits {
                 max_results,
@@ -504,18 +509,19 @@ fn traversal(request: &SearchRequest) -> TraversalOptions {
 /// Returns what a request asks of an index.
 fn question(
     request: &SearchRequest,
-    query: Arc<Query>,
+    plan: &Plan,
     target: Resolved,
     globs: Globs,
     context: &ToolContext,
 ) -> Question {
     Question {
-        query,
+        query: plan.query.clone(),
         traversal: traversal(request),
         target,
         globs,
         sandbox: context.sandbox.clone(),
         global_excludes: context.global_excludes.clone(),
+        maintenance: plan.maintenance,
     }
 }
 
@@ -548,6 +554,8 @@ struct Plan {
     query: Arc<Query>,
     limits: Limits,
     timeout: Duration,
+    /// How much of it may go into keeping an index up to date (FR-LSI-BUD-MAINT-01).
+    maintenance: Duration,
 }
 
 /// What a search found.

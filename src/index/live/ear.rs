@@ -53,7 +53,9 @@ impl Listener {
         // A file with rules decides about all of its directory (FR-LSI-TRK-07).
         if is_control_name(path.file_name().unwrap_or(OsStr::new(""))) {
             let dir = path.parent().unwrap_or(Path::new(""));
-            status.dirty.mark(dir, Extent::Subtree, self.ground.now_ms());
+            status
+                .dirty
+                .mark(dir, Extent::Subtree, self.ground.now_ms());
             status.fire(&[Trigger::EligibilityChanged]);
             status.why = Some(format!(
                 "{}, which decides about what is searched, changed",

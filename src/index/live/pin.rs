@@ -199,7 +199,10 @@ impl Shared {
         self.settled.notify_all();
         match standing.allows_exclusion() {
             // It was not complete any more before; this call has to do without in any case.
-            true => (Standing::Uncertain(UncertainReason::DirtyBacklog), why.to_string()),
+            true => (
+                Standing::Uncertain(UncertainReason::DirtyBacklog),
+                why.to_string(),
+            ),
             false => (standing, why.to_string()),
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::apply::PORTION;
 use super::ear::Listener;
 use super::status::Status;
-use super::{Shared, Tracked, Watching, lock, tokenize};
+use super::{Opened, Shared, Tracked, Watching, lock, tokenize};
 use crate::format::error::{FormatError, FormatErrorKind};
 use crate::index::builder::BuildError;
 use crate::index::dirty::Work;
@@ -102,7 +102,9 @@ fn next(shared: &Shared, timers: &mut Timers) -> Task {
             timers.retry_ms,
             timers.read_ms,
             (!status.dirty.is_empty()).then_some(now_ms.saturating_add(debounce_ms)),
-            status.news_ms.map(|news_ms| news_ms.saturating_add(debounce_ms)),
+            status
+                .news_ms
+                .map(|news_ms| news_ms.saturating_add(debounce_ms)),
         ];
         let wake_ms = at.into_iter().flatten().min().unwrap_or(u64::MAX);
         let wait = Duration::from_millis(wake_ms.saturating_sub(now_ms).max(1));
@@ -167,43 +169,37 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
 
 /// Opens what is kept (FR-LSI-BG-50, FR-LSI-BG-52).
 fn open(shared: &Shared, timers: &mut Timers) {
-    let again = |timers: &mut Timers, time: Duration| {
-        timers.retry_ms = Some(shared.ground.now_ms().saturating_add(millis(time)));
-    };
     match shared.ground.open() {
-        Ok(Some(snapshot)) => {
-            take_over(shared, Arc::new(snapshot));
-            shared.fire(&[Trigger::IndexOpened]);
-        }
-        Ok(None) => shared.fire(&[Trigger::IndexMissing]),
-        Err(error) if error.is_corrupt() => {
+        Opened::Open(snapshot) => match take_over(shared, snapshot) {
+            Ok(()) => shared.fire(&[Trigger::IndexOpened]),
+            Err(why) => shared.status().why = Some(why),
+        },
+        Opened::Absent => shared.fire(&[Trigger::IndexMissing]),
+        Opened::Damaged(why) => {
             shared.fire(&[Trigger::IntegrityFailure]);
-            shared.status().why = Some(error.to_string());
+            shared.status().why = Some(why);
         }
-        Err(error) => {
-            let newer = matches!(error.kind(), FormatErrorKind::NewerVersion { .. });
+        Opened::Unavailable(why) => {
             shared.fire(&[Trigger::LockTimeout]);
-            shared.status().why = Some(error.to_string());
-            // That of a newer program stays as it is until somebody asks for a build.
-            if !newer {
-                again(timers, RETRY);
-            }
+            shared.status().why = Some(why);
+            timers.retry_ms = Some(shared.ground.now_ms().saturating_add(millis(RETRY)));
         }
     }
 }
 
 /// Puts a snapshot into use that nothing is known about beside it.
-fn take_over(shared: &Shared, snapshot: Arc<Snapshot>) {
+fn take_over(shared: &Shared, snapshot: Arc<Snapshot>) -> Result<(), String> {
     let tracked = Tracked {
         known: Known::new(snapshot.segment(), Inputs::clone(snapshot.inputs())),
         entered: Entered::default(),
         // If the rules above have changed since, the inputs of the snapshot say so.
-        walk: shared.ground.walk(),
+        walk: shared.ground.walk()?,
         inputs_above: Inputs::default(),
         snapshot: snapshot.clone(),
     };
     *lock(&shared.known) = Some(tracked);
     shared.status().published = Some(snapshot);
+    Ok(())
 }
 
 /// Finds out whether the tree is large enough for an index (FR-LSI-BG-05, FR-LSI-BG-06).
@@ -218,7 +214,10 @@ fn is_small(shared: &Shared) -> bool {
     let Some(thresholds) = shared.habits.thresholds else {
         return false;
     };
-    let walk = shared.ground.walk();
+    // Without a walk there is nothing to build either, which a build says.
+    let Ok(walk) = shared.ground.walk() else {
+        return false;
+    };
     let mut stack = vec![walk.start()];
     let (mut files, mut bytes) = (0u64, 0u64);
     while let Some(node) = stack.pop() {
@@ -263,7 +262,11 @@ fn build(shared: &Shared, timers: &mut Timers) {
         Ok((built, snapshot)) => {
             let mut errors = Vec::new();
             errors.extend(built.errors);
-            take_over(shared, Arc::new(snapshot));
+            if let Err(why) = take_over(shared, snapshot) {
+                shared.fire(&[Trigger::BuildFailedClean]);
+                shared.status().why = Some(why);
+                return;
+            }
             if let Some(tracked) = lock(&shared.known).as_mut() {
                 tracked.known.set_errors(errors.iter().cloned());
             }
@@ -341,7 +344,8 @@ fn watch(shared: &Shared) -> Option<Watching> {
     let started = match dir {
         Some(dir) => shared.watchers.start(shared.ground.root(), &dir, listener),
         None => {
-            let why = "there is no directory for the cookies that prove that all changes were heard";
+            let why =
+                "there is no directory for the cookies that prove that all changes were heard";
             shared.status().unwatched = Some(why.to_string());
             return None;
         }
@@ -399,7 +403,13 @@ fn reconcile(shared: &Shared, timers: &mut Timers) {
         };
         // Looked at before the rules are read: what changes in between shows.
         tracked.inputs_above = shared.ground.inputs_above();
-        tracked.walk = shared.ground.walk();
+        match shared.ground.walk() {
+            Ok(walk) => tracked.walk = walk,
+            Err(why) => {
+                shared.status().why = Some(why);
+                return;
+            }
+        }
         tracked.entered.clear();
         Cursor::whole(&tracked.walk)
     };

@@ -280,7 +280,7 @@ impl Indexes {
 
     /// Returns how every index is where there is no place for any.
     pub(super) fn placeless(&self) -> Option<Condition> {
-        self.nowhere.as_ref().map(|nowhere| Condition::Disabled {
+        self.keeping.nowhere().map(|nowhere| Condition::Disabled {
             reason: DisabledReason::PersistenceNotPermitted,
             why: nowhere.message.clone(),
         })

@@ -31,7 +31,7 @@ impl SearchTool {
             return Ok((explanation, IndexUse::not_used()));
         };
         let meta = target.root.metadata(&target.relative);
-        let question = question(request, plan.query, target, globs, context);
+        let question = question(request, &plan, target, globs, context);
         let target = &question.target;
         let choice = match meta.is_ok_and(|meta| meta.kind == EntryKind::File) {
             true => indexes.choose_for_file(target, question.traversal),

@@ -1,0 +1,160 @@
+//! Keeping: where the indexes of a tool are, and how one gets there.
+//!
+//! Owns what all index roots have in common when an index is built and opened. Which requests may use one is not its business.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use super::places::{Fallback, Place};
+use super::roots::IndexRoot;
+use crate::format::storage::Storage;
+use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built, MAX_SETTLE, build};
+use crate::index::inputs::Inputs;
+use crate::index::segment::Segment;
+use crate::index::snapshot::{Snapshot, StorageMode};
+use crate::index::store::{Publication, Store};
+use crate::index::walk::Walk;
+use crate::tool::sandbox::Sandbox;
+
+/// Where indexes are kept, and how they are built.
+#[derive(Debug)]
+pub(super) struct Keeping {
+    options: BuildOptions,
+    store: Option<Store>,
+    /// Why indexes are kept elsewhere than configured; that also shows when the directory is made.
+    fallback: OnceLock<Fallback>,
+    /// Why indexes are neither kept nor used.
+    nowhere: Option<Fallback>,
+}
+
+impl Keeping {
+    pub(super) fn new(place: Place, options: BuildOptions) -> Keeping {
+        let (store, fallback, nowhere) = match place {
+            Place::Store(store) => (Some(store), None, None),
+            Place::Memory(fallback) => (None, fallback, None),
+            Place::Nowhere(why) => (None, None, Some(why)),
+        };
+        Keeping {
+            options,
+            store,
+            fallback: fallback.map_or_else(OnceLock::new, OnceLock::from),
+            nowhere,
+        }
+    }
+
+    pub(super) fn options(&self) -> &BuildOptions {
+        &self.options
+    }
+
+    pub(super) fn store(&self) -> Option<&Store> {
+        let store = self.store.as_ref();
+        store.filter(|_| self.fallback.get().is_none())
+    }
+
+    pub(super) fn storage(&self) -> StorageMode {
+        self.store().map_or(StorageMode::Memory, Store::mode)
+    }
+
+    pub(super) fn nowhere(&self) -> Option<&Fallback> {
+        self.nowhere.as_ref()
+    }
+
+    pub(super) fn fallback(&self) -> Option<&Fallback> {
+        self.fallback.get().or(self.nowhere.as_ref())
+    }
+
+    /// Returns `storage_fallback_reason`.
+    pub(super) fn fallback_code(&self) -> Option<&'static str> {
+        self.fallback.get().map(|fallback| fallback.code)
+    }
+
+    pub(super) fn make_place(&self) {
+        if let Some(store) = self.store()
+            && let Err(error) = store.make_root()
+        {
+            self.fallback.get_or_init(|| Fallback::denied(&error));
+        }
+    }
+
+    /// Builds the index of a root, whatever there is, and puts it into use.
+    pub(super) fn build(
+        &self,
+        root: &IndexRoot,
+        sandbox: &Arc<Sandbox>,
+        host: &dyn BuildHost,
+    ) -> Result<(Built, Arc<Snapshot>), BuildError> {
+        if let Some(nowhere) = &self.nowhere {
+            return Err(BuildError::NoPlace(nowhere.message.clone()));
+        }
+        self.make_place();
+        let now_ms = host.now_ns() / 1_000_000;
+        let excludes = root.global_excludes.as_ref().map(|(path, _)| &**path);
+        if !root.is_under(sandbox, excludes) {
+            return Err(BuildError::OtherPolicy(root.path.clone()));
+        }
+        let above = above(root, host);
+        let walk = walk(root, sandbox).ok_or_else(|| BuildError::NotARoot(root.path.clone()))?;
+        let (built, snapshot) = match self.store() {
+            Some(store) => {
+                let publication = Publication {
+                    key: root.key.parts(),
+                    params: self.options.params,
+                    above,
+                    now_ms,
+                };
+                store.publish(&publication, host, |out| {
+                    build(&walk, &self.options, host, out)
+                })?
+            }
+            None => {
+                let mut bytes = Vec::new();
+                let built = build(&walk, &self.options, host, &mut bytes)?;
+                let segment = Segment::open_own(Storage::from(bytes))?;
+                let mut inputs = above;
+                inputs.append(built.inputs.clone());
+                let snapshot = Snapshot::new(
+                    root.key.parts().clone(),
+                    StorageMode::Memory,
+                    segment,
+                    inputs,
+                    built.errors.len() as u64,
+                );
+                (built, snapshot)
+            }
+        };
+        let snapshot = Arc::new(snapshot);
+        root.set_open(self.store(), snapshot.clone());
+        Ok((built, snapshot))
+    }
+}
+
+/// Prepares a walk over an index root by the rules as they are now; `None` if the sandbox does not hold it.
+pub(super) fn walk(root: &IndexRoot, sandbox: &Arc<Sandbox>) -> Option<Walk> {
+    let (allowed, base) = sandbox.locate(&root.path)?;
+    let locate = sandbox.clone();
+    Some(Walk::new(
+        allowed,
+        base,
+        root.traversal,
+        sandbox.deny().clone(),
+        Arc::new(move |path: &Path| locate.locate(path)),
+        root.global_excludes.as_ref().map(|(path, _)| &**path),
+        sandbox.working_dir(),
+    ))
+}
+
+/// Looks at what decides above the tree, after waiting for what changed just now.
+pub(super) fn above(root: &IndexRoot, host: &dyn BuildHost) -> Inputs {
+    if root.traversal.no_ignore {
+        return Inputs::default();
+    }
+    let excludes = root.global_excludes.as_ref().map(|(path, _)| &**path);
+    let wait = Inputs::above(&root.path, excludes).settle_in(host.now_ns());
+    if !wait.is_zero() {
+        host.pause(wait.min(MAX_SETTLE));
+    }
+    let now_ns = host.now_ns();
+    let mut above = Inputs::above(&root.path, excludes);
+    above.distrust_unsettled(now_ns);
+    above
+}

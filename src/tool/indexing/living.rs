@@ -1,0 +1,295 @@
+//! Living indexes: those that are built in the background and follow every change (`FR-LSI-BG-01`).
+//!
+//! Owns what connects one with the configuration, the sandbox and the clocks. How it lives is a lower layer's to know.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rayon::ThreadPool;
+
+use super::host::Background;
+use super::keeping::{Keeping, above, walk};
+use super::roots::{IndexRoot, State};
+use super::{Indexes, Report};
+use crate::exec::stop::CancelHandle;
+use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built, Progress};
+use crate::index::inputs::Inputs;
+use crate::index::live::{Ground, Habits, LiveIndex, Opened, Thresholds};
+use crate::index::pace::{Activity, Clock, Exceeded, Piece, background_pool};
+use crate::index::snapshot::Snapshot;
+use crate::index::state::Standing;
+use crate::index::walk::Walk;
+use crate::index::watch::{NativeWatchers, WatcherFactory};
+use crate::tool::config::{IndexMode, SearchConfig};
+use crate::tool::sandbox::Sandbox;
+
+/// How often a whole tree is compared with its index although nothing is known to be amiss: what raises no event shows then.
+const RECONCILE_EVERY: Duration = Duration::from_secs(15 * 60);
+
+/// What living indexes need of the program that they live in.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// What makes files eligible; it must be the sandbox that the indexes were set up with.
+    pub sandbox: Arc<Sandbox>,
+    /// Knows of running searches, and a time that never goes back.
+    pub activity: Arc<Activity>,
+    /// The clock of `activity`.
+    pub clock: Arc<dyn Clock>,
+    /// Watches trees.
+    pub watchers: Arc<dyn WatcherFactory>,
+}
+
+impl Surroundings {
+    /// Lives on the clocks of the system, and watches as it can.
+    pub fn new(sandbox: Arc<Sandbox>) -> Surroundings {
+        let clock = super::host::monotonic(Arc::new(crate::exec::stop::SystemClock));
+        Surroundings {
+            sandbox,
+            activity: Arc::new(Activity::new(clock.clone())),
+            clock,
+            watchers: Arc::new(NativeWatchers),
+        }
+    }
+}
+
+impl std::fmt::Debug for Surroundings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Surroundings")
+            .field("sandbox", &self.sandbox)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A living index of one root.
+#[derive(Debug)]
+pub(super) struct Living {
+    pub(super) root: PathBuf,
+    pub(super) index: LiveIndex,
+    pub(super) activity: Arc<Activity>,
+}
+
+impl Indexes {
+    /// Has the indexes of all roots live from now on: each is opened or built on a thread of its own, and follows every
+    /// change of its tree until this value is dropped. Calls never wait for that (`FR-LSI-BG-02`, `FR-LSI-BG-10`). Does nothing if they live
+    /// already, if the tree is frozen, if links are followed, or if there is no place for an index.
+    ///
+    /// # Errors
+    ///
+    /// That of the system if there can be no more threads.
+    pub fn live(&self, config: &SearchConfig, around: &Surroundings) -> std::io::Result<()> {
+        if self.frozen || self.untracked().is_some() || self.keeping.nowhere().is_some() {
+            return Ok(());
+        }
+        if self.living.get().is_some() {
+            return Ok(());
+        }
+        let mut all = Vec::new();
+        for root in &self.roots {
+            let processors = std::thread::available_parallelism().map_or(1, usize::from);
+            let pool = background_pool(processors).map_err(std::io::Error::other)?;
+            let cancel = CancelHandle::new();
+            let ground = TreeGround {
+                root: root.clone(),
+                keeping: self.keeping.clone(),
+                around: around.clone(),
+                host: Background::new(config, around.activity.clone(), cancel.clone()),
+                cancel,
+                pool,
+                cookies: self.cookie_dir(root),
+                config: config.clone(),
+            };
+            let index =
+                LiveIndex::start(Arc::new(ground), habits(config), around.watchers.clone())?;
+            all.push(Living {
+                root: root.path.clone(),
+                index,
+                activity: around.activity.clone(),
+            });
+        }
+        // If another thread was faster, these end again.
+        let _others = self.living.set(all);
+        Ok(())
+    }
+
+    /// Says how the living index of a root is; `None` if none lives there.
+    pub fn live_report(&self, root: &Path) -> Option<Report> {
+        Some(self.living_at(root)?.index.report())
+    }
+
+    /// Waits until the living index of a root can be used, or will not come to that by itself. Returns its state; `None` if none
+    /// lives there.
+    pub fn wait_live(&self, root: &Path, timeout: Duration) -> Option<Standing> {
+        Some(self.living_at(root)?.index.wait(timeout))
+    }
+
+    /// Ends the living indexes, and waits for that as long as is configured (`FR-LSI-BG-43`). Returns false if one was left
+    /// behind.
+    pub fn shut_down(&self) -> bool {
+        let living = self.living.get().into_iter().flatten();
+        // Each is told, whatever becomes of the others.
+        living
+            .map(|living| living.index.shut_down())
+            .fold(true, |all, one| all & one)
+    }
+
+    pub(super) fn living_at(&self, root: &Path) -> Option<&Living> {
+        let mut living = self.living.get()?.iter();
+        living.find(|living| living.root == root)
+    }
+
+    /// Returns the directory for cookies: that of the indexes, else one for temporary files; outside of all roots.
+    fn cookie_dir(&self, root: &IndexRoot) -> Option<PathBuf> {
+        let kept = self.store().map(|store| store.root().join("cookies"));
+        let temporary = std::env::temp_dir().canonicalize().ok();
+        let temporary = temporary.map(|dir| dir.join(format!("forge-search-cookies-{}", user())));
+        let outside = |dir: &PathBuf| {
+            !dir.starts_with(&root.path) && self.roots().all(|other| !dir.starts_with(other))
+        };
+        [kept, temporary].into_iter().flatten().find(outside)
+    }
+}
+
+/// Tells users apart who share a directory for temporary files.
+fn user() -> String {
+    #[cfg(unix)]
+    {
+        rustix::process::geteuid().as_raw().to_string()
+    }
+    #[cfg(not(unix))]
+    {
+        String::from("user")
+    }
+}
+
+fn habits(config: &SearchConfig) -> Habits {
+    Habits {
+        watch: config.index_watch,
+        debounce: Duration::from_millis(config.index_watch_debounce_ms),
+        reconcile_max_files: config.reconcile_max_files,
+        reconcile_max: Duration::from_millis(config.reconcile_max_ms),
+        reconcile_every: RECONCILE_EVERY,
+        thresholds: (config.index_mode == IndexMode::Auto).then_some(Thresholds {
+            files: config.index_auto_threshold_files,
+            bytes: config.index_auto_threshold_bytes,
+            reeval_calls: config.index_auto_reeval_calls,
+        }),
+        retry: config.index_retry_on_failure,
+        shutdown: Duration::from_millis(config.index_shutdown_timeout_ms),
+    }
+}
+
+/// The ground of the index of one root.
+struct TreeGround {
+    root: Arc<IndexRoot>,
+    keeping: Arc<Keeping>,
+    around: Surroundings,
+    host: Background,
+    cancel: CancelHandle,
+    pool: ThreadPool,
+    cookies: Option<PathBuf>,
+    config: SearchConfig,
+}
+
+impl Ground for TreeGround {
+    fn root(&self) -> &Path {
+        &self.root.path
+    }
+
+    fn walk(&self) -> Result<Walk, String> {
+        walk(&self.root, &self.around.sandbox)
+            .ok_or_else(|| "the index root lies outside of the allowed roots".to_string())
+    }
+
+    fn inputs_above(&self) -> Inputs {
+        above(&self.root, &self.host)
+    }
+
+    fn open(&self) -> Opened {
+        match self.root.state(self.keeping.store()) {
+            State::Absent => Opened::Absent,
+            State::Open(snapshot) => Opened::Open(snapshot),
+            State::Corrupt(why) => Opened::Damaged(why),
+            State::Unavailable(why) => Opened::Unavailable(why),
+        }
+    }
+
+    fn build(&self, enter: &(dyn Fn(&Path) + Sync)) -> Result<(Built, Arc<Snapshot>), BuildError> {
+        // One for each build: its budget begins with it.
+        let host = Background::new(
+            &self.config,
+            self.around.activity.clone(),
+            self.cancel.clone(),
+        );
+        let host = Entering { host: &host, enter };
+        self.keeping.build(&self.root, &self.around.sandbox, &host)
+    }
+
+    fn options(&self) -> &BuildOptions {
+        self.keeping.options()
+    }
+
+    fn host(&self) -> &dyn BuildHost {
+        &self.host
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.around.clock.now_ms()
+    }
+
+    fn stop(&self) {
+        self.cancel.cancel();
+    }
+
+    fn pool(&self) -> &ThreadPool {
+        &self.pool
+    }
+
+    fn cookie_dir(&self) -> Option<PathBuf> {
+        self.cookies.clone()
+    }
+}
+
+/// A host that tells of the directories that are entered.
+struct Entering<'a> {
+    host: &'a Background,
+    enter: &'a (dyn Fn(&Path) + Sync),
+}
+
+impl BuildHost for Entering<'_> {
+    fn now_ns(&self) -> i64 {
+        self.host.now_ns()
+    }
+
+    fn pause(&self, time: Duration) {
+        self.host.pause(time);
+    }
+
+    fn progress(&self, progress: Progress) {
+        self.host.progress(progress);
+    }
+
+    fn entering(&self, dir: &Path) {
+        (self.enter)(dir);
+    }
+
+    fn waiting(&self) {
+        self.host.waiting();
+    }
+
+    fn stopped(&self) -> bool {
+        self.host.stopped()
+    }
+
+    fn threads(&self, most: usize) -> usize {
+        self.host.threads(most)
+    }
+
+    fn worked(&self, threads: usize, piece: Piece) {
+        self.host.worked(threads, piece);
+    }
+
+    fn may_go_on(&self, files: u64, bytes: u64) -> Result<(), Exceeded> {
+        self.host.may_go_on(files, bytes)
+    }
+}
