@@ -90,7 +90,7 @@ impl Validating {
 
 /// Of so many times, the index is built once whether it can be used or not: files that have changed since it was
 /// built are never left out again.
-const FORCED: u32 = 3;
+const FORCED: u32 = 2;
 
 impl Engine for Validating {
     fn search(&self, request: &Value) -> Value {
@@ -244,7 +244,8 @@ impl Known {
         }
         let line = event["data"]["lines"]["text"].as_str().unwrap().as_bytes();
         known.is_none_or(|(_, old)| {
-            line.len() > old.len() || !old.windows(line.len().max(1)).any(|part| part == line)
+            let is_old = old.windows(line.len().max(1)).any(|part| part == line);
+            !is_old && fs::read(&path).is_ok_and(|new| new != *old)
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::engines::{Scanning, Validating};
 use super::requests::{Asked, Truth};
-use super::tree::{Living, WRITING};
+use super::tree::{Living, WRITING, WRITING_IN_PLACE};
 use super::{Engine, first_seed, number};
 use crate::differential::Seeded;
 use crate::index_support::{Tally, agree};
@@ -32,13 +32,15 @@ impl Pairs {
         let engine = engine(&living);
         let mut rng = Seeded::new(seed.wrapping_mul(0xBEEF));
         let mut until_settled = 0;
+        let mut kinds = WRITING;
         for _ in 0..writes {
             if until_settled == 0 {
                 engine.settle();
                 until_settled = 1 + rng.below(UNSETTLED);
+                kinds = rng.pick(&[WRITING, WRITING_IN_PLACE]);
             }
             until_settled -= 1;
-            living.change(WRITING);
+            living.change(kinds);
             self.writes += 1;
             let tokens = [Some(living.written.clone()), living.removed.clone()];
             for token in tokens.into_iter().flatten() {
@@ -81,7 +83,7 @@ impl Pairs {
 
 #[test]
 fn a_search_right_after_a_write_sees_it() {
-    let writes = number("FORGE_SEARCH_TEST_PAIRS", 400);
+    let writes = number("FORGE_SEARCH_TEST_PAIRS", 300);
     let mut pairs = Pairs::default();
     let mut seed = first_seed();
     while pairs.writes < writes {

@@ -62,7 +62,7 @@ impl Course {
         let mut kept: Vec<Asked> = Vec::new();
         while report.changes < self.changes {
             engine.settle();
-            let kinds = if rng.one_in(2) { ALL } else { IN_PLACE };
+            let kinds = if rng.one_in(3) { ALL } else { IN_PLACE };
             for round in 0..2 + rng.below(UNSETTLED) {
                 // The first time, nothing has changed since.
                 if round > 0 {

@@ -15,6 +15,12 @@ use crate::support::{Tree, keeping_time};
 /// From here on, trees rather lose files than gain some.
 const CROWDED: usize = 70;
 
+/// Below this they rather gain some.
+const SPARSE: usize = 30;
+
+/// Files that one change may make an end of.
+const MOST_LOST: usize = 10;
+
 /// Directories this deep get no subdirectories.
 const DEEP: usize = 6;
 
@@ -140,6 +146,17 @@ pub(crate) const WRITING: &[Kind] = &[
     RenameOver,
 ];
 
+/// Those of them that change files under their names, and no directory.
+pub(crate) const WRITING_IN_PLACE: &[Kind] = &[
+    Rewrite,
+    Patch,
+    PatchKeepingTime,
+    PatchKeepingTime,
+    RewriteKeepingTime,
+    Append,
+    WriteThroughLink,
+];
+
 /// What there is in a tree, by path relative to its top, in an order of its own.
 #[derive(Debug, Default)]
 struct Listing {
@@ -175,7 +192,7 @@ impl Living {
         if seed % 2 == 0 {
             living.tree.dir(".git/info");
         }
-        for _ in 0..25 {
+        for _ in 0..45 {
             living.change(&[Create, Create, Create, Create, DeepDir, HardLink]);
         }
         living
@@ -206,8 +223,14 @@ impl Living {
         loop {
             let listing = self.list();
             let mut kind = self.rng.pick(kinds);
-            if listing.files.len() > CROWDED && kinds != IN_PLACE && self.rng.one_in(3) {
+            let grows = kinds.contains(&Create);
+            if listing.files.len() > CROWDED && grows && self.rng.one_in(3) {
                 kind = self.rng.pick(&[DeleteFile, DeleteDir, RenameOver]);
+            } else if listing.files.len() < SPARSE && grows && self.rng.one_in(2) {
+                kind = Create;
+            }
+            if listing.files.is_empty() {
+                kind = self.rng.pick(&[Create, ChmodBack]);
             }
             self.changes += 1;
             let token = words::token(self.changes);
@@ -400,7 +423,7 @@ impl Living {
                 into.join(from.file_name().unwrap())
             }
             _ => {
-                self.doom(&from, listing);
+                self.doom(&from, listing)?;
                 match kind {
                     DeleteFile => fs::remove_file(&from)?,
                     _ => fs::remove_dir_all(&from)?,
@@ -422,22 +445,26 @@ impl Living {
         if into_itself || taken || tall.is_some_and(|tall| tall + gained > DEEP) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
+        self.doom(&to, listing)?;
         if kind == RenameDirOntoEmpty {
             fs::remove_dir_all(&to)?;
             fs::create_dir(&to)?;
         }
-        self.doom(&to, listing);
         fs::rename(&from, &to)?;
         Ok(format!("{} to {}", self.shown(&from), self.shown(&to)))
     }
 
-    /// Notes a token that goes with a file, or with a directory.
-    fn doom(&mut self, path: &Path, listing: &Listing) {
+    /// Notes a token that goes with a file, or with a directory that does not hold too much.
+    fn doom(&mut self, path: &Path, listing: &Listing) -> io::Result<()> {
         let files = listing.files.iter().map(|file| self.root().join(file));
-        let lost = files.filter(|file| file.starts_with(path)).next_back();
-        if let Some(lost) = lost {
-            let _ = self.losing(&lost);
+        let lost: Vec<PathBuf> = files.filter(|file| file.starts_with(path)).collect();
+        if lost.len() > MOST_LOST {
+            return Err(io::ErrorKind::InvalidInput.into());
         }
+        if let Some(lost) = lost.last() {
+            let _ = self.losing(lost);
+        }
+        Ok(())
     }
 
     fn link(&mut self, kind: Kind, listing: &Listing, token: &str) -> io::Result<String> {
@@ -475,7 +502,7 @@ impl Living {
                     true => to.clone(),
                     false => self.one_of(&listing.dirs)?,
                 };
-                self.doom(&from, listing);
+                self.doom(&from, listing)?;
                 fs::rename(&from, &to)?;
                 symlink(&target, &from)?;
                 Ok(format!(
@@ -518,7 +545,7 @@ impl Living {
             }
             _ => {
                 let path = self.subdirectory(listing)?;
-                self.doom(&path, listing);
+                self.doom(&path, listing)?;
                 fs::remove_dir_all(&path)?;
                 fs::write(&path, self.content(token))?;
                 Ok(self.shown(&path))

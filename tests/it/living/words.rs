@@ -72,7 +72,6 @@ const HOSTILE: &[&[u8]] = &[
     b"{x,y}",
     b"$HOME",
     b"~",
-    b"...",
 ];
 
 const PLAIN: &[&str] = &[
@@ -84,7 +83,8 @@ pub(crate) fn name(rng: &mut Seeded) -> OsString {
     match rng.below(20) {
         0..=9 => rng.pick(PLAIN).into(),
         10..=13 => format!("{}{}", rng.pick(PLAIN), rng.below(10)).into(),
-        14 => format!(".h{}", rng.below(3)).into(),
+        // What is hidden is hidden with all that is below, so it had better be seldom.
+        14 if rng.one_in(4) => rng.pick(&[".h0", ".h1", ".h2", "..."]).into(),
         15 if rng.one_in(3) => format!("{}{}", "n".repeat(254), rng.below(3)).into(),
         _ => OsString::from_vec(rng.pick(HOSTILE).to_vec()),
     }
