@@ -13,6 +13,7 @@ use forge_search::tool::search::{SearchTool, ToolContext};
 use serde_json::Value;
 
 use super::Engine;
+use super::requests::eligible;
 use crate::index_support::{Host, VARIANTS, Variant, as_json};
 use crate::support::{Setup, Tree, check_response};
 
@@ -206,8 +207,12 @@ pub(crate) struct Then {
     dirs: BTreeSet<PathBuf>,
     /// The newest modification of a file.
     pub(crate) newest: Option<SystemTime>,
+    /// Hidden or not, what no ignore file left out.
+    eligible: BTreeSet<PathBuf>,
     /// Whether the directory of the file in question was not there.
     pub(crate) new_dir: bool,
+    /// Whether an ignore file left it out, and would leave it out of the answer in question.
+    pub(crate) ignored: bool,
 }
 
 /// Overlooks what is new in files that it takes for unchanged.
@@ -228,12 +233,16 @@ impl Known {
         }
     }
 
-    fn overlooks(&self, event: &Value) -> bool {
+    fn overlooks(&self, request: &Value, event: &Value) -> bool {
         let path = self
             .root
             .join(event["data"]["path"]["text"].as_str().unwrap());
         let mut then = self.then.borrow_mut();
         then.new_dir = !then.dirs.contains(path.parent().unwrap());
+        let options = ["path", "no_ignore", "follow"];
+        then.ignored = options.iter().all(|option| request.get(option).is_none())
+            && then.files.contains_key(&path)
+            && !then.eligible.contains(&path);
         // A name that a response can't spell.
         let Some(now) = Sign::of(&path) else {
             return false;
@@ -243,20 +252,27 @@ impl Known {
             return false;
         }
         let line = event["data"]["lines"]["text"].as_str().unwrap().as_bytes();
-        known.is_none_or(|(_, old)| {
-            let is_old = old.windows(line.len().max(1)).any(|part| part == line);
-            !is_old && fs::read(&path).is_ok_and(|new| new != *old)
-        })
+        then.ignored
+            || known.is_none_or(|(_, old)| {
+                let is_old = old.windows(line.len().max(1)).any(|part| part == line);
+                !is_old && fs::read(&path).is_ok_and(|new| new != *old)
+            })
     }
 }
 
 impl Engine for Known {
     fn search(&self, request: &Value) -> Value {
-        without_events(self.inner.search(request), |event| self.overlooks(event))
+        without_events(self.inner.search(request), |event| {
+            self.overlooks(request, event)
+        })
     }
 
     fn settle(&self) {
-        let mut then = Then::default();
+        let eligible = eligible(&self.root, None, true, true).into_iter();
+        let mut then = Then {
+            eligible: eligible.map(|path| self.root.join(path)).collect(),
+            ..Then::default()
+        };
         let mut todo = vec![self.root.clone()];
         while let Some(dir) = todo.pop() {
             for entry in fs::read_dir(&dir).unwrap() {

@@ -9,6 +9,7 @@
 //! - `FORGE_SEARCH_TEST_SEED`: the seed of the first tree. A mismatch tells the seed of its tree; with that one
 //!   here, the first tree of the next run goes through the same.
 
+mod changes;
 mod engines;
 mod pairs;
 mod requests;
@@ -115,7 +116,7 @@ fn answers_from_memory_are_caught() {
 /// Each of these engines misses what is new in files that it takes for unchanged, from signs that are no proof.
 #[test]
 fn overlooked_changes_are_caught() {
-    let planted: [(&str, Suspect); 6] = [
+    let planted: [(&str, Suspect); 7] = [
         ("same size and time", |known, now, _| {
             known.is_some_and(|known| (known.len, known.modified) == (now.len, now.modified))
         }),
@@ -128,6 +129,7 @@ fn overlooked_changes_are_caught() {
         ("changed through any of two names", |known, now, _| {
             known.is_some() && now.links > 1
         }),
+        ("ignored before", |_, _, then| then.ignored),
         ("in a new directory", |_, _, then| then.new_dir),
         ("no newer than what was known", |known, now, then| {
             known.is_none() && Some(now.modified) <= then.newest

@@ -157,13 +157,16 @@ impl Asked {
                 .for_each(|plain| plain.world.recursive = false);
         }
         if rng.one_in(4) {
-            let dirs = living.directories();
-            if !dirs.is_empty() {
-                let dir = rng.pick(&dirs);
-                set("path", dir.clone().into());
+            let places = match rng.one_in(8) {
+                true => living.files(),
+                false => living.directories(),
+            };
+            if !places.is_empty() {
+                let place = rng.pick(&places);
+                set("path", place.clone().into());
                 plain
                     .iter_mut()
-                    .for_each(|plain| plain.path = Some(dir.clone()));
+                    .for_each(|plain| plain.path = Some(place.clone()));
             }
         }
         // What follows has a meaning of its own here, or none that is worked out.
@@ -183,11 +186,18 @@ impl Asked {
         self.plain = None;
     }
 
+    /// Whether the path of the request leads where it did when it was drawn: to something, and through no link.
+    pub(crate) fn is_in_place(&self, root: &Path) -> bool {
+        let path = self.request["path"].as_str().map(|path| root.join(path));
+        path.is_none_or(|path| path.canonicalize().is_ok_and(|real| real == path))
+    }
+
     /// Works out the answer, where that can be done.
     pub(crate) fn truth(&self, root: &Path) -> Option<Truth> {
-        let plain = self.plain.as_ref()?;
-        let files = eligible(root, plain.path.as_deref(), &plain.world);
+        let plain = self.plain.as_ref().filter(|_| self.is_in_place(root))?;
         let world = &plain.world;
+        let path = plain.path.as_deref();
+        let files = eligible(root, path, world.hidden, world.recursive);
         let found = expected_among(root, &files, &plain.pattern, plain.case, plain.word, world);
         Some(Truth {
             events: found.events,
@@ -198,13 +208,18 @@ impl Asked {
 }
 
 /// Lists the files that a request is about, with ripgrep's walker.
-fn eligible(root: &Path, path: Option<&str>, world: &World) -> Vec<PathBuf> {
+pub(crate) fn eligible(
+    root: &Path,
+    path: Option<&str>,
+    hidden: bool,
+    recursive: bool,
+) -> Vec<PathBuf> {
     let top = path.map_or(root.to_path_buf(), |path| root.join(path));
     let walk = ignore::WalkBuilder::new(top)
-        .hidden(!world.hidden)
+        .hidden(!hidden)
         .git_global(false)
         .add_custom_ignore_filename(".rgignore")
-        .max_depth((!world.recursive).then_some(1))
+        .max_depth((!recursive).then_some(1))
         .build();
     // What can't be listed has nothing to be found in.
     let files = walk

@@ -107,11 +107,9 @@ impl Report {
         self.tally.add(agree(&expected, &found)?);
         let Some(claimed) = Truth::claimed(&found) else {
             self.refused += 1;
-            // What was asked for earlier may be gone.
-            let path = asked.request["path"].as_str();
-            return match path.is_some_and(|path| !living.root().join(path).is_dir()) {
+            let forbidden = found["message"].to_string().contains("ermission denied");
+            return match forbidden || !asked.is_in_place(living.root()) {
                 true => Ok(()),
-                false if found["message"].to_string().contains("ermission denied") => Ok(()),
                 false => Err(format!("refused: {found}")),
             };
         };

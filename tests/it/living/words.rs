@@ -39,10 +39,10 @@ pub(crate) fn token(number: u64) -> String {
 
 /// Finds the last token in a text: where it starts, and the token.
 pub(crate) fn last_token(text: &[u8]) -> Option<(usize, String)> {
-    let found = text.windows(TOKEN_LEN).enumerate().filter(|(_, window)| {
+    let mut found = text.windows(TOKEN_LEN).enumerate().filter(|(_, window)| {
         window.starts_with(TOKEN.as_bytes()) && window.iter().all(u8::is_ascii_lowercase)
     });
-    let (at, token) = found.last()?;
+    let (at, token) = found.next_back()?;
     Some((at, String::from_utf8_lossy(token).into_owned()))
 }
 
