@@ -64,6 +64,7 @@ fn follow(changes: u64) -> Report {
             |living| Box::new(Scanning::new(living.tree())),
         );
         report.add(&followed.unwrap_or_else(|mismatch| panic!("{mismatch}")));
+        println!("up to seed {seed}: {} changes", report.changes);
         seed += 1;
     }
     println!("{report}");

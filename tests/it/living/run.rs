@@ -107,7 +107,9 @@ impl Report {
         self.tally.add(agree(&expected, &found)?);
         let Some(claimed) = Truth::claimed(&found) else {
             self.refused += 1;
-            let forbidden = found["message"].to_string().contains("ermission denied");
+            let forbidden = found["error"]["message"]
+                .to_string()
+                .contains("ermission denied");
             return match forbidden || !asked.is_in_place(living.root()) {
                 true => Ok(()),
                 false => Err(format!("refused: {found}")),
