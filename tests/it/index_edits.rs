@@ -4,7 +4,6 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use forge_search::index::plan::SupersetSafe;
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 use crate::differential::Seeded;
 use crate::index_support::{Host, LIVE, VARIANTS, Variant, compare};
 use crate::permissions::unprivileged;
-use crate::support::{Setup, Tree, paths};
+use crate::support::{Setup, Tree, keeping_time, paths};
 
 /// The variants that look at the tree on each call.
 fn live() -> impl Iterator<Item = Variant> {
@@ -34,15 +33,6 @@ fn planted() -> Tree {
         ("h/i.txt", "nothing at all\n"),
         ("z.txt", "nothing at all\n"),
     ])
-}
-
-/// Restores the modification time of a file after an edit.
-fn keeping_time(path: &Path, edit: impl FnOnce()) {
-    let before = fs::metadata(path).unwrap().modified().unwrap();
-    edit();
-    let file = File::options().write(true).open(path).unwrap();
-    file.set_modified(before).unwrap();
-    assert_eq!(fs::metadata(path).unwrap().modified().unwrap(), before);
 }
 
 /// Checks that the answer after an edit is the one without an index, and has the needle in these files.
@@ -91,7 +81,7 @@ fn edits_of_files_are_seen() {
         "the same size at the same time",
         |tree| {
             let path = tree.path("d/c.txt");
-            keeping_time(&path, || fs::write(&path, "needle is new\n\n").unwrap());
+            keeping_time(&path, || fs::write(&path, "needle is new\n\n")).unwrap();
         },
         &["a.txt", "d/c.txt", "d/e/g.txt"],
     );
@@ -100,9 +90,10 @@ fn edits_of_files_are_seen() {
         |tree| {
             let path = tree.path("d/e/f.txt");
             keeping_time(&path, || {
-                let file = File::options().write(true).open(&path).unwrap();
-                file.write_all_at(b"needle", 4).unwrap();
-            });
+                let file = File::options().write(true).open(&path)?;
+                file.write_all_at(b"needle", 4)
+            })
+            .unwrap();
         },
         &["a.txt", "d/e/f.txt", "d/e/g.txt"],
     );
@@ -511,9 +502,10 @@ fn edits_in_parts_of_a_large_file_are_seen() {
         assert_eq!(paths(&response.unwrap()), ["a.txt"]);
         let path = tree.path("large.txt");
         keeping_time(&path, || {
-            let file = File::options().write(true).open(&path).unwrap();
-            file.write_all_at(b"needle", place as u64).unwrap();
-        });
+            let file = File::options().write(true).open(&path)?;
+            file.write_all_at(b"needle", place as u64)
+        })
+        .unwrap();
         for tool in [setup.clone(), setup.reopened()] {
             for request in [search(), json!({"pattern": "needle", "path": "large.txt"})] {
                 let (_, response) = compare(&tool, &request);

@@ -244,52 +244,68 @@ pub(crate) fn without_stats(mut response: SearchResponse) -> (SearchResponse, St
     (response, stats)
 }
 
+/// An answer as JSON, be it a response or a refusal.
+pub(crate) fn as_json(answer: &Result<SearchResponse, ToolError>) -> Value {
+    match answer {
+        Ok(response) => response.to_value(),
+        Err(error) => error.to_json(),
+    }
+}
+
+/// Checks that an answer given with an index is the one given without, apart from `stats`; else says how they differ.
+/// Answers are as [`as_json`] makes them.
+pub(crate) fn agree(expected: &Value, found: &Value) -> Result<Tally, String> {
+    let parts = |answer: &Value| {
+        let mut rest = answer.clone();
+        let stats = rest.as_object_mut().and_then(|all| all.remove("stats"));
+        (rest, stats)
+    };
+    let (expected, _) = parts(expected);
+    let (found, stats) = parts(found);
+    let shown = stats.clone().unwrap_or_default();
+    if found != expected {
+        return Err(format!(
+            "with an index    {found}\n  without an index {expected}\n  {shown}"
+        ));
+    }
+    let mut tally = Tally {
+        compared: 1,
+        ..Tally::default()
+    };
+    let Some(timed_out) = found.get("timed_out") else {
+        // Refused both times.
+        return Ok(tally);
+    };
+    let number = |name: &str| shown[name].as_u64();
+    let (total, excluded) = (number("candidates_total"), number("candidates_excluded"));
+    let (Some(total), Some(excluded), Some(scanned)) =
+        (total, excluded, number("candidates_scanned"))
+    else {
+        return Err(format!("no stats: {shown}"));
+    };
+    let used = shown["index_exclusion_used"] == true;
+    let sound = *timed_out == false
+        && found["files_scanned"] == total
+        && excluded + scanned == total
+        && (used || excluded == 0);
+    if !sound {
+        return Err(format!("{found} does not go with {shown}"));
+    }
+    tally.used = u64::from(used);
+    tally.excluding = u64::from(excluded > 0);
+    tally.excluded = excluded;
+    Ok(tally)
+}
+
 /// Answers a request with and without the indexes of `setup` and checks that the answers are equal byte for
 /// byte; `None` if the request was refused both times.
 #[track_caller]
 pub(crate) fn compare(setup: &Setup, request: &Value) -> (Tally, Option<SearchResponse>) {
     let expected = setup.without_indexes().call(request.clone());
     let found = setup.call(request.clone());
-    let mut tally = Tally {
-        compared: 1,
-        ..Tally::default()
-    };
-    match (expected, found) {
-        (Ok(expected), Ok(found)) => {
-            let (expected, _) = without_stats(expected);
-            let (found, stats) = without_stats(found);
-            assert!(!expected.timed_out && !found.timed_out, "{request}");
-            let (a, b) = (found.to_json(), expected.to_json());
-            assert!(
-                a == b,
-                "{request}\n  with an index    {a}\n  without an index {b}\n  {stats:?}"
-            );
-            assert_eq!(stats.candidates_total, found.files_scanned);
-            assert_eq!(
-                stats.candidates_excluded + stats.candidates_scanned,
-                stats.candidates_total
-            );
-            assert!(stats.index_exclusion_used || stats.candidates_excluded == 0);
-            tally.used = u64::from(stats.index_exclusion_used);
-            tally.excluding = u64::from(stats.candidates_excluded > 0);
-            tally.excluded = stats.candidates_excluded;
-            (tally, Some(found))
-        }
-        (Err(expected), Err(found)) => {
-            assert_eq!(found, expected, "{request}");
-            (tally, None)
-        }
-        (expected, found) => {
-            let shown = |answer: Result<SearchResponse, ToolError>| match answer {
-                Ok(response) => response.to_json(),
-                Err(error) => error.to_json().to_string(),
-            };
-            panic!(
-                "{request}\n  with an index    {}\n  without an index {}",
-                shown(found),
-                shown(expected)
-            );
-        }
+    match agree(&as_json(&expected), &as_json(&found)) {
+        Ok(tally) => (tally, found.ok().map(|found| without_stats(found).0)),
+        Err(why) => panic!("{request}\n  {why}"),
     }
 }
 

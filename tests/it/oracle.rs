@@ -188,6 +188,11 @@ fn list(root: &Path, world: &World) -> Vec<PathBuf> {
             }
         }
     }
+    in_order(files)
+}
+
+/// Sorts relative paths as answers have them.
+pub(crate) fn in_order(mut files: Vec<PathBuf>) -> Vec<PathBuf> {
     files.sort_by_key(|path| {
         let bytes = path.as_os_str().as_bytes().to_vec();
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -209,27 +214,37 @@ fn lines(text: &[u8]) -> Vec<&[u8]> {
         .collect()
 }
 
-/// The events of one file.
-fn search(shown: &str, bytes: &[u8], regex: &Regex, world: &World) -> Vec<String> {
-    let text: Vec<u8> = match bytes {
-        [0xFF, 0xFE, rest @ ..] => {
-            let units: Vec<u16> = rest
-                .chunks_exact(2)
-                .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
-                .collect();
-            let mut text = String::from_utf16_lossy(&units);
-            if rest.len() % 2 == 1 {
-                text.push('\u{FFFD}');
-            }
-            text.into_bytes()
-        }
+/// The bytes at the start of a file among which a NUL makes it binary.
+const PROBE: usize = 65_536;
+
+fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Vec<u8> {
+    let pairs = bytes.chunks_exact(2);
+    let units: Vec<u16> = pairs.map(|pair| unit([pair[0], pair[1]])).collect();
+    let mut text = String::from_utf16_lossy(&units);
+    if bytes.len() % 2 == 1 {
+        text.push('\u{FFFD}');
+    }
+    text.into_bytes()
+}
+
+/// The part of a file that is searched, as text.
+fn searched(bytes: &[u8]) -> Vec<u8> {
+    let mut text = match bytes {
+        [0xFF, 0xFE, rest @ ..] => utf16(rest, u16::from_le_bytes),
+        [0xFE, 0xFF, rest @ ..] => utf16(rest, u16::from_be_bytes),
         [0xEF, 0xBB, 0xBF, rest @ ..] => rest.to_vec(),
         plain => plain.to_vec(),
     };
-    // Nothing in these trees is longer than the probe.
-    if text.contains(&0) {
-        return Vec::new();
+    if let Some(nul) = text.iter().position(|&byte| byte == 0) {
+        let before = text[..nul].iter().rposition(|&byte| byte == b'\n');
+        text.truncate(before.filter(|_| nul >= PROBE).map_or(0, |at| at + 1));
     }
+    text
+}
+
+/// The events of one file.
+fn search(shown: &str, bytes: &[u8], regex: &Regex, world: &World) -> Vec<String> {
+    let text = searched(bytes);
     let lines = lines(&text);
     let found: Vec<Option<(usize, usize)>> = lines
         .iter()
@@ -267,8 +282,20 @@ pub(crate) fn expected(
     word: bool,
     world: &World,
 ) -> Expected {
+    expected_among(root, &list(root, world), pattern, case, word, world)
+}
+
+/// The same where these files are eligible, in this order; paths are relative to `root`. Files that can't be read have
+/// no events.
+pub(crate) fn expected_among(
+    root: &Path,
+    files: &[PathBuf],
+    pattern: &Pattern,
+    case: &str,
+    word: bool,
+    world: &World,
+) -> Expected {
     let regex = pattern.regex(case, word);
-    let files = list(root, world);
     let mut answer = Expected {
         events: Vec::new(),
         truncated: files.len() as u64 > world.max_files,
@@ -276,7 +303,9 @@ pub(crate) fn expected(
     };
     for path in files.iter().take(world.max_files as usize) {
         answer.files_scanned += 1;
-        let bytes = std::fs::read(root.join(path)).unwrap();
+        let Ok(bytes) = std::fs::read(root.join(path)) else {
+            continue;
+        };
         if bytes.len() as u64 > world.max_size {
             continue;
         }

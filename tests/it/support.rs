@@ -4,7 +4,8 @@
 //! of their construction is a change in one place.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -188,6 +189,18 @@ pub(crate) fn unescape(text: &str) -> Vec<u8> {
         }
     }
     out
+}
+
+/// Restores the modification time of a file after an edit.
+pub(crate) fn keeping_time(path: &Path, edit: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    let before = fs::metadata(path)?.modified()?;
+    edit()?;
+    File::options()
+        .write(true)
+        .open(path)?
+        .set_modified(before)?;
+    assert_eq!(fs::metadata(path)?.modified()?, before);
+    Ok(())
 }
 
 /// Everything a call depends on besides the request.

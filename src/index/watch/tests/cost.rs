@@ -28,7 +28,10 @@ fn print(what: &str, mut times: Vec<Duration>) {
 }
 
 fn barriers(scene: &Scene, count: usize) -> Vec<Duration> {
-    let pass = |_| timed(|| scene.notes.barrier.pass(&*scene.watcher, LONG).unwrap());
+    let pass = |_| {
+        std::thread::sleep(Duration::from_micros(400));
+        timed(|| scene.notes.barrier.pass(&*scene.watcher, LONG).unwrap())
+    };
     (0..count).map(pass).collect()
 }
 
@@ -45,15 +48,17 @@ fn barriers_cost_little_also_while_much_is_written() {
     let (is_over, written) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Ten files, then a pause that makes it 10,000 a second at most.
+            const A_SECOND: f64 = 10_000.0;
+            let mut spent = Duration::ZERO;
             while !is_over.load(Ordering::Relaxed) {
-                let took = timed(|| {
+                spent += timed(|| {
                     for dir in &dirs {
                         let n = written.fetch_add(1, Ordering::Relaxed) / 10 % 100;
                         fs::write(scene.at(dir).join(n.to_string()), "x").unwrap();
                     }
+                    let due = written.load(Ordering::Relaxed) as f64 / A_SECOND;
+                    std::thread::sleep(Duration::from_secs_f64(due).saturating_sub(spent));
                 });
-                std::thread::sleep(Duration::from_millis(1).saturating_sub(took));
             }
         });
         let mut times = Vec::new();

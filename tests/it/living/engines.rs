@@ -1,0 +1,291 @@
+//! What can stand behind [`Engine`]: the tool with an index that looks at everything on each call, the tool without
+//! one, and engines that are wrong.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use forge_search::tool::request::SearchRequest;
+use forge_search::tool::search::{SearchTool, ToolContext};
+use serde_json::Value;
+
+use super::Engine;
+use super::requests::eligible;
+use crate::index_support::{Host, VARIANTS, Variant, as_json};
+use crate::support::{Setup, Tree, check_response};
+
+fn setup(tree: &Tree) -> Setup {
+    tree.setup()
+        .generous()
+        .sandbox(|sandbox| sandbox.include_default_denies = false)
+        .config(|config| config.emit_stats = true)
+}
+
+/// One process: its sandbox and its indexes live on from call to call.
+struct Process {
+    setup: Setup,
+    tool: SearchTool,
+    context: ToolContext,
+}
+
+impl Process {
+    fn new(setup: Setup) -> Process {
+        let (tool, context) = (setup.tool(), setup.context());
+        Process {
+            setup,
+            tool,
+            context,
+        }
+    }
+
+    fn search(&self, request: &Value) -> Value {
+        let answer = SearchRequest::from_value(request.clone()).and_then(|request| {
+            let response = self.tool.search(&request, &self.context)?;
+            check_response(&request, &response);
+            Ok(response)
+        });
+        as_json(&answer)
+    }
+}
+
+/// The tool without an index.
+pub(crate) struct Scanning(Process);
+
+impl Scanning {
+    pub(crate) fn new(tree: &Tree) -> Scanning {
+        Scanning(Process::new(setup(tree)))
+    }
+}
+
+impl Engine for Scanning {
+    fn search(&self, request: &Value) -> Value {
+        self.0.search(request)
+    }
+
+    fn settle(&self) {}
+}
+
+/// The tool with an index that it compares with the tree on each call.
+pub(crate) struct Validating {
+    process: Process,
+    settled: RefCell<u32>,
+}
+
+impl Validating {
+    /// Its storage is one or the other, by the seed.
+    pub(crate) fn new(tree: &Tree, seed: u64) -> Validating {
+        let live: Vec<Variant> = VARIANTS
+            .into_iter()
+            .filter(|variant| !variant.frozen)
+            .collect();
+        let variant = live[seed as usize % live.len()];
+        Validating {
+            process: Process::new(setup(tree).with_indexes(variant)),
+            settled: RefCell::default(),
+        }
+    }
+}
+
+/// Of so many times, the index is built once whether it can be used or not: files that have changed since it was
+/// built are never left out again.
+const FORCED: u32 = 2;
+
+impl Engine for Validating {
+    fn search(&self, request: &Value) -> Value {
+        self.process.search(request)
+    }
+
+    fn settle(&self) {
+        let Process { setup, context, .. } = &self.process;
+        let (indexes, host) = (&setup.kept().indexes, Host::patient());
+        let mut settled = self.settled.borrow_mut();
+        *settled += 1;
+        match *settled % FORCED {
+            0 => drop(
+                indexes
+                    .build(&setup.working_dir, &context.sandbox, &host)
+                    .unwrap(),
+            ),
+            _ => drop(
+                indexes
+                    .ensure(&setup.working_dir, &context.sandbox, &host)
+                    .unwrap(),
+            ),
+        }
+    }
+}
+
+/// Answers as it answered the same request before, until it settles.
+pub(crate) struct Remembering {
+    inner: Scanning,
+    known: RefCell<BTreeMap<String, Value>>,
+}
+
+impl Remembering {
+    pub(crate) fn new(tree: &Tree) -> Remembering {
+        Remembering {
+            inner: Scanning::new(tree),
+            known: RefCell::default(),
+        }
+    }
+}
+
+impl Engine for Remembering {
+    fn search(&self, request: &Value) -> Value {
+        let mut known = self.known.borrow_mut();
+        let answer = known.entry(request.to_string());
+        answer.or_insert_with(|| self.inner.search(request)).clone()
+    }
+
+    fn settle(&self) {
+        self.known.borrow_mut().clear();
+    }
+}
+
+/// Leaves out some events.
+pub(crate) struct Dropping<F> {
+    inner: Scanning,
+    drops: F,
+}
+
+impl<F: Fn(&Value) -> bool> Dropping<F> {
+    pub(crate) fn new(tree: &Tree, drops: F) -> Dropping<F> {
+        Dropping {
+            inner: Scanning::new(tree),
+            drops,
+        }
+    }
+}
+
+impl<F: Fn(&Value) -> bool> Engine for Dropping<F> {
+    fn search(&self, request: &Value) -> Value {
+        without_events(self.inner.search(request), &self.drops)
+    }
+
+    fn settle(&self) {}
+}
+
+fn without_events(mut answer: Value, drops: impl Fn(&Value) -> bool) -> Value {
+    if let Some(events) = answer.get_mut("matches").and_then(Value::as_array_mut) {
+        events.retain(|event| !drops(event));
+    }
+    answer
+}
+
+/// What an engine sees of a file without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sign {
+    pub(crate) len: u64,
+    pub(crate) modified: SystemTime,
+    pub(crate) inode: u64,
+    pub(crate) links: u64,
+}
+
+impl Sign {
+    fn of(path: &Path) -> Option<Sign> {
+        let meta = fs::symlink_metadata(path).ok()?;
+        Some(Sign {
+            len: meta.len(),
+            modified: meta.modified().ok()?,
+            inode: meta.ino(),
+            links: meta.nlink(),
+        })
+    }
+}
+
+/// Whether a file is taken for one that has not changed since the engine settled; the first sign is of then, and
+/// missing for a new file.
+pub(crate) type Suspect = fn(Option<&Sign>, &Sign, &Then) -> bool;
+
+/// What the tree was when an engine settled.
+#[derive(Debug, Default)]
+pub(crate) struct Then {
+    files: BTreeMap<PathBuf, (Sign, Vec<u8>)>,
+    dirs: BTreeSet<PathBuf>,
+    /// The newest modification of a file.
+    pub(crate) newest: Option<SystemTime>,
+    /// Hidden or not, what no ignore file left out.
+    eligible: BTreeSet<PathBuf>,
+    /// Whether the directory of the file in question was not there.
+    pub(crate) new_dir: bool,
+    /// Whether an ignore file left it out, and would leave it out of the answer in question.
+    pub(crate) ignored: bool,
+}
+
+/// Overlooks what is new in files that it takes for unchanged.
+pub(crate) struct Known {
+    inner: Scanning,
+    root: PathBuf,
+    suspect: Suspect,
+    then: RefCell<Then>,
+}
+
+impl Known {
+    pub(crate) fn new(tree: &Tree, suspect: Suspect) -> Known {
+        Known {
+            inner: Scanning::new(tree),
+            root: tree.root().to_path_buf(),
+            suspect,
+            then: RefCell::default(),
+        }
+    }
+
+    fn overlooks(&self, request: &Value, event: &Value) -> bool {
+        let path = self
+            .root
+            .join(event["data"]["path"]["text"].as_str().unwrap());
+        let mut then = self.then.borrow_mut();
+        then.new_dir = !then.dirs.contains(path.parent().unwrap());
+        let options = ["path", "no_ignore", "follow"];
+        then.ignored = options.iter().all(|option| request.get(option).is_none())
+            && then.files.contains_key(&path)
+            && !then.eligible.contains(&path);
+        // A name that a response can't spell.
+        let Some(now) = Sign::of(&path) else {
+            return false;
+        };
+        let known = then.files.get(&path);
+        if !(self.suspect)(known.map(|(sign, _)| sign), &now, &then) {
+            return false;
+        }
+        let line = event["data"]["lines"]["text"].as_str().unwrap().as_bytes();
+        then.ignored
+            || known.is_none_or(|(_, old)| {
+                let is_old = old.windows(line.len().max(1)).any(|part| part == line);
+                !is_old && fs::read(&path).is_ok_and(|new| new != *old)
+            })
+    }
+}
+
+impl Engine for Known {
+    fn search(&self, request: &Value) -> Value {
+        without_events(self.inner.search(request), |event| {
+            self.overlooks(request, event)
+        })
+    }
+
+    fn settle(&self) {
+        let eligible = eligible(&self.root, None, true, true).into_iter();
+        let mut then = Then {
+            eligible: eligible.map(|path| self.root.join(path)).collect(),
+            ..Then::default()
+        };
+        let mut todo = vec![self.root.clone()];
+        while let Some(dir) = todo.pop() {
+            for entry in fs::read_dir(&dir).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() && !path.is_symlink() {
+                    todo.push(path);
+                } else if let (Some(sign), Ok(content)) = (Sign::of(&path), fs::read(&path)) {
+                    then.newest = then.newest.max(Some(sign.modified));
+                    then.files.insert(path, (sign, content));
+                }
+            }
+            then.dirs.insert(dir);
+        }
+        *self.then.borrow_mut() = then;
+    }
+}
