@@ -250,6 +250,54 @@ impl Overlay {
         path: &Path,
         stamp: Option<Stamp>,
     ) -> Result<bool, FormatError> {
+        let news = self.found_alone(segment, path, stamp)?;
+        if news {
+            self.found_elsewhere(segment, path, stamp)?;
+        }
+        Ok(news)
+    }
+
+    /// Notes for the other names of a file that was found in a state that it is in this state. Nothing else may tell: what is
+    /// written, and that there is one more name, is heard of one name only.
+    fn found_elsewhere(
+        &mut self,
+        segment: &Segment,
+        path: &Path,
+        stamp: Option<Stamp>,
+    ) -> Result<(), FormatError> {
+        let Some(stamp) = stamp.filter(|stamp| stamp.links() > 1) else {
+            return Ok(());
+        };
+        let (device, inode) = stamp.identity();
+        for rank in segment.with_identity(device, inode)? {
+            let other = segment.path(rank)?;
+            // One that is dead is gone, or an extra.
+            if !self.dead.contains(rank) && other != path {
+                self.found_at(segment, rank, &other, Some(stamp))?;
+            }
+        }
+        let same = |extra: &&Arc<Extra>| {
+            let own = extra.stamp.map(Stamp::identity);
+            own == Some((device, inode)) && extra.stamp != Some(stamp)
+        };
+        let others: Vec<(PathBuf, u32)> = self
+            .extras
+            .iter()
+            .filter(same)
+            .map(|extra| (extra.path.clone(), extra.before_rank))
+            .collect();
+        for (other, before_rank) in others {
+            self.put(&other, before_rank, Some(stamp));
+        }
+        Ok(())
+    }
+
+    fn found_alone(
+        &mut self,
+        segment: &Segment,
+        path: &Path,
+        stamp: Option<Stamp>,
+    ) -> Result<bool, FormatError> {
         if has_line_break(path.as_os_str()) {
             return self.found_beside_catalog(segment, path, stamp);
         }
@@ -306,7 +354,13 @@ impl Overlay {
         for (name, stamp) in files {
             let path = dir.join(name);
             news |= match ranks.remove(name) {
-                Some(rank) => self.found_at(segment, rank, &path, *stamp)?,
+                Some(rank) => {
+                    let news = self.found_at(segment, rank, &path, *stamp)?;
+                    if news {
+                        self.found_elsewhere(segment, &path, *stamp)?;
+                    }
+                    news
+                }
                 None => self.found(segment, &path, *stamp)?,
             };
         }

@@ -52,6 +52,8 @@ pub struct Segment {
     groups: Vec<Group>,
     paths: OnceLock<DirPaths>,
     by_dir: OnceLock<ByDir>,
+    /// Inode, device and rank of each file, in this order.
+    by_identity: OnceLock<Vec<(u64, u64, u32)>>,
 }
 
 /// A group of blocks.
@@ -203,6 +205,7 @@ impl Segment {
             container,
             paths: OnceLock::new(),
             by_dir: OnceLock::new(),
+            by_identity: OnceLock::new(),
         })
     }
 
@@ -420,6 +423,31 @@ impl Segment {
     /// As [`Segment::file`].
     pub fn linked(&self) -> Result<&RankSet, FormatError> {
         Ok(&self.by_dir()?.linked)
+    }
+
+    /// Returns the ranks of the files with an identity: of all names that one file has in the catalog. The first call goes
+    /// through the whole catalog and sorts it, once; others are logarithmic.
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::file`].
+    pub fn with_identity(&self, device: u64, inode: u64) -> Result<Vec<u32>, FormatError> {
+        let known = match self.by_identity.get() {
+            Some(known) => known,
+            None => {
+                let mut all = Vec::with_capacity(self.meta.files as usize);
+                for rank in 0..self.meta.files {
+                    let stamp = self.file(rank)?.stamp;
+                    all.push((stamp.inode, stamp.device, rank));
+                }
+                all.sort_unstable();
+                self.by_identity.get_or_init(|| all)
+            }
+        };
+        let first = known.partition_point(|&(i, d, _)| (i, d) < (inode, device));
+        let rest = known.iter().skip(first);
+        let same = rest.take_while(|&&(i, d, _)| (i, d) == (inode, device));
+        Ok(same.map(|&(_, _, rank)| rank).collect())
     }
 
     fn by_dir(&self) -> Result<&ByDir, FormatError> {

@@ -54,6 +54,11 @@ impl Stamp {
         self.0.len
     }
 
+    /// Returns the device and the number on it; zeros where the platform does not tell.
+    pub fn identity(self) -> (u64, u64) {
+        (self.0.device, self.0.inode)
+    }
+
     /// Returns how many names the file has.
     pub fn links(self) -> u32 {
         self.0.links

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
+use forge_search::tool::indexing::Surroundings;
 use forge_search::tool::request::SearchRequest;
 use forge_search::tool::search::{SearchTool, ToolContext};
 use serde_json::Value;
@@ -115,6 +116,37 @@ impl Engine for Validating {
                     .unwrap(),
             ),
         }
+    }
+}
+
+/// The tool with an index that lives: it watches the tree.
+pub(crate) struct Alive(Process);
+
+impl Alive {
+    /// Its storage is one or the other, by the seed.
+    pub(crate) fn new(tree: &Tree, seed: u64) -> Alive {
+        let mut live = VARIANTS.into_iter().filter(|variant| !variant.frozen);
+        let variant = live.nth(seed as usize % 2).unwrap();
+        let setup = setup(tree)
+            .config(|config| config.index_watch_debounce_ms = 5)
+            .with_indexes(variant);
+        let process = Process::new(setup);
+        let around = Surroundings::new(process.context.sandbox.clone());
+        let indexes = &process.setup.kept().indexes;
+        indexes.live(&process.setup.config, &around).unwrap();
+        Alive(process)
+    }
+}
+
+impl Engine for Alive {
+    fn search(&self, request: &Value) -> Value {
+        self.0.search(request)
+    }
+
+    fn settle(&self) {
+        let indexes = &self.0.setup.kept().indexes;
+        let root = &self.0.setup.working_dir;
+        indexes.wait_live(root, Duration::from_secs(20)).unwrap();
     }
 }
 

@@ -1,6 +1,6 @@
 //! Read your writes: a write, and at once a search for what was written and one for what is gone.
 
-use super::engines::{Scanning, Validating};
+use super::engines::Scanning;
 use super::requests::{Asked, Truth};
 use super::tree::{Living, WRITING, WRITING_IN_PLACE};
 use super::{Engine, first_seed, number};
@@ -83,14 +83,21 @@ impl Pairs {
 
 #[test]
 fn a_search_right_after_a_write_sees_it() {
+    check(super::VALIDATING);
+}
+
+#[test]
+fn a_search_right_after_a_write_sees_it_with_an_index_that_lives() {
+    check(super::ALIVE);
+}
+
+fn check(make: super::Make) {
     let writes = number("FORGE_SEARCH_TEST_PAIRS", 300);
     let mut pairs = Pairs::default();
     let mut seed = first_seed();
     while pairs.writes < writes {
         let some = WRITES_OF_A_TREE.min(writes - pairs.writes);
-        pairs.run(seed, some, |living| {
-            Box::new(Validating::new(living.tree(), seed))
-        });
+        pairs.run(seed, some, |living| make(living, seed));
         seed += 1;
     }
     pairs.check();
