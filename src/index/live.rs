@@ -216,16 +216,17 @@ impl LiveIndex {
     }
 
     /// Waits until the index can be used, or it is certain that it will not come to that by itself: it is disabled, or a
-    /// build failed. Returns the state. For tests and for `--wait-index`; searches never wait (FR-LSI-BG-10).
-    pub fn wait(&self, timeout: Duration) -> Standing {
+    /// build failed. Returns the state then, or nothing after `timeout`. For tests and for `--wait-index`; searches never
+    /// wait (FR-LSI-BG-10).
+    pub fn wait(&self, timeout: Duration) -> Option<Standing> {
         let status = self.shared.status();
         let waiting = |status: &mut Status| !status.is_settled();
-        let (status, _) = self
+        let (status, timed_out) = self
             .shared
             .settled
             .wait_timeout_while(status, timeout, waiting)
             .unwrap_or_else(PoisonError::into_inner);
-        status.standing
+        (!timed_out.timed_out()).then_some(status.standing)
     }
 
     /// Notes damage that showed while the index was used: it is not used again before it was built anew.

@@ -15,7 +15,7 @@ use crate::index::state::UncertainReason;
 use crate::index::store::Eviction;
 use crate::tool::config::IndexMode;
 use crate::tool::error::ToolError;
-use crate::tool::indexing::{Condition, Foreground, Indexes};
+use crate::tool::indexing::{Condition, Foreground, Indexes, Surroundings};
 use crate::tool::request::SearchRequest;
 
 /// How long to wait for another process that builds before looking again.
@@ -139,6 +139,29 @@ pub(super) fn wait(setup: &Setup, environment: &Environment) -> Result<(), ToolE
         wait_for(setup, environment, indexes, &root)?;
     }
     Ok(())
+}
+
+/// Has the indexes live from now on, beside the calls. Where that can't be, calls do without, and it is said. If `wait`, returns when
+/// each can be used, or will not come to that by itself, or a signal came.
+pub(super) fn live(setup: &Setup, wait: bool) {
+    let Some(indexes) = setup.tool.indexes() else {
+        return;
+    };
+    let around = Surroundings::new(setup.context.sandbox.clone());
+    if let Err(error) = indexes.live(&setup.config.search, &around) {
+        complain(&format!("indexes are not kept up to date: {error}"));
+        return;
+    }
+    if !wait {
+        return;
+    }
+    setup.signals.while_calling(|| {
+        for root in indexes.roots() {
+            while !setup.context.cancel.is_cancelled()
+                && indexes.wait_live(root, PATIENCE) == Some(None)
+            {}
+        }
+    });
 }
 
 /// Returns the index roots.

@@ -31,6 +31,8 @@ pub(super) fn run(args: &CallArgs, environment: &Environment) -> Result<u8, Fail
     }
     setup.context.max_output_bytes = args.max_output_bytes;
     if args.jsonl {
+        // The process stays, so the index is worth following the tree. It ends with the setup.
+        building::live(&setup, args.wait_index);
         answer_lines(&setup, &mut out)?;
         return Ok(setup.signals.status().unwrap_or(0));
     }

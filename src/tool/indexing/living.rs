@@ -117,9 +117,9 @@ impl Indexes {
         Some(self.living_at(root)?.index.report())
     }
 
-    /// Waits until the living index of a root can be used, or will not come to that by itself. Returns its state; `None` if none
-    /// lives there.
-    pub fn wait_live(&self, root: &Path, timeout: Duration) -> Option<Standing> {
+    /// Waits until the living index of a root can be used, or will not come to that by itself. Returns its state, or nothing if
+    /// that took longer than `timeout`; `None` if none lives there.
+    pub fn wait_live(&self, root: &Path, timeout: Duration) -> Option<Option<Standing>> {
         Some(self.living_at(root)?.index.wait(timeout))
     }
 
