@@ -13,7 +13,7 @@ mod activity;
 mod budget;
 mod pool;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub use activity::{Activity, RunningSearch};
@@ -136,11 +136,20 @@ impl Pacer {
         self.pace.threads(most, self.is_idle())
     }
 
+    /// Does what is no work, but waiting for something else; it asks for no rest.
+    pub fn wait(&self, wait: impl FnOnce()) {
+        let before_ms = self.activity.now_ms();
+        wait();
+        let now_ms = self.activity.now_ms();
+        let waited_ms = now_ms.saturating_sub(before_ms);
+        let mut state = self.lock();
+        state.since_ms = state.since_ms.saturating_add(waited_ms).min(now_ms);
+    }
+
     /// Takes the rest that the work since the last call asks for, in which up to `threads` threads worked. It is slept by `nap`, in
     /// pieces of at most 10 ms, and ends early when `nap` returns false or nobody searches any more.
     pub fn rest(&self, threads: usize, piece: Piece, nap: &mut dyn FnMut(Duration) -> bool) {
-        // A build works on one thing after another; this is never waited for.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
         let start_ms = self.activity.now_ms();
         let work_ms = start_ms.saturating_sub(state.since_ms);
         let mut now_ms = start_ms;
@@ -160,6 +169,11 @@ impl Pacer {
             state.owed_ms = 0;
         }
         state.since_ms = now_ms;
+    }
+
+    /// Locks even after a panic elsewhere: numbers are always whole. A build does one thing after another, so this is never waited for.
+    fn lock(&self) -> MutexGuard<'_, Work> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

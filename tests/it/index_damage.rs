@@ -165,7 +165,8 @@ fn repair(setup: &Setup, what: &str) {
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();
-    assert_eq!(names.len(), 4, "two files and two locks: {names:?}");
+    let what_there_is = "two files, two locks and when it was used";
+    assert_eq!(names.len(), 5, "{what_there_is}: {names:?}");
     let fresh = setup.clone().reopened();
     assert_eq!(answers(&fresh, what), 5, "{what}: built again, opened anew");
 }

@@ -101,7 +101,7 @@ fn ends(
 }
 
 #[test]
-fn fr_lsi_bud_init_02_too_many_files_end_a_build_and_nothing_is_published() {
+fn fr_lsi_bud_init_01_too_many_files_end_a_build_and_nothing_is_published() {
     let tree = tree(30);
     for variant in VARIANTS {
         let change = |config: &mut SearchConfig| config.index_build_max_files = 29;
@@ -112,7 +112,7 @@ fn fr_lsi_bud_init_02_too_many_files_end_a_build_and_nothing_is_published() {
 }
 
 #[test]
-fn fr_lsi_bud_init_02_too_many_bytes_end_a_build_and_nothing_is_published() {
+fn fr_lsi_bud_init_01_too_many_bytes_end_a_build_and_nothing_is_published() {
     let tree = Tree::of([("a.txt", "x".repeat(700)), ("b.txt", "y".repeat(400))]);
     for variant in VARIANTS {
         let change = |config: &mut SearchConfig| config.index_build_max_bytes = 1_099;
@@ -123,7 +123,7 @@ fn fr_lsi_bud_init_02_too_many_bytes_end_a_build_and_nothing_is_published() {
 }
 
 #[test]
-fn fr_lsi_bud_init_02_too_long_a_time_ends_a_build_and_nothing_is_published() {
+fn fr_lsi_bud_init_01_too_long_a_time_ends_a_build_and_nothing_is_published() {
     let tree = tree(3_000);
     for variant in VARIANTS {
         let change = |config: &mut SearchConfig| {
@@ -261,7 +261,7 @@ fn fr_lsi_bg_32_a_build_rests_beside_searches_and_else_does_not() {
 }
 
 #[test]
-fn fr_lsi_bg_40_a_rest_ends_when_the_build_is_stopped() {
+fn a_rest_ends_when_the_build_is_stopped() {
     let tree = tree(3_000);
     let setup = tree.setup().with_indexes(VARIANTS[0]);
     let mut config = setup.config.clone();

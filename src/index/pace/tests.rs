@@ -206,6 +206,19 @@ fn a_rest_ends_when_whoever_naps_says_so() {
 }
 
 #[test]
+fn waiting_is_no_work() {
+    let (clock, activity) = activity();
+    let _searching = activity.begin();
+    let pacer = Pacer::new(pace(1, 50), activity);
+    clock.pass(30);
+    pacer.wait(|| clock.pass(5_000));
+    clock.pass(20);
+    assert_eq!(rest(&pacer, &clock, 1, Piece::Batch), 50);
+    pacer.wait(|| clock.pass(5_000));
+    assert_eq!(rest(&pacer, &clock, 1, Piece::Batch), 0);
+}
+
+#[test]
 fn short_rests_within_a_batch_are_put_together() {
     let (clock, activity) = activity();
     let _searching = activity.begin();

@@ -87,6 +87,7 @@ impl CookieDir {
     fn try_make(path: PathBuf) -> Result<Option<CookieDir>, FormatError> {
         let fail = |error| FormatError::io("make the directory", error).in_file(&path);
         let mut builder = fs::DirBuilder::new();
+        builder.recursive(false);
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         match builder.create(&path) {

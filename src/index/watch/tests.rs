@@ -309,8 +309,8 @@ fn lost_events_are_heard_of_and_everything_can_be_watched_again() {
     scene.write("first");
     let (one, other) = (scene.at("a/1"), scene.at("a/2"));
     fs::write(&one, "").unwrap();
-    for _ in 0..queue / 4 {
-        // Two events there, two back.
+    for _ in 0..queue / 2 {
+        // Two events there, two back: twice what there is room for.
         fs::rename(&one, &other).unwrap();
         fs::rename(&other, &one).unwrap();
     }

@@ -184,7 +184,7 @@ fn a_signal_stops_a_build_and_leaves_the_old_index() {
             .collect();
         names.retain(|name| !name.ends_with(".lock"));
         names.sort();
-        assert_eq!(names, ["manifest", "segment-1.seg"], "{args:?}");
+        assert_eq!(names, ["accessed", "manifest", "segment-1.seg"], "{args:?}");
         assert_eq!(
             fs::read(world.kept()[0].join("manifest")).unwrap(),
             manifest

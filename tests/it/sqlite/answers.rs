@@ -258,7 +258,8 @@ fn names(dir: &Path) -> Vec<String> {
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| {
-            !name.ends_with(".lock") && !name.ends_with("-shm") && !name.ends_with("-wal")
+            let beside = [".lock", "-shm", "-wal", "accessed"];
+            !beside.iter().any(|end| name.ends_with(end))
         })
         .collect();
     names.sort();

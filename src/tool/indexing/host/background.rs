@@ -112,7 +112,9 @@ impl BuildHost for Background {
     }
 
     fn pause(&self, time: Duration) {
-        pause(time, &self.cancel);
+        self.pacer.wait(|| {
+            pause(time, &self.cancel);
+        });
     }
 
     fn progress(&self, progress: Progress) {
