@@ -127,6 +127,18 @@ impl Overlay {
         self.dead_count
     }
 
+    /// Returns the memory that n-grams take, in bytes. Linear in the files beside the segment.
+    pub fn footprint(&self) -> u64 {
+        let grams = self.extras.iter().filter_map(|extra| match &extra.content {
+            Content::Grams(parts) => Some(parts),
+            Content::Unread | Content::Always(_) => None,
+        });
+        grams
+            .flat_map(|parts| parts.iter())
+            .map(|part| part.grams().footprint() as u64)
+            .sum()
+    }
+
     /// Returns true if a file of the segment's side list is gone.
     pub fn is_side_dead(&self, n: u32) -> bool {
         self.dead_side.contains(&n)

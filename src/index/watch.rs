@@ -110,6 +110,9 @@ pub enum WatchError {
     /// There is no such directory, or not any more.
     #[error("there is no such directory")]
     Gone,
+    /// This user may not read the directory, so nobody can list it either.
+    #[error("the directory can't be read")]
+    Denied,
     /// Anything else.
     #[error("{0}")]
     Other(String),

@@ -100,8 +100,9 @@ impl Shared {
             return;
         };
         match watching.watcher.watch(dir) {
-            // What is gone was reported where it was, or will be.
-            Ok(()) | Err(WatchError::Gone) => {}
+            // What is gone was reported where it was, or will be. What can't be read can't be listed, which is an error of its
+            // own, and once it can, its directory tells.
+            Ok(()) | Err(WatchError::Gone | WatchError::Denied) => {}
             Err(error @ (WatchError::Limit(_) | WatchError::Other(_))) => {
                 let mut status = self.status();
                 if status.unwatched.is_none() {

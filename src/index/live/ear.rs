@@ -27,7 +27,7 @@ impl Ear for Listener {
             Heard::Subtree(path) => self.mark(&path, Extent::Subtree),
             Heard::Overflow => {
                 let mut status = lock(&self.status);
-                status.dirty.mark_all(self.ground.now_ms());
+                status.mark(Path::new(""), Extent::Subtree, self.ground.now_ms());
                 status.fire(&[Trigger::WatcherOverflow]);
                 status.why = Some("changes came faster than they could be heard".to_string());
             }
@@ -49,13 +49,11 @@ impl Ear for Listener {
 impl Listener {
     fn mark(&self, path: &Path, extent: Extent) {
         let mut status = lock(&self.status);
-        status.dirty.mark(path, extent, self.ground.now_ms());
+        status.mark(path, extent, self.ground.now_ms());
         // A file with rules decides about all of its directory (FR-LSI-TRK-07).
         if is_control_name(path.file_name().unwrap_or(OsStr::new(""))) {
             let dir = path.parent().unwrap_or(Path::new(""));
-            status
-                .dirty
-                .mark(dir, Extent::Subtree, self.ground.now_ms());
+            status.mark(dir, Extent::Subtree, self.ground.now_ms());
             status.fire(&[Trigger::EligibilityChanged]);
             status.why = Some(format!(
                 "{}, which decides about what is searched, changed",

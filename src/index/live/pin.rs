@@ -91,7 +91,9 @@ impl Shared {
             return Err(self.lost(Trigger::WatcherDown, "the tree is not watched"));
         };
         if watcher.mounts_changed() {
+            // Its watches may be on what is hidden now: the reconcile that follows starts another one.
             let why = "something was mounted or unmounted in or above the tree";
+            self.status().restart_watching = true;
             return Err(self.lost(Trigger::WatcherOverflow, why));
         }
         match barrier.pass(&*watcher, left()) {
@@ -172,10 +174,11 @@ impl Shared {
         // The worker reads them when nothing more happens to them.
         self.status().news_ms = Some(self.ground.now_ms());
         self.wake.notify_all();
-        if self.status().unwatched.is_some() {
-            return Err(self.lost(Trigger::WatcherDown, "a new directory can't be watched"));
+        let unwatched = self.status().unwatched.clone();
+        match unwatched {
+            Some(why) => Err(self.lost(Trigger::WatcherDown, &why)),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Notes that the index can't be relied on for now, and says so.
@@ -190,7 +193,10 @@ impl Shared {
                     status.reconcile_wanted = true;
                     status.losses += 1;
                 }
-                Trigger::WatcherDown => status.tracking = false,
+                Trigger::WatcherDown => {
+                    status.tracking = false;
+                    status.unwatched.get_or_insert_with(|| why.to_string());
+                }
                 _ => {}
             }
             status.standing

@@ -1,8 +1,9 @@
 //! The status of a living index: its state, what is marked, and what there is to do.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use crate::index::dirty::{DirtySet, Moment};
+use crate::index::dirty::{DirtySet, Extent, Moment};
 use crate::index::snapshot::Snapshot;
 use crate::index::state::{Action, Standing, Trigger, step};
 
@@ -22,6 +23,10 @@ pub(super) struct Status {
     pub(super) open_wanted: bool,
     /// Whether watching failed, and why.
     pub(super) unwatched: Option<String>,
+    /// Whether another watcher has to be started.
+    pub(super) restart_watching: bool,
+    /// What was marked since a build began that goes on beside searches.
+    pub(super) since_build: Option<DirtySet>,
     /// Why the state is not `COMPLETE`, for people.
     pub(super) why: Option<String>,
     /// Whether the tree is watched, so that nothing changes without being noticed.
@@ -46,6 +51,8 @@ impl Default for Status {
             reconcile_wanted: false,
             open_wanted: true,
             unwatched: None,
+            restart_watching: false,
+            since_build: None,
             why: None,
             tracking: false,
             news_ms: None,
@@ -120,6 +127,14 @@ impl Status {
             | Action::BypassCall
             | Action::ApplyDirty
             | Action::RecordDiagnostic => {}
+        }
+    }
+
+    /// Marks what was heard of.
+    pub(super) fn mark(&mut self, path: &Path, extent: Extent, now_ms: u64) {
+        self.dirty.mark(path, extent, now_ms);
+        if let Some(since) = &mut self.since_build {
+            since.mark(path, extent, now_ms);
         }
     }
 

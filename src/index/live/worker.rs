@@ -1,5 +1,6 @@
 //! The worker: the one thread on which an index is opened, built, reconciled and brought up to date.
 
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use super::status::Status;
 use super::{Opened, Shared, Tracked, Watching, lock, tokenize};
 use crate::format::error::{FormatError, FormatErrorKind};
 use crate::index::builder::BuildError;
-use crate::index::dirty::Work;
+use crate::index::dirty::{DirtySet, Work};
 use crate::index::enumerate::Survey;
 use crate::index::inputs::Inputs;
 use crate::index::refresh::{Cursor, Entered, Known, Refresh};
@@ -27,6 +28,11 @@ const RULES_SETTLE: Duration = Duration::from_millis(60);
 /// The same for what failed and hardly passes by itself.
 const LATER: Duration = Duration::from_secs(60);
 
+/// A new segment is built when this share of the files is not as the segment has them, but not for fewer than so many; or when
+/// their n-grams take this share of the memory that an index may have.
+const MERGE_SHARE: usize = 4;
+const MERGE_FILES: usize = 4_096;
+
 /// Marks that are worked off by the worker before it looks at what else there is.
 const ROUND: usize = 8 * PORTION;
 
@@ -39,6 +45,7 @@ enum Task {
     Reconcile,
     Drain(Vec<Work>),
     Read,
+    Merge,
 }
 
 /// When what is to be done next that nobody asks for.
@@ -46,6 +53,8 @@ struct Timers {
     reconcile_ms: u64,
     retry_ms: Option<u64>,
     read_ms: Option<u64>,
+    /// Not before this, after one that failed.
+    merge_ms: Option<u64>,
 }
 
 /// Runs until it is told to end.
@@ -56,6 +65,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
         reconcile_ms: shared.ground.now_ms().saturating_add(every),
         retry_ms: None,
         read_ms: None,
+        merge_ms: None,
     };
     loop {
         match next(shared, &mut timers) {
@@ -69,6 +79,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
             }
             Task::Drain(works) => drain(shared, &works),
             Task::Read => timers.read_ms = tokenize::read_some(shared),
+            Task::Merge => merge(shared, &mut timers),
         }
         shared.settled.notify_all();
     }
@@ -157,14 +168,81 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
     if !works.is_empty() {
         return Some(Task::Drain(works));
     }
+    if status.standing == Standing::Uncertain(UncertainReason::DirtyBacklog)
+        && status.dirty.is_empty()
+    {
+        // Others were faster.
+        status.fire(&[Trigger::DirtyDrained]);
+        shared.settled.notify_all();
+    }
     let quiet = |news_ms: u64| news_ms.saturating_add(millis(shared.habits.debounce)) <= now_ms;
     let again = timers.read_ms.is_some_and(|at| at <= now_ms);
     if status.standing == Standing::Complete && (status.news_ms.is_some_and(quiet) || again) {
         status.news_ms = None;
         timers.read_ms = None;
-        return Some(Task::Read);
+        return match timers.merge_ms.is_none_or(|at| at <= now_ms) && is_spread_out(shared, status)
+        {
+            true => Some(Task::Merge),
+            false => Some(Task::Read),
+        };
     }
     None
+}
+
+/// Returns true if so much differs from the segment that a new one is worth its price: each search pays for what is beside the
+/// segment.
+fn is_spread_out(shared: &Shared, status: &Status) -> bool {
+    let Some(snapshot) = &status.published else {
+        return false;
+    };
+    let (overlay, files) = (snapshot.overlay(), snapshot.segment().file_count() as usize);
+    let beside = overlay.extras().len();
+    beside > (files / MERGE_SHARE).max(MERGE_FILES)
+        || overlay.dead_count() as usize > (files / MERGE_SHARE).max(MERGE_FILES)
+        || overlay.footprint() > shared.ground.options().max_memory_bytes / MERGE_SHARE as u64
+}
+
+/// Builds a new segment of the tree as it is, while searches go on with what there is (decision D53). What is marked meanwhile is marked
+/// again when the new one takes over.
+fn merge(shared: &Shared, timers: &mut Timers) {
+    let Some(watching) = shared.watching() else {
+        return;
+    };
+    shared.status().since_build = Some(DirtySet::new());
+    let losses = shared.status().losses;
+    let enter = |dir: &Path| shared.enter(Some(&watching), dir);
+    let ground = &shared.ground;
+    let built = ground.pool().install(|| ground.build(&enter));
+    let since = shared.status().since_build.take();
+    let (built, snapshot) = match built {
+        Ok(built) => built,
+        Err(error) => {
+            timers.merge_ms = Some(ground.now_ms().saturating_add(millis(LATER)));
+            shared.status().why = Some(error.to_string());
+            return;
+        }
+    };
+    timers.merge_ms = None;
+    // Both at once: whoever pins afterwards finds the new segment, and works off what it may not have seen.
+    let mut tracked = lock(&shared.known);
+    let Ok(new) = tracked_of(shared, &snapshot) else {
+        return;
+    };
+    *tracked = Some(new);
+    if let Some(tracked) = tracked.as_mut() {
+        tracked.known.set_errors(built.errors.into_iter());
+    }
+    let mut status = shared.status();
+    let now_ms = ground.now_ms();
+    for (path, extent) in since.iter().flat_map(DirtySet::iter) {
+        status.dirty.mark(path, extent, now_ms);
+    }
+    if status.published.is_some() {
+        status.published = Some(snapshot);
+    }
+    // What was lost meanwhile may be missing in the new one too.
+    status.reconcile_wanted |= status.losses != losses;
+    status.news_ms = Some(now_ms);
 }
 
 /// Opens what is kept (FR-LSI-BG-50, FR-LSI-BG-52).
@@ -189,17 +267,22 @@ fn open(shared: &Shared, timers: &mut Timers) {
 
 /// Puts a snapshot into use that nothing is known about beside it.
 fn take_over(shared: &Shared, snapshot: Arc<Snapshot>) -> Result<(), String> {
-    let tracked = Tracked {
+    let tracked = tracked_of(shared, &snapshot)?;
+    *lock(&shared.known) = Some(tracked);
+    shared.status().published = Some(snapshot);
+    Ok(())
+}
+
+/// Begins to follow the tree from the state of a snapshot.
+fn tracked_of(shared: &Shared, snapshot: &Arc<Snapshot>) -> Result<Tracked, String> {
+    Ok(Tracked {
         known: Known::new(snapshot.segment(), Inputs::clone(snapshot.inputs())),
         entered: Entered::default(),
         // If the rules above have changed since, the inputs of the snapshot say so.
         walk: shared.ground.walk()?,
         inputs_above: Inputs::default(),
         snapshot: snapshot.clone(),
-    };
-    *lock(&shared.known) = Some(tracked);
-    shared.status().published = Some(snapshot);
-    Ok(())
+    })
 }
 
 /// Finds out whether the tree is large enough for an index (FR-LSI-BG-05, FR-LSI-BG-06).
@@ -238,8 +321,11 @@ fn is_small(shared: &Shared) -> bool {
 
 /// Builds the index.
 fn build(shared: &Shared, timers: &mut Timers) {
-    let is_first = shared.status().published.is_none();
-    if is_first && is_small(shared) {
+    let (is_first, standing) = {
+        let status = shared.status();
+        (status.published.is_none(), status.standing)
+    };
+    if standing == Standing::Absent && is_small(shared) {
         shared.fire(&[Trigger::BelowThreshold]);
         shared.status().why = Some(
             "the tree is below index_auto_threshold_files and index_auto_threshold_bytes, and is searched without an index"
@@ -255,7 +341,7 @@ fn build(shared: &Shared, timers: &mut Timers) {
         (status.dirty.now(), status.losses)
     };
     shared.fire(&[Trigger::BuildStarted]);
-    let enter = |dir: &std::path::Path| shared.enter(watching.as_ref(), dir);
+    let enter = |dir: &Path| shared.enter(watching.as_ref(), dir);
     let ground = &shared.ground;
     let built = ground.pool().install(|| ground.build(&enter));
     match built {
@@ -286,7 +372,13 @@ fn build(shared: &Shared, timers: &mut Timers) {
             if !status.tracking {
                 status.reconcile_wanted = false;
             }
+            let unwatched = status.unwatched.is_some();
             status.news_ms = Some(shared.ground.now_ms());
+            drop(status);
+            if unwatched {
+                // Watches that prove nothing are others' to use.
+                *lock(&shared.watching) = None;
+            }
         }
         Err(error) => failed(shared, timers, &error, is_first),
     }
@@ -325,8 +417,8 @@ fn watch(shared: &Shared) -> Option<Watching> {
         return None;
     }
     let is_down = {
-        let status = shared.status();
-        status.unwatched.is_some()
+        let mut status = shared.status();
+        std::mem::take(&mut status.restart_watching) || status.unwatched.is_some()
     };
     if !is_down && let Some(watching) = shared.watching() {
         return Some(watching);
@@ -449,7 +541,10 @@ fn reconcile(shared: &Shared, timers: &mut Timers) {
             status.fire(&[Trigger::WatcherDown]);
             status.why = Some(why);
             status.reconcile_wanted = false;
-            timers.reconcile_ms = shared.ground.now_ms().saturating_add(millis(LATER));
+            drop(status);
+            // Watches that prove nothing are others' to use.
+            *lock(&shared.watching) = None;
+            return;
         }
         (None, 0) => status.fire(&[Trigger::ReconcileCompleted]),
         (None, errors) => {
@@ -471,7 +566,7 @@ fn slice(
     watching: Option<&Watching>,
     cursor: &mut Cursor,
 ) -> Result<(), FormatError> {
-    let enter = |dir: &std::path::Path| shared.enter(watching, dir);
+    let enter = |dir: &Path| shared.enter(watching, dir);
     let start_ms = shared.ground.now_ms();
     let mut files = 0;
     while !cursor.is_done() {
@@ -509,7 +604,8 @@ fn drain(shared: &Shared, works: &[Work]) {
             let Some(tracked) = tracked.as_mut() else {
                 return;
             };
-            let applied = tracked.apply(shared, portion, &go_on);
+            let pool = shared.ground.pool();
+            let applied = pool.install(|| tracked.apply(shared, portion, &go_on));
             (applied, tracked.known.errors().len())
         };
         let mut status = shared.status();

@@ -206,7 +206,10 @@ fn failed(error: &io::Error) -> WatchError {
     if is_gone(error) {
         return WatchError::Gone;
     }
-    WatchError::Other(error.to_string())
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => WatchError::Denied,
+        _ => WatchError::Other(error.to_string()),
+    }
 }
 
 /// What an error of the library means; `limit` is the one of inotify that applies if the system says so.
@@ -216,6 +219,9 @@ fn refused(error: &notify::Error, limit: &str) -> WatchError {
         ErrorKind::PathNotFound => WatchError::Gone,
         ErrorKind::Io(error) if is_gone(error) => WatchError::Gone,
         ErrorKind::Io(error) if is_out_of_files(error) => limit_reached(limit),
+        ErrorKind::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            WatchError::Denied
+        }
         _ => WatchError::Other(error.to_string()),
     }
 }
@@ -300,10 +306,7 @@ mod tests {
         let io = |kind: io::ErrorKind| of(ErrorKind::Io(kind.into()));
         assert_eq!(io(io::ErrorKind::NotFound), WatchError::Gone);
         assert_eq!(io(io::ErrorKind::NotADirectory), WatchError::Gone);
-        assert!(matches!(
-            io(io::ErrorKind::PermissionDenied),
-            WatchError::Other(_)
-        ));
+        assert_eq!(io(io::ErrorKind::PermissionDenied), WatchError::Denied);
         #[cfg(unix)]
         {
             let full = io::Error::from(rustix::io::Errno::MFILE);
