@@ -42,6 +42,7 @@ use crate::format::error::FormatError;
 use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built};
 use crate::index::inputs::Inputs;
 use crate::index::refresh::{Entered, Known};
+use crate::index::segment::Segment;
 use crate::index::snapshot::Snapshot;
 use crate::index::state::{Standing, Trigger};
 use crate::index::walk::Walk;
@@ -71,12 +72,16 @@ pub trait Ground: Send + Sync {
     fn open(&self) -> Opened;
 
     /// Builds the index and publishes it, whatever there is. `enter` is told of each directory (relative to the index root)
-    /// before it is listed.
+    /// before it is listed. What `earlier`, a segment of this index, has of the tree as it is need not be read.
     ///
     /// # Errors
     ///
     /// [`BuildError`]; what was there before stays.
-    fn build(&self, enter: &(dyn Fn(&Path) + Sync)) -> Result<(Built, Arc<Snapshot>), BuildError>;
+    fn build(
+        &self,
+        enter: &(dyn Fn(&Path) + Sync),
+        earlier: Option<&Segment>,
+    ) -> Result<(Built, Arc<Snapshot>), BuildError>;
 
     /// Returns how files are tokenized.
     fn options(&self) -> &BuildOptions;
@@ -123,6 +128,8 @@ pub struct Habits {
     pub reconcile_max: Duration,
     /// How often the whole tree is looked at although nothing is known to be amiss.
     pub reconcile_every: Duration,
+    /// How many files may be gone or beside the segment before a new one is built, if that is not a small share of all.
+    pub merge_files: usize,
     /// The thresholds of `index_mode = "auto"`; `None` if the index is built whatever the size of the tree.
     pub thresholds: Option<Thresholds>,
     /// Whether a build that failed is tried again (`index_retry_on_failure`).

@@ -610,7 +610,7 @@ impl Indexes {
         let Some(root) = self.root_at(path) else {
             return Err(BuildError::NotARoot(path.to_path_buf()));
         };
-        self.keeping.build(root, sandbox, host)
+        self.keeping.build(root, sandbox, host, None)
     }
 }
 

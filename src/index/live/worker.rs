@@ -28,10 +28,9 @@ const RULES_SETTLE: Duration = Duration::from_millis(60);
 /// The same for what failed and hardly passes by itself.
 const LATER: Duration = Duration::from_secs(60);
 
-/// A new segment is built when this share of the files is not as the segment has them, but not for fewer than so many; or when
-/// their n-grams take this share of the memory that an index may have.
-const MERGE_SHARE: usize = 4;
-const MERGE_FILES: usize = 4_096;
+/// A new segment is built when one in so many files is not as the segment has them, or when their n-grams take this share of
+/// the memory that an index may have.
+const MERGE_SHARE: usize = 8;
 
 /// Marks that are worked off by the worker before it looks at what else there is.
 const ROUND: usize = 8 * PORTION;
@@ -196,9 +195,9 @@ fn is_spread_out(shared: &Shared, status: &Status) -> bool {
         return false;
     };
     let (overlay, files) = (snapshot.overlay(), snapshot.segment().file_count() as usize);
-    let beside = overlay.extras().len();
-    beside > (files / MERGE_SHARE).max(MERGE_FILES)
-        || overlay.dead_count() as usize > (files / MERGE_SHARE).max(MERGE_FILES)
+    let most = (files / MERGE_SHARE).max(shared.habits.merge_files);
+    overlay.extras().len() > most
+        || overlay.dead_count() as usize > most
         || overlay.footprint() > shared.ground.options().max_memory_bytes / MERGE_SHARE as u64
 }
 
@@ -208,14 +207,22 @@ fn merge(shared: &Shared, timers: &mut Timers) {
     let Some(watching) = shared.watching() else {
         return;
     };
-    shared.status().since_build = Some(DirtySet::new());
-    let losses = shared.status().losses;
+    let (losses, earlier) = {
+        let mut status = shared.status();
+        status.since_build = Some(DirtySet::new());
+        (status.losses, status.published.clone())
+    };
     let enter = |dir: &Path| shared.enter(Some(&watching), dir);
     let ground = &shared.ground;
-    let built = ground.pool().install(|| ground.build(&enter));
+    let earlier = earlier.as_ref().map(|snapshot| &**snapshot.segment());
+    let built = ground.pool().install(|| ground.build(&enter, earlier));
     let since = shared.status().since_build.take();
     let (built, snapshot) = match built {
         Ok(built) => built,
+        Err(BuildError::Format(error)) if error.is_corrupt() => {
+            damaged(shared, &error);
+            return;
+        }
         Err(error) => {
             timers.merge_ms = Some(ground.now_ms().saturating_add(millis(LATER)));
             shared.status().why = Some(error.to_string());
@@ -343,7 +350,7 @@ fn build(shared: &Shared, timers: &mut Timers) {
     shared.fire(&[Trigger::BuildStarted]);
     let enter = |dir: &Path| shared.enter(watching.as_ref(), dir);
     let ground = &shared.ground;
-    let built = ground.pool().install(|| ground.build(&enter));
+    let built = ground.pool().install(|| ground.build(&enter, None));
     match built {
         Ok((built, snapshot)) => {
             let mut errors = Vec::new();

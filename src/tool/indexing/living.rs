@@ -17,6 +17,7 @@ use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built, Progress
 use crate::index::inputs::Inputs;
 use crate::index::live::{Ground, Habits, LiveIndex, Opened, Thresholds};
 use crate::index::pace::{Activity, Clock, Exceeded, Piece, background_pool};
+use crate::index::segment::Segment;
 use crate::index::snapshot::Snapshot;
 use crate::index::state::Standing;
 use crate::index::walk::Walk;
@@ -26,6 +27,9 @@ use crate::tool::sandbox::Sandbox;
 
 /// How often a whole tree is compared with its index although nothing is known to be amiss: what raises no event shows then.
 const RECONCILE_EVERY: Duration = Duration::from_secs(15 * 60);
+
+/// Files beside a segment that each search can as well look through: building a new one copies all of it.
+const MERGE_FILES: usize = 2_048;
 
 /// What living indexes need of the program that they live in.
 #[derive(Clone)]
@@ -38,6 +42,10 @@ pub struct Surroundings {
     pub clock: Arc<dyn Clock>,
     /// Watches trees.
     pub watchers: Arc<dyn WatcherFactory>,
+    /// How often a whole tree is compared with its index although nothing is known to be amiss.
+    pub reconcile_every: Duration,
+    /// How many files may be gone or changed before a new segment is built, if that is not a small share of all.
+    pub merge_files: usize,
 }
 
 impl Surroundings {
@@ -49,6 +57,8 @@ impl Surroundings {
             activity: Arc::new(Activity::new(clock.clone())),
             clock,
             watchers: Arc::new(NativeWatchers),
+            reconcile_every: RECONCILE_EVERY,
+            merge_files: MERGE_FILES,
         }
     }
 }
@@ -99,8 +109,11 @@ impl Indexes {
                 cookies: self.cookie_dir(root),
                 config: config.clone(),
             };
-            let index =
-                LiveIndex::start(Arc::new(ground), habits(config), around.watchers.clone())?;
+            let index = LiveIndex::start(
+                Arc::new(ground),
+                habits(config, around),
+                around.watchers.clone(),
+            )?;
             all.push(Living {
                 root: root.path.clone(),
                 index,
@@ -162,13 +175,14 @@ fn user() -> String {
     }
 }
 
-fn habits(config: &SearchConfig) -> Habits {
+fn habits(config: &SearchConfig, around: &Surroundings) -> Habits {
     Habits {
         watch: config.index_watch,
         debounce: Duration::from_millis(config.index_watch_debounce_ms),
         reconcile_max_files: config.reconcile_max_files,
         reconcile_max: Duration::from_millis(config.reconcile_max_ms),
-        reconcile_every: RECONCILE_EVERY,
+        reconcile_every: around.reconcile_every,
+        merge_files: around.merge_files,
         thresholds: (config.index_mode == IndexMode::Auto).then_some(Thresholds {
             files: config.index_auto_threshold_files,
             bytes: config.index_auto_threshold_bytes,
@@ -214,7 +228,11 @@ impl Ground for TreeGround {
         }
     }
 
-    fn build(&self, enter: &(dyn Fn(&Path) + Sync)) -> Result<(Built, Arc<Snapshot>), BuildError> {
+    fn build(
+        &self,
+        enter: &(dyn Fn(&Path) + Sync),
+        earlier: Option<&Segment>,
+    ) -> Result<(Built, Arc<Snapshot>), BuildError> {
         // One for each build: its budget begins with it.
         let host = Background::new(
             &self.config,
@@ -222,7 +240,8 @@ impl Ground for TreeGround {
             self.cancel.clone(),
         );
         let host = Entering { host: &host, enter };
-        self.keeping.build(&self.root, &self.around.sandbox, &host)
+        let sandbox = &self.around.sandbox;
+        self.keeping.build(&self.root, sandbox, &host, earlier)
     }
 
     fn options(&self) -> &BuildOptions {
