@@ -21,7 +21,8 @@ use crate::index::segment::Segment;
 use crate::index::snapshot::Snapshot;
 use crate::index::state::Standing;
 use crate::index::walk::Walk;
-use crate::index::watch::{NativeWatchers, WatcherFactory};
+use crate::index::watch::filesystem::{Reliability, reliability};
+use crate::index::watch::{Barrier, Ear, Heard, NativeWatchers, WatcherFactory};
 use crate::tool::config::{IndexMode, SearchConfig};
 use crate::tool::sandbox::Sandbox;
 
@@ -30,6 +31,22 @@ const RECONCILE_EVERY: Duration = Duration::from_secs(15 * 60);
 
 /// Files beside a segment that each search can as well look through: building a new one copies all of it.
 const MERGE_FILES: usize = 2_048;
+
+/// How long the proof that watching works may take.
+const PROOF: Duration = Duration::from_secs(2);
+
+/// Hears of cookies only.
+struct Cookies(Arc<Barrier>);
+
+impl Ear for Cookies {
+    fn hear(&self, heard: Heard) {
+        match heard {
+            Heard::Cookie(number) => self.0.heard(number),
+            Heard::Down(_) => self.0.down(),
+            Heard::File(_) | Heard::Subtree(_) | Heard::Overflow => {}
+        }
+    }
+}
 
 /// What living indexes need of the program that they live in.
 #[derive(Clone)]
@@ -134,6 +151,38 @@ impl Indexes {
     /// that took longer than `timeout`; `None` if none lives there.
     pub fn wait_live(&self, root: &Path, timeout: Duration) -> Option<Option<Standing>> {
         Some(self.living_at(root)?.index.wait(timeout))
+    }
+
+    /// Says why the living index of a root could not follow its tree, and what to do, so that each search would compare instead; finds out
+    /// by watching the root for a moment. `None` if it could, or is not to (`index_watch`).
+    pub fn unwatchable(&self, root: &Path, config: &SearchConfig) -> Option<String> {
+        let root = self.root_at(root)?;
+        if !config.index_watch || self.frozen {
+            return None;
+        }
+        if let Reliability::Unreliable(kind) = reliability(&root.path) {
+            return Some(format!(
+                "it is on a filesystem ({kind}) on which files can be changed without a sign of it, so each search compares \
+                 the index with the tree"
+            ));
+        }
+        let Some(cookies) = self.cookie_dir(root) else {
+            return Some("there is no directory outside of the tree for the files that prove that all changes were heard; set \
+                 index_path in [tools.search]".to_string());
+        };
+        let barrier = Arc::new(Barrier::new());
+        let ear = Arc::new(Cookies(barrier.clone()));
+        let watched = NativeWatchers.start(&root.path, &cookies, ear).and_then(|watcher| {
+            watcher.watch(Path::new(""))?;
+            Ok(watcher)
+        });
+        match watched {
+            Err(error) => Some(format!("it can't be watched: {error}")),
+            Ok(watcher) if !watcher.is_ordered() => Some(
+                "this system tells of changes in no order, so each search compares the index with the tree".to_string(),
+            ),
+            Ok(watcher) => barrier.pass(&*watcher, PROOF).err().map(|error| error.to_string()),
+        }
     }
 
     /// Ends the living indexes, and waits for that as long as is configured (`FR-LSI-BG-43`). Returns false if one was left
