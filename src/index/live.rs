@@ -132,6 +132,8 @@ pub struct Habits {
     pub merge_files: usize,
     /// The thresholds of `index_mode = "auto"`; `None` if the index is built whatever the size of the tree.
     pub thresholds: Option<Thresholds>,
+    /// After how many searches the index is checked as a whole (`index_integrity_period_calls`); `None` for never.
+    pub check_calls: Option<u64>,
     /// Whether a build that failed is tried again (`index_retry_on_failure`).
     pub retry: bool,
     /// How long the end of the worker is waited for (`index_shutdown_timeout_ms`).
@@ -147,6 +149,19 @@ pub struct Thresholds {
     pub bytes: u64,
     /// `index_auto_reeval_calls`: after so many searches a small tree is measured again (FR-LSI-BG-06).
     pub reeval_calls: u64,
+}
+
+impl Habits {
+    /// Returns true if there is something to be done after so many searches.
+    fn is_due(&self, status: &Status) -> bool {
+        let measured = self
+            .thresholds
+            .is_some_and(|of| status.calls >= of.reeval_calls);
+        measured
+            || self
+                .check_calls
+                .is_some_and(|calls| status.unchecked_calls >= calls)
+    }
 }
 
 /// A living index. Dropping it ends its worker and its watcher.

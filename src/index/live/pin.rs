@@ -41,8 +41,13 @@ impl LiveIndex {
     /// changed since the last call.
     pub fn pin(&self, budget: Duration) -> Pin {
         let shared = &*self.shared;
-        shared.count_call();
-        let status = shared.status();
+        let mut status = shared.status();
+        // For the sake of what is done again after so many searches.
+        status.calls += 1;
+        status.unchecked_calls += 1;
+        if shared.habits.is_due(&status) {
+            shared.wake.notify_all();
+        }
         let (standing, tracking) = (status.standing, status.tracking);
         let why = status.why.clone();
         let has_index = status.published.is_some();
@@ -210,21 +215,6 @@ impl Shared {
                 why.to_string(),
             ),
             false => (standing, why.to_string()),
-        }
-    }
-
-    /// Counts a search, for the sake of trees that were too small for an index (FR-LSI-BG-06).
-    fn count_call(&self) {
-        let Some(thresholds) = self.habits.thresholds else {
-            return;
-        };
-        let due = {
-            let mut status = self.status();
-            status.calls += 1;
-            status.calls >= thresholds.reeval_calls
-        };
-        if due {
-            self.wake.notify_all();
         }
     }
 }

@@ -35,6 +35,8 @@ pub(super) struct Status {
     pub(super) news_ms: Option<u64>,
     /// Searches since the size of a small tree was measured.
     pub(super) calls: u64,
+    /// Searches since the index was checked as a whole.
+    pub(super) unchecked_calls: u64,
     pub(super) stop: bool,
     pub(super) ended: bool,
 }
@@ -57,6 +59,7 @@ impl Default for Status {
             tracking: false,
             news_ms: None,
             calls: 0,
+            unchecked_calls: 0,
             stop: false,
             ended: false,
         }

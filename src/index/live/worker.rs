@@ -45,6 +45,7 @@ enum Task {
     Drain(Vec<Work>),
     Read,
     Merge,
+    Check,
 }
 
 /// When what is to be done next that nobody asks for.
@@ -79,6 +80,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
             Task::Drain(works) => drain(shared, &works),
             Task::Read => timers.read_ms = tokenize::read_some(shared),
             Task::Merge => merge(shared, &mut timers),
+            Task::Check => check(shared),
         }
         shared.settled.notify_all();
     }
@@ -150,6 +152,11 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
         return Some(Task::Build);
     }
     status.published.as_ref()?;
+    let calls = shared.habits.check_calls;
+    if calls.is_some_and(|calls| status.unchecked_calls >= calls) {
+        status.unchecked_calls = 0;
+        return Some(Task::Check);
+    }
     if timers.reconcile_ms <= now_ms {
         status.reconcile_wanted = true;
     }
@@ -649,6 +656,14 @@ fn drain(shared: &Shared, works: &[Work]) {
         if status.dirty.is_empty() {
             status.fire(&[Trigger::DirtyDrained]);
         }
+    }
+}
+
+/// Checks every page and every number of the index (`index_integrity_check = "periodic"`).
+fn check(shared: &Shared) {
+    let snapshot = shared.status().published.clone();
+    if let Some(Err(error)) = snapshot.map(|snapshot| snapshot.segment().verify()) {
+        damaged(shared, &error);
     }
 }
 

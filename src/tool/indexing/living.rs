@@ -23,7 +23,7 @@ use crate::index::state::Standing;
 use crate::index::walk::Walk;
 use crate::index::watch::filesystem::{Reliability, reliability};
 use crate::index::watch::{Barrier, Ear, Heard, NativeWatchers, WatcherFactory};
-use crate::tool::config::{IndexMode, SearchConfig};
+use crate::tool::config::{IndexMode, IntegrityCheck, SearchConfig};
 use crate::tool::sandbox::Sandbox;
 
 /// How often a whole tree is compared with its index although nothing is known to be amiss: what raises no event shows then.
@@ -172,10 +172,12 @@ impl Indexes {
         };
         let barrier = Arc::new(Barrier::new());
         let ear = Arc::new(Cookies(barrier.clone()));
-        let watched = NativeWatchers.start(&root.path, &cookies, ear).and_then(|watcher| {
-            watcher.watch(Path::new(""))?;
-            Ok(watcher)
-        });
+        let watched = NativeWatchers
+            .start(&root.path, &cookies, ear)
+            .and_then(|watcher| {
+                watcher.watch(Path::new(""))?;
+                Ok(watcher)
+            });
         match watched {
             Err(error) => Some(format!("it can't be watched: {error}")),
             Ok(watcher) if !watcher.is_ordered() => Some(
@@ -237,6 +239,8 @@ fn habits(config: &SearchConfig, around: &Surroundings) -> Habits {
             bytes: config.index_auto_threshold_bytes,
             reeval_calls: config.index_auto_reeval_calls,
         }),
+        check_calls: (config.index_integrity_check == IntegrityCheck::Periodic)
+            .then_some(config.index_integrity_period_calls),
         retry: config.index_retry_on_failure,
         shutdown: Duration::from_millis(config.index_shutdown_timeout_ms),
     }
