@@ -37,6 +37,8 @@ pub(super) struct Status {
     pub(super) calls: u64,
     /// Searches since the index was checked as a whole.
     pub(super) unchecked_calls: u64,
+    /// Whether the worker is at something.
+    pub(super) busy: bool,
     pub(super) stop: bool,
     pub(super) ended: bool,
 }
@@ -60,6 +62,7 @@ impl Default for Status {
             news_ms: None,
             calls: 0,
             unchecked_calls: 0,
+            busy: false,
             stop: false,
             ended: false,
         }
@@ -148,7 +151,8 @@ impl Status {
 
     /// Returns true if waiting longer is no use, or not needed.
     pub(super) fn is_settled(&self) -> bool {
-        let nothing_to_do = !self.build_wanted && !self.reconcile_wanted && !self.open_wanted;
+        let wanted = self.build_wanted || self.reconcile_wanted || self.open_wanted;
+        let nothing_to_do = !wanted && !self.busy;
         match self.standing {
             Standing::Complete => true,
             Standing::Disabled(_) => true,

@@ -82,7 +82,6 @@ pub(super) fn run(shared: &Arc<Shared>) {
             Task::Merge => merge(shared, &mut timers),
             Task::Check => check(shared),
         }
-        shared.settled.notify_all();
     }
 }
 
@@ -105,9 +104,12 @@ fn next(shared: &Shared, timers: &mut Timers) -> Task {
     let mut status = shared.status();
     loop {
         let now_ms = shared.ground.now_ms();
-        if let Some(task) = due(shared, &mut status, timers, now_ms) {
+        let task = due(shared, &mut status, timers, now_ms);
+        status.busy = task.is_some();
+        if let Some(task) = task {
             return task;
         }
+        shared.settled.notify_all();
         let debounce_ms = millis(shared.habits.debounce).max(1);
         let at = [
             Some(timers.reconcile_ms),

@@ -166,7 +166,8 @@ impl Indexes {
                  the index with the tree"
             ));
         }
-        let Some(cookies) = self.cookie_dir(root) else {
+        // Where nothing is built, nothing is made in the cache directory.
+        let Some(cookies) = self.temporary_dir(root) else {
             return Some("there is no directory outside of the tree for the files that prove that all changes were heard; set \
                  index_path in [tools.search]".to_string());
         };
@@ -205,12 +206,18 @@ impl Indexes {
     /// Returns the directory for cookies: that of the indexes, else one for temporary files; outside of all roots.
     fn cookie_dir(&self, root: &IndexRoot) -> Option<PathBuf> {
         let kept = self.store().map(|store| store.root().join("cookies"));
-        let temporary = std::env::temp_dir().canonicalize().ok();
-        let temporary = temporary.map(|dir| dir.join(format!("forge-search-cookies-{}", user())));
-        let outside = |dir: &PathBuf| {
-            !dir.starts_with(&root.path) && self.roots().all(|other| !dir.starts_with(other))
-        };
-        [kept, temporary].into_iter().flatten().find(outside)
+        let kept = kept.filter(|dir| self.is_outside(root, dir));
+        kept.or_else(|| self.temporary_dir(root))
+    }
+
+    fn temporary_dir(&self, root: &IndexRoot) -> Option<PathBuf> {
+        let dir = std::env::temp_dir().canonicalize().ok()?;
+        let dir = dir.join(format!("forge-search-cookies-{}", user()));
+        self.is_outside(root, &dir).then_some(dir)
+    }
+
+    fn is_outside(&self, root: &IndexRoot, dir: &Path) -> bool {
+        !dir.starts_with(&root.path) && self.roots().all(|other| !dir.starts_with(other))
     }
 }
 
