@@ -109,11 +109,14 @@ impl Shared {
             }
             Err(error) => return Err(self.lost(Trigger::WatcherDown, &error.to_string())),
         }
-        self.work_off(end_ms)?;
-        let (standing, snapshot, why) = {
+        let (standing, snapshot, why) = loop {
+            let swaps = self.status().swaps;
+            self.work_off(end_ms)?;
             let status = self.status();
-            let why = status.why.clone().unwrap_or_default();
-            (status.standing, status.published.clone(), why)
+            if status.swaps == swaps {
+                let why = status.why.clone().unwrap_or_default();
+                break (status.standing, status.published.clone(), why);
+            }
         };
         let snapshot = match snapshot {
             Some(snapshot) if standing.allows_exclusion() => snapshot,

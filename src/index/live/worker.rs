@@ -225,37 +225,37 @@ fn merge(shared: &Shared, timers: &mut Timers) {
     let ground = &shared.ground;
     let earlier = earlier.as_ref().map(|snapshot| &**snapshot.segment());
     let built = ground.pool().install(|| ground.build(&enter, earlier));
-    let since = shared.status().since_build.take();
-    let (built, snapshot) = match built {
-        Ok(built) => built,
-        Err(BuildError::Format(error)) if error.is_corrupt() => {
-            damaged(shared, &error);
-            return;
-        }
-        Err(error) => {
+    let built = built.map_err(|error| match error {
+        BuildError::Format(error) if error.is_corrupt() => damaged(shared, &error),
+        error => {
             timers.merge_ms = Some(ground.now_ms().saturating_add(millis(LATER)));
             shared.status().why = Some(error.to_string());
-            return;
         }
-    };
-    timers.merge_ms = None;
-    // Both at once: whoever pins afterwards finds the new segment, and works off what it may not have seen.
-    let mut tracked = lock(&shared.known);
-    let Ok(new) = tracked_of(shared, &snapshot) else {
+    });
+    let new = built.and_then(|(built, snapshot)| {
+        let mut new = tracked_of(shared, &snapshot).map_err(|_| ())?;
+        new.known.set_errors(built.errors.into_iter());
+        Ok(new)
+    });
+    let Ok(new) = new else {
+        shared.status().since_build = None;
         return;
     };
-    *tracked = Some(new);
-    if let Some(tracked) = tracked.as_mut() {
-        tracked.known.set_errors(built.errors.into_iter());
-    }
+    timers.merge_ms = None;
+    // All at once. Whoever works marks off has the lock on what is known: what was worked off on the old one until now, and
+    // what is on its way, is marked again; and a search that pins notices that it has to begin anew.
+    let mut tracked = lock(&shared.known);
     let mut status = shared.status();
     let now_ms = ground.now_ms();
+    let since = status.since_build.take();
     for (path, extent) in since.iter().flat_map(DirtySet::iter) {
         status.dirty.mark(path, extent, now_ms);
     }
     if status.published.is_some() {
-        status.published = Some(snapshot);
+        status.published = Some(new.snapshot.clone());
     }
+    status.swaps += 1;
+    *tracked = Some(new);
     // What was lost meanwhile may be missing in the new one too.
     status.reconcile_wanted |= status.losses != losses;
     status.news_ms = Some(now_ms);
@@ -283,9 +283,12 @@ fn open(shared: &Shared, timers: &mut Timers) {
 
 /// Puts a snapshot into use that nothing is known about beside it.
 fn take_over(shared: &Shared, snapshot: Arc<Snapshot>) -> Result<(), String> {
-    let tracked = tracked_of(shared, &snapshot)?;
-    *lock(&shared.known) = Some(tracked);
-    shared.status().published = Some(snapshot);
+    let new = tracked_of(shared, &snapshot)?;
+    let mut tracked = lock(&shared.known);
+    let mut status = shared.status();
+    status.published = Some(snapshot);
+    status.swaps += 1;
+    *tracked = Some(new);
     Ok(())
 }
 
