@@ -32,6 +32,9 @@ const LATER: Duration = Duration::from_secs(60);
 /// the memory that an index may have.
 const MERGE_SHARE: usize = 8;
 
+/// The worker looks around at least this often.
+const LONGEST_WAIT_MS: u64 = 60_000;
+
 /// Marks that are worked off by the worker before it looks at what else there is.
 const ROUND: usize = 8 * PORTION;
 
@@ -111,17 +114,22 @@ fn next(shared: &Shared, timers: &mut Timers) -> Task {
         }
         shared.settled.notify_all();
         let debounce_ms = millis(shared.habits.debounce).max(1);
+        // What is not done in this state is not waited for either.
+        let drains = status.tracking && !status.dirty.is_empty();
+        let reads = status.tracking && status.standing == Standing::Complete;
+        let quiet = status
+            .news_ms
+            .map(|news_ms| news_ms.saturating_add(debounce_ms));
         let at = [
-            Some(timers.reconcile_ms),
+            (shared.habits.watch && status.published.is_some()).then_some(timers.reconcile_ms),
             timers.retry_ms,
-            timers.read_ms,
-            (!status.dirty.is_empty()).then_some(now_ms.saturating_add(debounce_ms)),
-            status
-                .news_ms
-                .map(|news_ms| news_ms.saturating_add(debounce_ms)),
+            timers.read_ms.filter(|_| reads),
+            quiet.filter(|_| reads),
+            drains.then_some(now_ms.saturating_add(debounce_ms)),
         ];
         let wake_ms = at.into_iter().flatten().min().unwrap_or(u64::MAX);
-        let wait = Duration::from_millis(wake_ms.saturating_sub(now_ms).max(1));
+        let wait = wake_ms.saturating_sub(now_ms).clamp(1, LONGEST_WAIT_MS);
+        let wait = Duration::from_millis(wait);
         let (woken, _) = shared
             .wake
             .wait_timeout(status, wait)
