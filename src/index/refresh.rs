@@ -291,3 +291,8 @@ impl Refresh<'_> {
         Ok(listed.news)
     }
 }
+
+#[cfg(all(test, unix))]
+pub(crate) mod changing;
+#[cfg(all(test, unix))]
+mod tests;
