@@ -363,9 +363,13 @@ impl Overlay {
                 news |= self.no_file(segment, &path)?;
             }
         }
+        // Before anything is found: a file takes its other names along, as far as they are not known to be gone.
+        for (_, &rank) in ranks.iter().filter(|(name, _)| !names.contains(&***name)) {
+            news |= self.set_dead(rank, true);
+        }
         for (name, stamp) in files {
             let path = dir.join(name);
-            news |= match ranks.remove(name) {
+            news |= match ranks.get(name).copied() {
                 Some(rank) => {
                     let news = self.found_at(segment, rank, &path, *stamp)?;
                     if news {
@@ -375,9 +379,6 @@ impl Overlay {
                 }
                 None => self.found(segment, &path, *stamp)?,
             };
-        }
-        for rank in ranks.into_values() {
-            news |= self.set_dead(rank, true);
         }
         let mut gone = self.dirs_in(segment, dir)?;
         gone.retain(|path| !dirs.contains(path));

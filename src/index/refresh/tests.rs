@@ -121,3 +121,20 @@ fn what_can_not_be_listed_is_known_until_it_can() {
 fn long_dir() -> PathBuf {
     std::iter::repeat_n("l".repeat(250), 10).collect()
 }
+
+/// Only the reconcile hears of that: the name that is gone stays so when the file is found under its other one.
+#[test]
+fn d16a_a_name_that_is_gone_does_not_come_back_with_the_other_name() {
+    let mut tree = Changing::new(9);
+    fs::write(tree.root.join("first"), "alpha\n").unwrap();
+    fs::hard_link(tree.root.join("first"), tree.root.join("second")).unwrap();
+    fs::create_dir(tree.root.join("dir")).unwrap();
+    fs::hard_link(tree.root.join("first"), tree.root.join("dir/third")).unwrap();
+    tree.rebuild();
+    fs::remove_file(tree.root.join("second")).unwrap();
+    tree.look_at_all();
+    tree.check();
+    fs::remove_file(tree.root.join("dir/third")).unwrap();
+    tree.look_at_all();
+    tree.check();
+}
