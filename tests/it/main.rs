@@ -33,6 +33,7 @@ mod index_support;
 mod indexing;
 mod layering;
 mod lifecycle;
+mod live;
 mod living;
 mod oracle;
 mod peers;

@@ -35,6 +35,8 @@ pub(super) struct Status {
     pub(super) news_ms: Option<u64>,
     /// Searches since the size of a small tree was measured.
     pub(super) calls: u64,
+    /// Whether the worker is at something.
+    pub(super) busy: bool,
     pub(super) stop: bool,
     pub(super) ended: bool,
 }
@@ -57,6 +59,7 @@ impl Default for Status {
             tracking: false,
             news_ms: None,
             calls: 0,
+            busy: false,
             stop: false,
             ended: false,
         }
@@ -145,13 +148,15 @@ impl Status {
 
     /// Returns true if waiting longer is no use, or not needed.
     pub(super) fn is_settled(&self) -> bool {
-        let nothing_to_do = !self.build_wanted && !self.reconcile_wanted && !self.open_wanted;
+        let wanted = self.build_wanted || self.reconcile_wanted || self.open_wanted;
+        let nothing_to_do = !wanted && !self.busy;
         match self.standing {
             Standing::Complete => true,
             Standing::Disabled(_) => true,
             Standing::Building => false,
             Standing::Absent | Standing::Corrupt | Standing::Uncertain(_) => {
-                nothing_to_do && self.dirty.is_empty() || self.ended
+                // Where nobody listens, marks are not worked off.
+                nothing_to_do && (self.dirty.is_empty() || !self.tracking) || self.ended
             }
         }
     }

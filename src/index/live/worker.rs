@@ -74,13 +74,17 @@ pub(super) fn run(shared: &Arc<Shared>) {
             Task::Measure => measure(shared),
             Task::Build => build(shared, &mut timers),
             Task::Reconcile => {
+                // Where the tree can't be watched, that is tried again earlier.
+                timers.reconcile_ms = u64::MAX;
                 reconcile(shared, &mut timers);
-                timers.reconcile_ms = shared.ground.now_ms().saturating_add(every);
+                let next_ms = shared.ground.now_ms().saturating_add(every);
+                timers.reconcile_ms = timers.reconcile_ms.min(next_ms);
             }
             Task::Drain(works) => drain(shared, &works),
             Task::Read => timers.read_ms = tokenize::read_some(shared),
             Task::Merge => merge(shared, &mut timers),
         }
+        shared.status().busy = false;
         shared.settled.notify_all();
     }
 }
@@ -105,6 +109,7 @@ fn next(shared: &Shared, timers: &mut Timers) -> Task {
     loop {
         let now_ms = shared.ground.now_ms();
         if let Some(task) = due(shared, &mut status, timers, now_ms) {
+            status.busy = true;
             return task;
         }
         let debounce_ms = millis(shared.habits.debounce).max(1);
@@ -218,6 +223,9 @@ fn merge(shared: &Shared, timers: &mut Timers) {
         Ok(built) => built,
         Err(error) => {
             timers.merge_ms = Some(ground.now_ms().saturating_add(millis(LATER)));
+            if matches!(error, BuildError::OverMemory { .. }) {
+                shared.fire(&[Trigger::MemoryExceeded]);
+            }
             shared.status().why = Some(error.to_string());
             return;
         }
@@ -372,10 +380,17 @@ fn build(shared: &Shared, timers: &mut Timers) {
             if !status.tracking {
                 status.reconcile_wanted = false;
             }
-            let unwatched = status.unwatched.is_some();
+            let unwatched = status.unwatched.clone();
+            if let Some(why) = &unwatched {
+                // It is complete, but nobody hears of what changes from now on.
+                status.fire(&[Trigger::WatcherDown]);
+                status.reconcile_wanted = false;
+                status.why = Some(why.clone());
+            }
             status.news_ms = Some(shared.ground.now_ms());
             drop(status);
-            if unwatched {
+            if unwatched.is_some() {
+                timers.reconcile_ms = shared.ground.now_ms().saturating_add(millis(LATER));
                 // Watches that prove nothing are others' to use.
                 *lock(&shared.watching) = None;
             }
@@ -392,7 +407,7 @@ fn failed(shared: &Shared, timers: &mut Timers, error: &BuildError, is_first: bo
     match error {
         BuildError::Stopped => shared.fire(&[Trigger::BuildFailedClean]),
         BuildError::BudgetExceeded(_) => shared.fire(&[Trigger::BuildBudgetExceeded]),
-
+        BuildError::OverMemory { .. } => shared.fire(&[Trigger::MemoryExceeded]),
         // Another process builds it: what that publishes is opened.
         BuildError::Format(error) if matches!(error.kind(), FormatErrorKind::Locked { .. }) => {
             shared.fire(&[Trigger::BuildFailedClean]);
@@ -551,10 +566,7 @@ fn reconcile(shared: &Shared, timers: &mut Timers) {
             status.fire(&[Trigger::EnumerationErrors]);
             // The next one would meet them too, as long as nothing changes.
             status.reconcile_wanted = false;
-            status.why = Some(format!(
-                "{errors} files or directories could not be listed, and more may be hidden behind them; make them \
-                 readable, or deny them"
-            ));
+            status.why = Some(unlisted(errors));
         }
     }
     status.news_ms = Some(shared.ground.now_ms());
@@ -636,6 +648,7 @@ fn drain(shared: &Shared, works: &[Work]) {
             (1.., false) => {
                 status.fire(&[Trigger::EnumerationErrors]);
                 status.reconcile_wanted = false;
+                status.why = Some(unlisted(errors));
             }
             _ => {}
         }
@@ -643,6 +656,14 @@ fn drain(shared: &Shared, works: &[Work]) {
             status.fire(&[Trigger::DirtyDrained]);
         }
     }
+}
+
+/// Says that something could not be listed.
+fn unlisted(errors: usize) -> String {
+    format!(
+        "{errors} files or directories could not be listed, and more may be hidden behind them; make them readable, or \
+         deny them"
+    )
 }
 
 /// Takes a damaged index out of use.

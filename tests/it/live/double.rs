@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::Instant;
 
 use forge_search::index::pace::Clock;
@@ -37,7 +37,7 @@ pub(super) struct Watchers {
 
 #[derive(Default)]
 struct State {
-    ear: Option<Arc<dyn Ear>>,
+    ear: Option<Weak<dyn Ear>>,
     starts: usize,
     watched: BTreeSet<PathBuf>,
     /// Each directory that was watched, also again, in order.
@@ -64,8 +64,13 @@ impl Watchers {
 
     /// Has the watcher hear something, at once.
     pub(super) fn hear(&self, heard: Heard) {
-        let ear = self.lock().ear.clone();
-        ear.expect("a watcher").hear(heard);
+        self.ear().hear(heard);
+    }
+
+    /// Whoever hears what the latest watcher hears.
+    pub(super) fn ear(&self) -> Arc<dyn Ear> {
+        let ear = self.lock().ear.as_ref().and_then(Weak::upgrade);
+        ear.expect("a watcher")
     }
 
     /// Has it hear something before the next cookie, and not before.
@@ -93,6 +98,11 @@ impl Watchers {
     /// Lets everybody go on.
     pub(super) fn release(&self) {
         self.lock().hold = None;
+        self.changed.notify_all();
+    }
+
+    /// Lets those go on who wait for another directory than the one that is held now.
+    pub(super) fn nobody_waits(&self) {
         self.changed.notify_all();
     }
 
@@ -134,7 +144,7 @@ impl WatcherFactory for Hearing {
             return Err(WatchError::Other(why.clone()));
         }
         state.starts += 1;
-        state.ear = Some(ear.clone());
+        state.ear = Some(Arc::downgrade(&ear));
         state.watched.clear();
         Ok(Arc::new(Double {
             watchers: watchers.clone(),
@@ -170,7 +180,11 @@ impl Watcher for Double {
             return Err(WatchError::Gone);
         }
         let is_new = !state.watched.contains(dir);
-        if is_new && state.limit.is_some_and(|limit| state.watched.len() >= limit) {
+        if is_new
+            && state
+                .limit
+                .is_some_and(|limit| state.watched.len() >= limit)
+        {
             return Err(WatchError::Limit(REMEDY.to_string()));
         }
         state.watched.insert(dir.to_path_buf());

@@ -211,7 +211,10 @@ impl World {
     fn check_used(&self, text: &str) -> BTreeSet<String> {
         let (stats, found) = self.find(text);
         assert_eq!(
-            (stats.index_safety_state.as_str(), &stats.index_uncertain_reason),
+            (
+                stats.index_safety_state.as_str(),
+                &stats.index_uncertain_reason
+            ),
             ("COMPLETE", &None),
             "{:?}",
             self.report()
@@ -219,6 +222,16 @@ impl World {
         assert!(stats.index_exclusion_used, "{stats:?}");
         assert!(stats.candidates_excluded > 0, "{stats:?}");
         found
+    }
+
+    /// Searches until files are left out; every answer is checked.
+    #[track_caller]
+    fn until_used(&self, text: &str) {
+        let start = Instant::now();
+        while !self.find(text).0.index_exclusion_used {
+            assert!(start.elapsed() < LONG, "{:?}", self.report());
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// Checks that nothing is left out, for a reason.
