@@ -630,3 +630,6 @@ fn kept_with_parents(globs: &Globs, dir: &Path) -> bool {
     let ancestors = dir.ancestors().filter(|path| !path.as_os_str().is_empty());
     globs.is_empty() || ancestors.into_iter().all(|path| globs.keep(path, true))
 }
+
+#[cfg(all(test, unix))]
+mod tests;

@@ -236,6 +236,17 @@ pub enum BuildError {
         /// The limit, in bytes.
         limit: u64,
     },
+    /// It is kept in memory, and larger than it may be there.
+    #[error(
+        "the index takes {bytes} bytes of memory, more than the {limit} that index_max_memory_bytes of [tools.search] \
+         allows; raise that, or set index_storage = \"mmap\""
+    )]
+    OverMemory {
+        /// The limit, in bytes.
+        limit: u64,
+        /// What it takes.
+        bytes: u64,
+    },
     /// Indexes can't be kept anywhere: why, and what to do.
     #[error("{0}")]
     NoPlace(String),

@@ -270,22 +270,27 @@ impl Overlay {
     }
 
     /// Notes for the other names of a file that was found in a state that it is in this state. Nothing else may tell: what is
-    /// written, and that there is one more name, is heard of one name only.
-    fn found_elsewhere(
+    /// written, and that there is one more name, is heard of one name only. Returns true if anything is news.
+    ///
+    /// # Errors
+    ///
+    /// As [`Overlay::found`].
+    pub fn found_elsewhere(
         &mut self,
         segment: &Segment,
         path: &Path,
         stamp: Option<Stamp>,
-    ) -> Result<(), FormatError> {
+    ) -> Result<bool, FormatError> {
         let Some(stamp) = stamp.filter(|stamp| stamp.links() > 1) else {
-            return Ok(());
+            return Ok(false);
         };
+        let mut news = false;
         let (device, inode) = stamp.identity();
         for rank in segment.with_identity(device, inode)? {
             let other = segment.path(rank)?;
             // One that is dead is gone, or an extra.
             if !self.dead.contains(rank) && other != path {
-                self.found_at(segment, rank, &other, Some(stamp))?;
+                news |= self.found_at(segment, rank, &other, Some(stamp))?;
             }
         }
         let same = |extra: &&Arc<Extra>| {
@@ -299,9 +304,9 @@ impl Overlay {
             .map(|extra| (extra.path.clone(), extra.before_rank))
             .collect();
         for (other, before_rank) in others {
-            self.put(&other, before_rank, Some(stamp));
+            news |= self.put(&other, before_rank, Some(stamp));
         }
-        Ok(())
+        Ok(news)
     }
 
     fn found_alone(
@@ -363,9 +368,13 @@ impl Overlay {
                 news |= self.no_file(segment, &path)?;
             }
         }
+        // Before anything is found: a file takes its other names along, as far as they are not known to be gone.
+        for (_, &rank) in ranks.iter().filter(|(name, _)| !names.contains(&***name)) {
+            news |= self.set_dead(rank, true);
+        }
         for (name, stamp) in files {
             let path = dir.join(name);
-            news |= match ranks.remove(name) {
+            news |= match ranks.get(name).copied() {
                 Some(rank) => {
                     let news = self.found_at(segment, rank, &path, *stamp)?;
                     if news {
@@ -375,9 +384,6 @@ impl Overlay {
                 }
                 None => self.found(segment, &path, *stamp)?,
             };
-        }
-        for rank in ranks.into_values() {
-            news |= self.set_dead(rank, true);
         }
         let mut gone = self.dirs_in(segment, dir)?;
         gone.retain(|path| !dirs.contains(path));

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::format::error::FormatError;
+use crate::index::beneath::EntryKind;
 use crate::index::enumerate::Survey;
 use crate::index::inputs::Inputs;
 use crate::index::overlay::Overlay;
@@ -225,6 +226,13 @@ impl Refresh<'_> {
                     news |= known.no_dir(self.segment, &path)?;
                     news |= known.overlay.no_file(self.segment, &path)?;
                 }
+                Looked::LeftOut(meta) => {
+                    news |= known.no_dir(self.segment, &path)?;
+                    news |= known.overlay.no_file(self.segment, &path)?;
+                    // Other names of it may be eligible, and nothing else tells of them.
+                    let stamp = Stamp::of(&meta).filter(|_| meta.kind == EntryKind::File);
+                    news |= known.overlay.found_elsewhere(self.segment, &path, stamp)?;
+                }
                 Looked::Error(message) => {
                     known.errors.insert(path, message);
                 }
@@ -291,3 +299,8 @@ impl Refresh<'_> {
         Ok(listed.news)
     }
 }
+
+#[cfg(all(test, unix))]
+pub(crate) mod changing;
+#[cfg(all(test, unix))]
+mod tests;

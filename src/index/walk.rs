@@ -135,7 +135,9 @@ pub enum Looked {
     File(FoundFile, EntryMeta),
     /// A directory that is entered.
     Dir(DirNode),
-    /// Nothing: it is not there, or not eligible.
+    /// It is there and not eligible; its state.
+    LeftOut(EntryMeta),
+    /// It is not there.
     Nothing,
     /// It could not be looked at, and why.
     Error(String),
@@ -383,7 +385,7 @@ impl Walk {
                         members: vec![member],
                     }),
                     Some(What::Error(_, message)) => Looked::Error(message),
-                    Some(What::Taken) | None => Looked::Nothing,
+                    Some(What::Taken) | None => Looked::LeftOut(meta),
                 }
             })
             .collect()

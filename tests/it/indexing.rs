@@ -1,7 +1,7 @@
 //! Indexes as the tool uses them: which index a request gets, where indexes are kept, and that none of it ever changes
 //! an answer.
 
-mod keys;
+pub(crate) mod keys;
 mod limits;
 mod modes;
 mod places;

@@ -34,6 +34,7 @@ mod index_support;
 mod indexing;
 mod layering;
 mod lifecycle;
+mod live;
 mod living;
 mod oracle;
 mod peers;

@@ -87,7 +87,6 @@ impl Tree {
     }
 
     /// A tree that another process has made.
-    #[cfg(feature = "sqlite")]
     pub(crate) fn existing(root: &Path) -> Tree {
         let root = root.to_path_buf();
         Tree { _dir: None, root }

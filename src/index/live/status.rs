@@ -162,7 +162,8 @@ impl Status {
             Standing::Disabled(_) => true,
             Standing::Building => false,
             Standing::Absent | Standing::Corrupt | Standing::Uncertain(_) => {
-                nothing_to_do && self.dirty.is_empty() || self.ended
+                // Where nobody listens, marks are not worked off.
+                nothing_to_do && (self.dirty.is_empty() || !self.tracking) || self.ended
             }
         }
     }

@@ -77,8 +77,11 @@ pub(super) fn run(shared: &Arc<Shared>) {
             Task::Measure => measure(shared),
             Task::Build => build(shared, &mut timers),
             Task::Reconcile => {
+                // Where the tree can't be watched, that is tried again earlier.
+                timers.reconcile_ms = u64::MAX;
                 reconcile(shared, &mut timers);
-                timers.reconcile_ms = shared.ground.now_ms().saturating_add(every);
+                let next_ms = shared.ground.now_ms().saturating_add(every);
+                timers.reconcile_ms = timers.reconcile_ms.min(next_ms);
             }
             Task::Drain(works) => drain(shared, &works),
             Task::Read => timers.read_ms = tokenize::read_some(shared),
@@ -237,6 +240,9 @@ fn merge(shared: &Shared, timers: &mut Timers) {
         BuildError::Format(error) if error.is_corrupt() => damaged(shared, &error),
         error => {
             timers.merge_ms = Some(ground.now_ms().saturating_add(millis(LATER)));
+            if matches!(error, BuildError::OverMemory { .. }) {
+                shared.fire(&[Trigger::MemoryExceeded]);
+            }
             shared.status().why = Some(error.to_string());
         }
     });
@@ -399,10 +405,17 @@ fn build(shared: &Shared, timers: &mut Timers) {
             if !status.tracking {
                 status.reconcile_wanted = false;
             }
-            let unwatched = status.unwatched.is_some();
+            let unwatched = status.unwatched.clone();
+            if let Some(why) = &unwatched {
+                // It is complete, but nobody hears of what changes from now on.
+                status.fire(&[Trigger::WatcherDown]);
+                status.reconcile_wanted = false;
+                status.why = Some(why.clone());
+            }
             status.news_ms = Some(shared.ground.now_ms());
             drop(status);
-            if unwatched {
+            if unwatched.is_some() {
+                timers.reconcile_ms = shared.ground.now_ms().saturating_add(millis(LATER));
                 // Watches that prove nothing are others' to use.
                 *lock(&shared.watching) = None;
             }
@@ -419,7 +432,7 @@ fn failed(shared: &Shared, timers: &mut Timers, error: &BuildError, is_first: bo
     match error {
         BuildError::Stopped => shared.fire(&[Trigger::BuildFailedClean]),
         BuildError::BudgetExceeded(_) => shared.fire(&[Trigger::BuildBudgetExceeded]),
-
+        BuildError::OverMemory { .. } => shared.fire(&[Trigger::MemoryExceeded]),
         // Another process builds it: what that publishes is opened.
         BuildError::Format(error) if matches!(error.kind(), FormatErrorKind::Locked { .. }) => {
             shared.fire(&[Trigger::BuildFailedClean]);
@@ -578,10 +591,7 @@ fn reconcile(shared: &Shared, timers: &mut Timers) {
             status.fire(&[Trigger::EnumerationErrors]);
             // The next one would meet them too, as long as nothing changes.
             status.reconcile_wanted = false;
-            status.why = Some(format!(
-                "{errors} files or directories could not be listed, and more may be hidden behind them; make them \
-                 readable, or deny them"
-            ));
+            status.why = Some(unlisted(errors));
         }
     }
     status.news_ms = Some(shared.ground.now_ms());
@@ -663,6 +673,7 @@ fn drain(shared: &Shared, works: &[Work]) {
             (1.., false) => {
                 status.fire(&[Trigger::EnumerationErrors]);
                 status.reconcile_wanted = false;
+                status.why = Some(unlisted(errors));
             }
             _ => {}
         }
@@ -678,6 +689,14 @@ fn check(shared: &Shared) {
     if let Some(Err(error)) = snapshot.map(|snapshot| snapshot.segment().verify()) {
         damaged(shared, &error);
     }
+}
+
+/// Says that something could not be listed.
+fn unlisted(errors: usize) -> String {
+    format!(
+        "{errors} files or directories could not be listed, and more may be hidden behind them; make them readable, or \
+         deny them"
+    )
 }
 
 /// Takes a damaged index out of use.

@@ -117,6 +117,11 @@ impl Keeping {
             None => {
                 let mut bytes = Vec::new();
                 let built = build(&mut bytes)?;
+                let limit = self.options.max_memory_bytes;
+                if bytes.len() as u64 > limit {
+                    let bytes = bytes.len() as u64;
+                    return Err(BuildError::OverMemory { limit, bytes });
+                }
                 let segment = Segment::open_own(Storage::from(bytes))?;
                 let mut inputs = above;
                 inputs.append(built.inputs.clone());

@@ -219,7 +219,7 @@ fn fr_lsi_idx_sched_04_requests_for_less_do_without_an_index_too() {
 }
 
 /// Writes a file of an index as a later program would.
-fn of_version(kind: FileKind, version: u32) -> Vec<u8> {
+pub(crate) fn of_version(kind: FileKind, version: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut out = SectionWriter::new(&mut bytes, kind, version).unwrap();
     out.section(77, b"what a later program has to say").unwrap();

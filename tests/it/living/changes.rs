@@ -220,7 +220,10 @@ impl Living {
     fn link(&mut self, kind: Kind, listing: &Listing, token: &str) -> io::Result<String> {
         match kind {
             HardLink => {
-                let (file, name) = (self.one_of(&listing.files)?, self.place(listing)?);
+                // Beside the file: in a directory that is hidden or ignored nobody hears of a new name, nor of what is written
+                // through it, which is a stated limit.
+                let file = self.one_of(&listing.files)?;
+                let name = file.with_file_name(words::name(&mut self.rng));
                 fs::hard_link(&file, &name)?;
                 let mut shown = format!("{} is also {}", self.shown(&file), self.shown(&name));
                 if self.rng.one_in(2) {

@@ -1,0 +1,175 @@
+use std::fs;
+
+use regex_syntax::ParserBuilder;
+
+use super::*;
+use crate::exec::eligible::WalkSource;
+use crate::index::plan::Strategy;
+use crate::index::refresh::changing::{Changing, WORDS};
+use crate::index::walk::{TraversalOptions, Walk};
+
+/// Globs that requests give: to include, to exclude.
+const GLOBS: [(&[&str], &[&str]); 6] = [
+    (&[], &[]),
+    (&["x*"], &[]),
+    (&[], &["a/"]),
+    (&["*", "!z"], &["/b/**"]),
+    (&["é"], &[]),
+    (&["a/", "B"], &["x.y"]),
+];
+
+fn plan(expression: &str) -> SupersetSafe {
+    let hir = ParserBuilder::new().utf8(false).build().parse(expression);
+    SupersetSafe::for_expression(&hir.unwrap(), false, Strategy::Boolean)
+}
+
+fn globs((include, exclude): (&[&str], &[&str])) -> Globs {
+    let own = |all: &[&str]| all.iter().map(|glob| glob.to_string()).collect::<Vec<_>>();
+    Globs::new(&own(include), &own(exclude)).unwrap()
+}
+
+/// Expands all of a source: its files, each with the number of those passed over before it, and those at the end.
+fn expanded<S: FileSource>(source: &S) -> (Vec<(PathBuf, u64)>, u64) {
+    let stop = Stop::new();
+    let (mut files, mut passed) = (Vec::new(), 0);
+    let mut todo: Vec<Item<S::Unit>> = source.start();
+    todo.reverse();
+    while let Some(item) = todo.pop() {
+        match item {
+            Item::File(file) => {
+                files.push((file.logical(), passed + file.passed_before));
+                passed = 0;
+            }
+            Item::Passed(count) => passed += count,
+            Item::Unit(unit) => todo.extend(source.expand(unit, &stop).into_iter().rev()),
+            Item::Error(error) => panic!("{error:?}"),
+        }
+    }
+    (files, passed)
+}
+
+fn subtree(tree: &Changing, dir: &Path, recursive: bool) -> Walk {
+    let allowed = tree.allowed();
+    let deny = crate::index::deny::DenySet::new(&[], false).unwrap();
+    let options = TraversalOptions {
+        hidden: false,
+        follow: false,
+        no_ignore: false,
+        recursive,
+    };
+    Walk::new(
+        allowed.clone(),
+        dir.to_path_buf(),
+        options,
+        Arc::new(deny),
+        Arc::new(|_: &Path| None),
+        None,
+        allowed.path(),
+    )
+}
+
+#[test]
+fn a_source_beside_the_segment_has_the_files_of_a_walk_in_their_order() {
+    let (mut passed_over, mut beside, mut asked) = (0, 0, 0);
+    for seed in 200..212 {
+        let mut tree = Changing::new(seed);
+        for _ in 0..25 {
+            for _ in 0..=tree.rng.below(5) {
+                tree.change();
+            }
+            tree.work_off();
+            tree.read_some();
+            let snapshot = tree.snapshot();
+            beside += snapshot.overlay().extras().len();
+            for _ in 0..6 {
+                let dir = match tree.rng.one_in(3) {
+                    true => PathBuf::new(),
+                    false => {
+                        let dirs = tree.directories();
+                        tree.rng.pick(&dirs).unwrap()
+                    }
+                };
+                let recursive = !tree.rng.one_in(4);
+                let given = GLOBS[tree.rng.below(GLOBS.len())];
+                let word = tree
+                    .rng
+                    .pick(&[&WORDS[..], &["absent", "."]].concat())
+                    .unwrap();
+                let look = tree.rng.pick(&[Look::Linked, Look::All]).unwrap();
+                let scope = Scope {
+                    root: tree.allowed().clone(),
+                    base: PathBuf::new(),
+                    path: dir.clone(),
+                    recursive,
+                    max_file_size: u64::MAX,
+                };
+                let what = format!(
+                    "seed {seed}: {word} in {dir:?}, {recursive} {given:?} {look:?}\n  {}",
+                    tree.history()
+                );
+                let plan = plan(word);
+                let source =
+                    CatalogSource::new(snapshot.clone(), scope, globs(given), &plan, look).unwrap();
+                let source = source.unwrap_or_else(|| panic!("not entered: {what}"));
+                let walk = WalkSource::new(subtree(&tree, &dir, recursive), globs(given));
+                let (all, _) = expanded(&walk);
+                let (files, last) = expanded(&source);
+                assert!(source.failure().get().is_none(), "{what}");
+                // Each stands where the walk has it, and what is passed over can't match.
+                let mut at = 0;
+                let mut found = Vec::new();
+                for (path, passed) in &files {
+                    at += *passed as usize;
+                    assert_eq!(all.get(at).map(|(path, _)| path), Some(path), "{what}");
+                    found.push(at);
+                    at += 1;
+                }
+                assert_eq!(at + last as usize, all.len(), "{what}");
+                for (n, (path, _)) in all.iter().enumerate() {
+                    let text = fs::read_to_string(tree.root.join(&dir).join(path)).unwrap();
+                    let may_match = word == "." || text.contains(word);
+                    assert!(
+                        !may_match || found.contains(&n),
+                        "{path:?} is left out: {what}"
+                    );
+                }
+                let (total, _) = source.counts().unwrap();
+                assert_eq!(total as usize, all.len(), "{what}");
+                passed_over += all.len() - files.len();
+                asked += 1;
+            }
+        }
+    }
+    assert!(
+        passed_over * 2 > asked && beside > 1000,
+        "{passed_over} {asked} {beside}"
+    );
+}
+
+#[test]
+fn a_directory_that_is_not_entered_has_no_source() {
+    let mut tree = Changing::new(1);
+    fs::create_dir_all(tree.root.join("gone/below")).unwrap();
+    fs::create_dir_all(tree.root.join(".hidden")).unwrap();
+    tree.rebuild();
+    let is_there = |tree: &Changing, dir: &str| {
+        let scope = Scope {
+            root: tree.allowed().clone(),
+            base: PathBuf::new(),
+            path: PathBuf::from(dir),
+            recursive: true,
+            max_file_size: u64::MAX,
+        };
+        let none = globs((&[], &[]));
+        let source = CatalogSource::new(tree.snapshot(), scope, none, &plan("alpha"), Look::Linked);
+        source.unwrap().is_some()
+    };
+    assert!(is_there(&tree, "gone/below"));
+    assert!(!is_there(&tree, ".hidden"));
+    fs::remove_dir_all(tree.root.join("gone")).unwrap();
+    fs::create_dir_all(tree.root.join("new/below")).unwrap();
+    tree.look_at_all();
+    assert!(!is_there(&tree, "gone/below"));
+    assert!(!is_there(&tree, "gone"));
+    assert!(is_there(&tree, "new/below"));
+}

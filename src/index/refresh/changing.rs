@@ -1,0 +1,682 @@
+//! A real tree that changes at random, and what a watcher that misses nothing says of it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+
+use super::*;
+use crate::format::manifest::KeyParts;
+use crate::format::sort_key::cmp_paths;
+use crate::format::storage::Storage;
+use crate::index::beneath::RootDir;
+use crate::index::bloom::BloomParams;
+use crate::index::builder::{BuildHost, BuildOptions, FileReader, Progress, build};
+use crate::index::casefold::Casefold;
+use crate::index::deny::DenySet;
+use crate::index::dirty::{DirtySet, Extent};
+use crate::index::enumerate::Enumeration;
+use crate::index::key::{IndexKey, KeyInputs};
+use crate::index::snapshot::{Snapshot, StorageMode};
+use crate::index::walk::{FoundFile, Place, TraversalOptions};
+
+/// Names of directories: twins, hidden ones, and some that begin as others do.
+const DIRS: [&str; 9] = ["a", "a-b", "ab", "b", "é", "e\u{301}", "n\nl", ".h", "x"];
+
+/// Names of files; some directories have the same.
+const FILES: [&str; 9] = ["x", "x-y", "x.y", "B", "é", "e\u{301}", "l\nf", "a", "z"];
+
+/// What is written into files.
+pub(crate) const WORDS: [&str; 4] = ["alpha", "bravo", "charlie", "delta"];
+
+/// Rules of ignore files.
+const RULES: [&str; 7] = ["x\n", "a/\n", "/b\n", "*.y\n", "!x\n", "\n", "**/z\n"];
+
+const DEEP: usize = 3;
+
+/// A time at which everything that happens in a test is long past: two changes of one file never leave it as long as it was.
+const LATER_NS: i64 = i64::MAX / 2;
+
+/// A small deterministic generator of numbers (splitmix64).
+pub(crate) struct Rng(pub(crate) u64);
+
+impl Rng {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) % end as u64) as usize
+    }
+
+    pub(crate) fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    pub(crate) fn pick<T: Clone>(&mut self, items: &[T]) -> Option<T> {
+        match items.len() {
+            0 => None,
+            len => Some(items[self.below(len)].clone()),
+        }
+    }
+}
+
+struct Later;
+
+impl BuildHost for Later {
+    fn now_ns(&self) -> i64 {
+        LATER_NS
+    }
+
+    fn pause(&self, _: std::time::Duration) {}
+
+    fn progress(&self, _: Progress) {}
+
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+/// A tree, what is known of it, and what was heard since.
+pub(crate) struct Changing {
+    _dir: tempfile::TempDir,
+    /// The tree.
+    pub(crate) root: PathBuf,
+    /// Where directories are while they are not in it.
+    aside: PathBuf,
+    allowed: Arc<RootDir>,
+    pub(crate) rng: Rng,
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) known: Known,
+    /// The names of what was entered, in the order in which it was.
+    pub(crate) announced: std::sync::Mutex<Vec<PathBuf>>,
+    entered: Entered,
+    heard: DirtySet,
+    /// Directories that were ever there.
+    ever: BTreeSet<PathBuf>,
+    written: usize,
+    history: VecDeque<String>,
+}
+
+impl Changing {
+    /// Makes a tree, a segment of it, and looks at all of it once.
+    pub(crate) fn new(seed: u64) -> Changing {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        let (root, aside) = (top.join("tree"), top.join("aside"));
+        fs::create_dir(&root).unwrap();
+        fs::create_dir(&aside).unwrap();
+        let allowed = Arc::new(RootDir::open(&root).unwrap());
+        let (segment, inputs) = built(&walk(&allowed, Path::new("")));
+        let mut changing = Changing {
+            known: Known::new(&segment, inputs),
+            _dir: dir,
+            root,
+            aside,
+            allowed,
+            rng: Rng(seed),
+            segment,
+            announced: Default::default(),
+            entered: Entered::default(),
+            heard: DirtySet::new(),
+            ever: BTreeSet::new(),
+            written: 0,
+            history: VecDeque::new(),
+        };
+        for _ in 0..30 {
+            changing.change();
+        }
+        changing.rebuild();
+        changing
+    }
+
+    pub(crate) fn history(&self) -> String {
+        Vec::from(self.history.clone()).join("\n  ")
+    }
+
+    /// A walk over a directory of the tree, prepared anew.
+    pub(crate) fn walk(&self, dir: &Path) -> Walk {
+        walk(&self.allowed, dir)
+    }
+
+    pub(crate) fn allowed(&self) -> &Arc<RootDir> {
+        &self.allowed
+    }
+
+    /// Begins again with a segment of the tree as it is.
+    pub(crate) fn rebuild(&mut self) {
+        let (segment, inputs) = built(&self.walk(Path::new("")));
+        (self.known, self.segment) = (Known::new(&segment, inputs), segment);
+        self.entered = Entered::default();
+        self.heard = DirtySet::new();
+        self.look_at_all();
+        self.note("Rebuild".to_string());
+    }
+
+    /// Compares everything, as a reconcile does.
+    pub(crate) fn look_at_all(&mut self) {
+        let walk = self.walk(Path::new(""));
+        self.entered.clear();
+        let mut cursor = Cursor::whole(&walk);
+        self.step_all(&walk, &mut cursor);
+        self.known.seen_whole();
+    }
+
+    fn step_all(&mut self, walk: &Walk, cursor: &mut Cursor) {
+        let announced = &self.announced;
+        let enter = |dir: &Path| announced.lock().unwrap().push(dir.to_path_buf());
+        let refresh = Refresh {
+            walk,
+            segment: &self.segment,
+            enter: &enter,
+        };
+        while !cursor.is_done() {
+            refresh.step(&mut self.known, cursor).unwrap();
+        }
+    }
+
+    /// Looks at what was heard, in portions.
+    pub(crate) fn work_off(&mut self) {
+        let walk = self.walk(Path::new(""));
+        loop {
+            let most = 1 + self.rng.below(6);
+            let works = self.heard.ready(most, u64::MAX, std::time::Duration::ZERO);
+            if works.is_empty() {
+                return;
+            }
+            let mut by_dir: BTreeMap<PathBuf, Vec<OsString>> = BTreeMap::new();
+            let mut cursor = Cursor::default();
+            for work in &works {
+                match (work.path.parent(), work.path.file_name()) {
+                    (Some(dir), Some(name)) => by_dir
+                        .entry(dir.to_path_buf())
+                        .or_default()
+                        .push(name.to_os_string()),
+                    _ => {
+                        self.entered.clear();
+                        cursor = Cursor::whole(&walk);
+                    }
+                }
+            }
+            let refresh = Refresh {
+                walk: &walk,
+                segment: &self.segment,
+                enter: &|_| {},
+            };
+            for (dir, names) in by_dir {
+                let (known, entered) = (&mut self.known, &mut self.entered);
+                refresh
+                    .entries(known, entered, &dir, &names, &mut cursor)
+                    .unwrap();
+            }
+            self.step_all(&walk, &mut cursor);
+            for work in &works {
+                assert!(self.heard.done(work));
+            }
+        }
+    }
+
+    /// Reads some of the files beside the segment.
+    pub(crate) fn read_some(&mut self) {
+        let extras = self.known.overlay.extras().to_vec();
+        let options = options();
+        let mut reader = FileReader::new(&options, LATER_NS);
+        for extra in extras {
+            let Some(stamp) = extra.stamp.filter(|_| !self.rng.one_in(4)) else {
+                continue;
+            };
+            let place = Place {
+                root: self.allowed.clone(),
+                real: extra.dir().to_path_buf(),
+                logical: extra.dir().to_path_buf(),
+            };
+            let found = FoundFile {
+                dir: Arc::new(place),
+                name: extra.name().to_os_string(),
+                target: None,
+            };
+            if let Some(content) = reader.read(&found, Some(stamp)).into_content(stamp) {
+                assert!(self.known.overlay.read(&extra.path, stamp, content));
+            }
+        }
+    }
+
+    /// What searches would be given.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        let bytes = self.segment.storage().as_bytes().to_vec();
+        let segment = Segment::open(Storage::from(bytes)).unwrap();
+        let inputs = self.known.inputs();
+        let new = Snapshot::new(key(&self.root), StorageMode::Memory, segment, inputs, 0);
+        Arc::new(new.later(self.known.overlay.clone(), new.inputs().clone(), 0))
+    }
+
+    /// All directories that are entered.
+    pub(crate) fn directories(&self) -> Vec<PathBuf> {
+        let dirs = self.enumerate().dirs.into_iter();
+        dirs.map(|dir| dir.place.logical.clone()).collect()
+    }
+
+    fn enumerate(&self) -> Enumeration {
+        Enumeration::of(&self.walk(Path::new("")), &|| false, &|_| {})
+    }
+
+    /// Checks that what is known is what there is; nothing that was heard may be left.
+    #[track_caller]
+    pub(crate) fn check(&self) {
+        let now = self.enumerate();
+        let (expected, found) = (listed(&now), self.effective());
+        let paths = |all: &[(PathBuf, Option<Stamp>)]| {
+            all.iter().map(|(path, _)| path.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            paths(&found),
+            paths(&expected),
+            "files\n  {}",
+            self.history()
+        );
+        for ((path, known), (_, there)) in found.iter().zip(&expected) {
+            let (Some(known), Some(there)) = (known, there) else {
+                continue;
+            };
+            // Whose other names are not heard of is looked at by each search.
+            assert!(
+                known == there || known.links() > 1,
+                "{path:?}: {known:?}, {there:?}\n  {}",
+                self.history()
+            );
+        }
+        let entered: BTreeSet<PathBuf> =
+            (now.dirs.iter().map(|dir| dir.place.logical.clone())).collect();
+        for dir in self.ever.union(&entered) {
+            let enters = self.known.overlay.enters(&self.segment, dir).unwrap();
+            assert_eq!(
+                enters,
+                entered.contains(dir),
+                "{dir:?}\n  {}",
+                self.history()
+            );
+        }
+        assert_eq!(
+            self.known.inputs().into_list(),
+            now.inputs.into_list(),
+            "inputs\n  {}",
+            self.history()
+        );
+        let errors: BTreeSet<&PathBuf> = now.errors.iter().map(|(path, _)| path).collect();
+        assert_eq!(
+            self.known.errors().keys().collect::<BTreeSet<_>>(),
+            errors,
+            "{}",
+            self.history()
+        );
+        let extras = self.known.overlay.extras();
+        assert!(
+            extras
+                .windows(2)
+                .all(|pair| cmp_paths(&pair[0].path, &pair[1].path).is_lt())
+        );
+    }
+
+    /// The files of the segment that hold and those beside it, in order.
+    fn effective(&self) -> Vec<(PathBuf, Option<Stamp>)> {
+        let (segment, overlay) = (&self.segment, &self.known.overlay);
+        let mut all = Vec::new();
+        let mut dead = 0;
+        for rank in 0..segment.file_count() {
+            if overlay.dead().is_some_and(|dead| dead.contains(rank)) {
+                dead += 1;
+                continue;
+            }
+            let stamp = Stamp::from_record(segment.file(rank).unwrap().stamp);
+            all.push((rank, true, segment.path(rank).unwrap(), Some(stamp)));
+        }
+        assert_eq!(dead, overlay.dead_count());
+        for n in (0..segment.side_count()).filter(|&n| !overlay.is_side_dead(n)) {
+            let before = segment.side(n).unwrap().before_rank;
+            all.push((before, false, segment.side_path(n).unwrap(), None));
+        }
+        for extra in overlay.extras() {
+            all.push((extra.before_rank, false, extra.path.clone(), extra.stamp));
+        }
+        sorted(all)
+    }
+
+    /// Makes one change, and hears of it.
+    pub(crate) fn change(&mut self) {
+        loop {
+            let (files, dirs) = self.list();
+            self.ever.extend(dirs.iter().cloned());
+            self.written += 1;
+            if let Some(what) = self.make(&files, &dirs) {
+                self.note(what);
+                return;
+            }
+        }
+    }
+
+    fn note(&mut self, what: String) {
+        self.history.push_back(what);
+        if self.history.len() > 40 {
+            self.history.pop_front();
+        }
+    }
+
+    fn make(&mut self, files: &[PathBuf], dirs: &[PathBuf]) -> Option<String> {
+        let dir = self.rng.pick(dirs)?;
+        let file = self.rng.pick(files);
+        let new_file = dir.join(self.rng.pick(&FILES)?);
+        let new_dir = dir.join(self.rng.pick(&DIRS)?);
+        let free = |path: &Path| fs::symlink_metadata(self.root.join(path)).is_err();
+        let is_shallow = dir.components().count() < DEEP;
+        match self.rng.below(20) {
+            0..=3 if free(&new_file) => {
+                self.write(&new_file);
+                self.subtree(&new_file);
+                Some(format!("Create {new_file:?}"))
+            }
+            4 | 5 => {
+                let file = file?;
+                self.write(&file);
+                self.hear(&file, Extent::File);
+                Some(format!("Write {file:?}"))
+            }
+            6 => {
+                let file = file?;
+                self.unlink(&file);
+                fs::remove_file(self.root.join(&file)).ok()?;
+                self.subtree(&file);
+                Some(format!("Delete {file:?}"))
+            }
+            7 | 8 if is_shallow && free(&new_dir) => {
+                self.plant(&new_dir);
+                // What is made in it before it is watched is not heard.
+                self.subtree(&new_dir);
+                Some(format!("Plant {new_dir:?}"))
+            }
+            9 if !dir.as_os_str().is_empty() && self.rng.one_in(2) => {
+                self.unlink(&dir);
+                fs::remove_dir_all(self.root.join(&dir)).unwrap();
+                self.subtree(&dir);
+                Some(format!("RemoveDir {dir:?}"))
+            }
+            10 if !dir.as_os_str().is_empty() => {
+                let onto = self.rng.pick(dirs)?.join(self.rng.pick(&DIRS)?);
+                let is_there = fs::symlink_metadata(self.root.join(&onto)).is_ok();
+                if is_there || onto.starts_with(&dir) || onto.components().count() > DEEP + 1 {
+                    return None;
+                }
+                fs::rename(self.root.join(&dir), self.root.join(&onto)).ok()?;
+                self.subtree(&dir);
+                self.subtree(&onto);
+                Some(format!("RenameDir {dir:?} {onto:?}"))
+            }
+            11 if !dir.as_os_str().is_empty() => {
+                self.unlink(&dir);
+                let place = self.aside.join(self.rng.below(4).to_string());
+                fs::rename(self.root.join(&dir), place).ok()?;
+                fs::write(self.aside.join("last"), dir.as_os_str().as_encoded_bytes()).unwrap();
+                self.subtree(&dir);
+                Some(format!("Away {dir:?}"))
+            }
+            12 | 13 => {
+                let place = self.aside.join(self.rng.below(4).to_string());
+                // Often to where it was.
+                let last = fs::read_to_string(self.aside.join("last")).ok()?;
+                let back = match self.rng.one_in(3) {
+                    true => new_dir,
+                    false => PathBuf::from(last),
+                };
+                let is_there = fs::symlink_metadata(self.root.join(&back)).is_ok();
+                if is_there || back.components().count() > DEEP {
+                    return None;
+                }
+                fs::rename(place, self.root.join(&back)).ok()?;
+                self.subtree(&back);
+                Some(format!("Back {back:?}"))
+            }
+            14 => {
+                let file = file?;
+                self.unlink(&file);
+                fs::remove_file(self.root.join(&file)).ok()?;
+                self.plant(&file);
+                self.subtree(&file);
+                Some(format!("FileToDir {file:?}"))
+            }
+            15 if !dir.as_os_str().is_empty() && self.rng.one_in(2) => {
+                self.unlink(&dir);
+                fs::remove_dir_all(self.root.join(&dir)).unwrap();
+                self.write(&dir);
+                self.subtree(&dir);
+                Some(format!("DirToFile {dir:?}"))
+            }
+            16 => {
+                let name = self.rng.pick(&[".gitignore", ".ignore", ".git"])?;
+                let path = dir.join(name);
+                let absolute = self.root.join(&path);
+                let what = match (name, absolute.exists()) {
+                    (".git", true) => fs::remove_dir(absolute).is_ok(),
+                    (".git", false) => fs::create_dir(absolute).is_ok(),
+                    (_, true) if self.rng.one_in(2) => fs::remove_file(absolute).is_ok(),
+                    _ => fs::write(absolute, self.rng.pick(&RULES)?).is_ok(),
+                };
+                self.subtree(&path);
+                // As whoever hears of rules does.
+                self.subtree(&dir);
+                Some(format!("Rules {path:?} {what}"))
+            }
+            17 if free(&new_file) => {
+                let file = file?;
+                // Where nobody looks, nobody hears of a name either: like one outside of the tree, such a name is beyond what is
+                // promised.
+                self.write(&new_file);
+                let is_seen = listed(&self.enumerate())
+                    .iter()
+                    .any(|(path, _)| *path == new_file);
+                fs::remove_file(self.root.join(&new_file)).unwrap();
+                if !is_seen {
+                    return None;
+                }
+                fs::hard_link(self.root.join(&file), self.root.join(&new_file)).ok()?;
+                self.subtree(&new_file);
+                if self.rng.one_in(2) {
+                    self.write(&new_file);
+                    self.hear(&new_file, Extent::File);
+                }
+                // Nor of one that is out of sight again before anyone looks.
+                self.work_off();
+                Some(format!("Link {file:?} {new_file:?}"))
+            }
+            18 => {
+                let file = file?;
+                self.unlink(&file);
+                self.unlink(&new_file);
+                fs::rename(self.root.join(&file), self.root.join(&new_file)).ok()?;
+                self.subtree(&file);
+                self.subtree(&new_file);
+                Some(format!("RenameFile {file:?} {new_file:?}"))
+            }
+            19 if free(&new_file) => {
+                symlink("/nowhere", self.root.join(&new_file)).unwrap();
+                self.subtree(&new_file);
+                Some(format!("Symlink {new_file:?}"))
+            }
+            _ => None,
+        }
+    }
+
+    /// Hears of what did not happen.
+    pub(crate) fn noise(&mut self) {
+        let (files, dirs) = self.list();
+        let dir = self.rng.pick(&dirs).unwrap_or_default();
+        let names = [
+            dir.join("nothing"),
+            dir.join("no/such/dir"),
+            dir.clone(),
+            self.rng.pick(&files).unwrap_or_default(),
+        ];
+        let path = self.rng.pick(&names).unwrap_or_default();
+        let extent = match self.rng.one_in(2) {
+            true => Extent::File,
+            false => Extent::Subtree,
+        };
+        // Nobody hears of a file that is the root.
+        match path.as_os_str().is_empty() {
+            true => self.subtree(&path),
+            false => self.hear(&path, extent),
+        }
+    }
+
+    fn hear(&mut self, path: &Path, extent: Extent) {
+        self.heard.mark(path, extent, self.written as u64);
+    }
+
+    fn subtree(&mut self, path: &Path) {
+        self.hear(path, Extent::Subtree);
+    }
+
+    /// Is called before names go away. A name that was made, written through and removed before anyone looks tells nothing of the
+    /// file's other names, which no watcher hears of; so that what has several names is looked at before.
+    fn unlink(&mut self, path: &Path) {
+        let mut todo = vec![self.root.join(path)];
+        while let Some(path) = todo.pop() {
+            let Ok(meta) = fs::symlink_metadata(&path) else {
+                continue;
+            };
+            if meta.is_dir() {
+                todo.extend(
+                    fs::read_dir(&path)
+                        .unwrap()
+                        .map(|entry| entry.unwrap().path()),
+                );
+            } else if meta.nlink() > 1 {
+                self.work_off();
+                return;
+            }
+        }
+    }
+
+    /// Writes a file; it is never as long as any was before.
+    fn write(&mut self, path: &Path) {
+        let words = [self.rng.pick(&WORDS), self.rng.pick(&WORDS)];
+        let words: Vec<&str> = words.into_iter().flatten().collect();
+        let text = format!("{}\n{}\n", words.join(" "), "#".repeat(self.written));
+        self.written += 1;
+        fs::write(self.root.join(path), text).unwrap();
+    }
+
+    /// Makes a directory with something in it.
+    fn plant(&mut self, dir: &Path) {
+        fs::create_dir(self.root.join(dir)).unwrap();
+        self.ever.insert(dir.to_path_buf());
+        for _ in 0..self.rng.below(4) {
+            let name = self.rng.pick(&FILES).unwrap_or("x");
+            self.write(&dir.join(name));
+        }
+        if self.rng.one_in(3) {
+            let rules = self.rng.pick(&RULES).unwrap_or("\n");
+            fs::write(self.root.join(dir).join(".ignore"), rules).unwrap();
+        }
+        let below = dir.join(self.rng.pick(&DIRS).unwrap_or("b"));
+        if self.rng.one_in(2) && fs::create_dir(self.root.join(&below)).is_ok() {
+            self.ever.insert(below.clone());
+            self.write(&below.join("x"));
+        }
+    }
+
+    /// Lists regular files but those with rules, and directories, relative to the top; in an order of their own.
+    fn list(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
+        let (mut files, mut dirs) = (Vec::new(), vec![PathBuf::new()]);
+        let mut at = 0;
+        while let Some(dir) = dirs.get(at).cloned() {
+            at += 1;
+            for entry in fs::read_dir(self.root.join(&dir)).unwrap() {
+                let entry = entry.unwrap();
+                let (path, kind) = (dir.join(entry.file_name()), entry.file_type().unwrap());
+                if crate::index::rules::is_control_name(&entry.file_name()) {
+                    continue;
+                }
+                match kind.is_dir() {
+                    true => dirs.push(path),
+                    false if kind.is_file() => files.push(path),
+                    false => {}
+                }
+            }
+        }
+        files.sort();
+        dirs.sort();
+        (files, dirs)
+    }
+}
+
+/// What a tree lists, in order.
+fn listed(now: &Enumeration) -> Vec<(PathBuf, Option<Stamp>)> {
+    let path = |dir: u32, name: &OsString| now.dirs[dir as usize].place.logical.join(name);
+    let files = (0u32..).zip(&now.files);
+    let files = files.map(|(rank, file)| (rank, true, path(file.dir, &file.name), file.stamp));
+    let side = now.side.iter();
+    let side = side.map(|file| (file.before_rank, false, path(file.dir, &file.name), None));
+    sorted(files.chain(side).collect())
+}
+
+fn sorted(mut all: Vec<(u32, bool, PathBuf, Option<Stamp>)>) -> Vec<(PathBuf, Option<Stamp>)> {
+    all.sort_by(|a, b| {
+        (a.0, a.1)
+            .cmp(&(b.0, b.1))
+            .then_with(|| cmp_paths(&a.2, &b.2))
+    });
+    all.into_iter()
+        .map(|(_, _, path, stamp)| (path, stamp))
+        .collect()
+}
+
+fn walk(allowed: &Arc<RootDir>, dir: &Path) -> Walk {
+    Walk::new(
+        allowed.clone(),
+        dir.to_path_buf(),
+        TraversalOptions {
+            hidden: false,
+            follow: false,
+            no_ignore: false,
+            recursive: true,
+        },
+        Arc::new(DenySet::new(&[], false).unwrap()),
+        Arc::new(|_: &Path| None),
+        None,
+        allowed.path(),
+    )
+}
+
+pub(crate) fn options() -> BuildOptions {
+    BuildOptions {
+        params: BloomParams::from_config(1 << 20, 0.01),
+        casefold: Casefold::Ascii,
+        max_tokenized_bytes: 1 << 20,
+        max_memory_bytes: 64 << 20,
+    }
+}
+
+fn built(walk: &Walk) -> (Arc<Segment>, Inputs) {
+    let mut bytes = Vec::new();
+    let built = build(walk, &options(), &Later, &mut bytes).unwrap();
+    let segment = Segment::open(Storage::from(bytes)).unwrap();
+    (Arc::new(segment), built.inputs)
+}
+
+fn key(root: &Path) -> KeyParts {
+    let key = IndexKey::new(&KeyInputs {
+        root,
+        options: TraversalOptions {
+            hidden: false,
+            follow: false,
+            no_ignore: false,
+            recursive: true,
+        },
+        backend: "embedded",
+        casefold: Casefold::Ascii,
+        max_tokenized_bytes: 1 << 20,
+        bloom: BloomParams::from_config(1 << 20, 0.01),
+        deny: &[],
+        global_excludes: None,
+        access: "any",
+    });
+    key.parts().clone()
+}

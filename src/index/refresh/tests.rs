@@ -1,0 +1,140 @@
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use super::changing::Changing;
+use super::*;
+
+/// Trees, and changes of each.
+const TREES: u64 = 12;
+const CHANGES: usize = 120;
+
+#[test]
+fn fr_lsi_rec_03_what_is_known_after_each_batch_is_what_there_is() {
+    for seed in 0..TREES {
+        let mut tree = Changing::new(seed);
+        tree.check();
+        let mut made = 0;
+        while made < CHANGES {
+            for _ in 0..=tree.rng.below(6) {
+                tree.change();
+                made += 1;
+                if tree.rng.one_in(4) {
+                    tree.noise();
+                }
+            }
+            tree.work_off();
+            tree.check();
+            match tree.rng.below(12) {
+                0 => tree.rebuild(),
+                1 => tree.look_at_all(),
+                _ => tree.read_some(),
+            }
+            tree.check();
+        }
+    }
+}
+
+#[test]
+fn a_reconcile_finds_all_that_nobody_heard_of() {
+    for seed in 100..100 + TREES {
+        let mut tree = Changing::new(seed);
+        for _ in 0..6 {
+            for _ in 0..12 {
+                tree.change();
+            }
+            tree.look_at_all();
+            tree.check();
+        }
+    }
+}
+
+#[test]
+fn each_directory_is_announced_before_it_is_listed() {
+    let mut tree = Changing::new(7);
+    tree.announced.lock().unwrap().clear();
+    tree.look_at_all();
+    let announced: BTreeSet<PathBuf> = tree.announced.lock().unwrap().drain(..).collect();
+    assert_eq!(announced, tree.directories().into_iter().collect());
+    // A file that is made while it is announced is listed.
+    let walk = tree.walk(Path::new(""));
+    let mut cursor = Cursor::whole(&walk);
+    let root = tree.root.clone();
+    let enter = |dir: &Path| fs::write(root.join(dir).join("announced"), "x").unwrap();
+    let refresh = Refresh {
+        walk: &walk,
+        segment: &tree.segment,
+        enter: &enter,
+    };
+    while !cursor.is_done() {
+        refresh.step(&mut tree.known, &mut cursor).unwrap();
+    }
+    tree.check();
+}
+
+#[test]
+fn directories_that_come_back_bring_the_entries_of_the_segment_to_life() {
+    let mut tree = Changing::new(3);
+    fs::create_dir_all(tree.root.join("kept/below")).unwrap();
+    fs::write(tree.root.join("kept/below/file.txt"), "alpha\n").unwrap();
+    tree.rebuild();
+    let dead = tree.known.overlay.dead_count();
+    let away = tree.root.parent().unwrap().join("elsewhere");
+    fs::rename(tree.root.join("kept"), &away).unwrap();
+    tree.look_at_all();
+    tree.check();
+    assert_eq!(tree.known.overlay.dead_count(), dead + 1);
+    fs::rename(&away, tree.root.join("kept")).unwrap();
+    tree.look_at_all();
+    tree.check();
+    assert_eq!(tree.known.overlay.dead_count(), dead);
+    assert_eq!(
+        tree.known
+            .overlay
+            .extra(Path::new("kept/below/file.txt"))
+            .map(|extra| extra.path.clone()),
+        None
+    );
+}
+
+#[test]
+fn what_can_not_be_listed_is_known_until_it_can() {
+    let mut tree = Changing::new(5);
+    // Too long a path for the system: nobody may list it, whatever their rights.
+    let (half, aside) = (long_dir(), tree.root.parent().unwrap().join("half"));
+    fs::create_dir_all(aside.join(&half)).unwrap();
+    fs::create_dir_all(tree.root.join("long").join(&half)).unwrap();
+    tree.rebuild();
+    assert!(tree.known.errors().is_empty());
+    let there = tree.root.join("long").join(&half).join("x");
+    fs::rename(&aside, &there).unwrap();
+    tree.look_at_all();
+    tree.check();
+    assert_eq!(tree.known.errors().len(), 1);
+    fs::rename(&there, &aside).unwrap();
+    tree.look_at_all();
+    tree.check();
+    assert!(tree.known.errors().is_empty());
+    assert!(fs::metadata(&aside).unwrap().nlink() > 0);
+}
+
+/// A path of two and a half thousand bytes.
+fn long_dir() -> PathBuf {
+    std::iter::repeat_n("l".repeat(250), 10).collect()
+}
+
+/// Only the reconcile hears of that: the name that is gone stays so when the file is found under its other one.
+#[test]
+fn d16a_a_name_that_is_gone_does_not_come_back_with_the_other_name() {
+    let mut tree = Changing::new(9);
+    fs::write(tree.root.join("first"), "alpha\n").unwrap();
+    fs::hard_link(tree.root.join("first"), tree.root.join("second")).unwrap();
+    fs::create_dir(tree.root.join("dir")).unwrap();
+    fs::hard_link(tree.root.join("first"), tree.root.join("dir/third")).unwrap();
+    tree.rebuild();
+    fs::remove_file(tree.root.join("second")).unwrap();
+    tree.look_at_all();
+    tree.check();
+    fs::remove_file(tree.root.join("dir/third")).unwrap();
+    tree.look_at_all();
+    tree.check();
+}

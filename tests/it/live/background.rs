@@ -1,0 +1,335 @@
+//! The life of an index beside searches: how it begins, what it does meanwhile, and how it goes on after a restart.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use forge_search::format::lock::LockFile;
+use forge_search::format::manifest::MANIFEST_VERSION;
+use forge_search::format::section::FileKind;
+use forge_search::index::watch::Heard;
+use forge_search::tool::config::{IndexMode, IndexStorage};
+use forge_search::tool::indexing::{CachePlaces, Indexes, Surroundings};
+use serde_json::json;
+
+use super::{LIVE, LONG, MAPPED, VARIANTS, Variant, World, set};
+use crate::index_support::{Host, locked};
+use crate::indexing::keys::of_version;
+use crate::support::Tree;
+
+#[test]
+fn fr_lsi_bg_01_each_root_has_an_index_of_its_own_that_lives() {
+    let tree = Tree::of(FILES_OF_TWO);
+    let mut world = World::over(tree, LIVE, |_| {});
+    world.setup.config.index_roots = vec![world.tree.path("one"), world.tree.path("two")];
+    world.setup = world.setup.clone().reopened();
+    world.live();
+    let indexes = &world.setup.kept().indexes;
+    for root in ["one", "two"] {
+        let root = world.tree.path(root);
+        indexes.wait_live(&root, LONG).unwrap().unwrap();
+        let report = indexes.live_report(&root).unwrap();
+        assert_eq!(report.standing.state().as_str(), "COMPLETE");
+        let (stats, _) =
+            world.ask(&json!({"pattern": "needle", "path": root.file_name().unwrap().to_str()}));
+        assert!(stats.index_exclusion_used, "{stats:?}");
+    }
+    assert_eq!(indexes.live_report(world.root()), None);
+    // No more of them, however often they are asked to live.
+    let starts = world.watchers.starts();
+    world.live();
+    assert_eq!((starts, world.watchers.starts()), (2, 2));
+}
+
+const FILES_OF_TWO: [(&str, &str); 4] = [
+    ("one/needle.txt", "a needle\n"),
+    ("one/straw.txt", "straw\n"),
+    ("two/needle.txt", "a needle\n"),
+    ("two/straw.txt", "straw\n"),
+];
+
+#[test]
+fn fr_lsi_bg_02_a_build_begins_at_once_and_not_with_the_first_search() {
+    let world = World::complete(MAPPED, |_| {});
+    // Nobody has searched.
+    assert_eq!(world.report().epoch, 1);
+    assert_eq!(world.check_used("needle").len(), 3);
+}
+
+#[test]
+fn fr_lsi_bg_04_nothing_lives_where_the_mode_is_off_and_no_watcher_where_none_is_wanted() {
+    let world = World::new(LIVE, |_| {});
+    let mut off = world.setup.clone();
+    off.config.index_mode = IndexMode::Off;
+    let context = off.context();
+    let indexes = Indexes::new(
+        &off.config,
+        &off.engines,
+        &context.sandbox,
+        None,
+        &CachePlaces::default(),
+    );
+    assert!(indexes.is_none());
+
+    let world = World::new(LIVE, |config| config.index_watch = false);
+    world.live();
+    let indexes = &world.setup.kept().indexes;
+    indexes.wait_live(world.root(), LONG).unwrap().unwrap();
+    assert_eq!(world.watchers.starts(), 0);
+    assert!(!world.report().tracking);
+    assert_eq!(world.check_used("needle").len(), 3);
+    world.write("a/two.txt", "a needle, too\n");
+    assert_eq!(world.check_used("needle").len(), 4, "it is compared");
+}
+
+#[test]
+fn fr_lsi_bg_10_and_fr_lsi_bg_11_searches_go_on_beside_a_build_and_are_right() {
+    for variant in VARIANTS.into_iter().filter(|variant| !variant.frozen) {
+        let world = World::new(variant, |_| {});
+        world.watchers.hold("a/b/c");
+        world.live();
+        world.until_held();
+        for n in 0..3 {
+            // The build stands still, and nobody waits for it.
+            assert_eq!(world.check_unused("needle", "BUILDING", None).len(), 3 + n);
+            world.write(&format!("b/new{n}.txt"), "a needle\n");
+            world.hear_subtree(&format!("b/new{n}.txt"));
+        }
+        let waited = world
+            .setup
+            .kept()
+            .indexes
+            .wait_live(world.root(), super::LOOK);
+        assert_eq!(
+            waited,
+            Some(None),
+            "whoever waits is told that it takes longer"
+        );
+        world.watchers.release();
+        world.until_complete();
+        assert_eq!(world.check_used("needle").len(), 6, "{variant:?}");
+    }
+}
+
+#[test]
+fn fr_lsi_bg_60_directories_are_watched_before_they_are_listed() {
+    let world = World::new(LIVE, |_| {});
+    let root = world.root().to_path_buf();
+    // Nobody hears of these.
+    world.watchers.on_watch(move |dir| {
+        if root.join(dir).is_dir() {
+            fs::write(root.join(dir).join("late.txt"), "a needle\n").unwrap();
+        }
+    });
+    world.live();
+    world.until_complete();
+    let dirs = ["", "a", "a/b", "a/b/c", "b"].map(PathBuf::from);
+    assert_eq!(world.watchers.watched(), dirs.into());
+    let found = world.check_used("needle");
+    assert_eq!(found.len(), 3 + 5, "{found:?}");
+    // So are new ones.
+    fs::create_dir_all(world.tree.path("b/new/deep")).unwrap();
+    world.watchers.queue(Heard::Subtree("b/new".into()));
+    world.setup.search(json!({"pattern": "needle"}));
+    assert_eq!(world.check_used("needle").len(), 3 + 5 + 2);
+    assert!(
+        world
+            .watchers
+            .watched()
+            .contains(&PathBuf::from("b/new/deep"))
+    );
+}
+
+#[test]
+fn fr_lsi_bg_61_what_changes_during_a_build_is_looked_at_after_it() {
+    let world = World::new(MAPPED, |_| {});
+    world.watchers.hold("a/b/c");
+    world.live();
+    world.until_held();
+    world.hands.stop();
+    // The root and a are listed already.
+    world.write("late.txt", "a needle\n");
+    world.hear_subtree("late.txt");
+    fs::remove_file(world.tree.path("a/one.txt")).unwrap();
+    world.hear_subtree("a/one.txt");
+    world.watchers.release();
+    let report = world.until_complete();
+    assert_eq!(report.dirty, 2, "{report:?}");
+    let now = set(["late.txt", "a/b/three.rs", "a/b/c/six.rs"]);
+    assert_eq!(world.check_used("needle"), now);
+    assert_eq!(world.report().dirty, 0);
+}
+
+#[test]
+fn fr_lsi_bg_22_a_build_that_fails_is_told_of_and_not_tried_again() {
+    let world = World::new(MAPPED, |config| config.index_max_db_bytes = 100);
+    world.live();
+    let report = world.until("it failed", |report| report.why.is_some());
+    assert!(report.why.unwrap().contains("index_max_db_bytes"));
+    assert_eq!(
+        world
+            .setup
+            .kept()
+            .indexes
+            .store()
+            .unwrap()
+            .list()
+            .unwrap()
+            .len(),
+        0
+    );
+    world.check_unused("needle", "ABSENT", None);
+    let calls = world.watchers.calls().len();
+    world.hands.put_forward(1_000_000);
+    world.nudge();
+    world
+        .setup
+        .kept()
+        .indexes
+        .wait_live(world.root(), LONG)
+        .unwrap();
+    world.check_unused("needle", "ABSENT", None);
+    assert_eq!(world.watchers.calls().len(), calls);
+}
+
+#[test]
+fn fr_lsi_bg_22_a_build_that_fails_is_tried_again_where_that_is_configured() {
+    let world = World::new(MAPPED, |config| {
+        config.index_max_db_bytes = 100;
+        config.index_retry_on_failure = true;
+    });
+    world.live();
+    world.until("it failed", |report| report.why.is_some());
+    let calls = world.watchers.calls().len();
+    world.hands.put_forward(1_000_000);
+    world.watchers.hold("a");
+    world.nudge();
+    world.until_held();
+    assert!(world.watchers.calls().len() > calls);
+}
+
+#[test]
+fn fr_lsi_bg_52_a_damaged_index_is_built_anew() {
+    let world = World::new(MAPPED, |_| {});
+    world.setup.build(&Host::hasty());
+    let dir = world.setup.kept().dir();
+    for name in ["manifest", "segment"] {
+        let setup = world.setup.clone().reopened();
+        let path = files_named(&dir, name);
+        let mut bytes = fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 0x55;
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, bytes).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let own = World::of(Tree::of([("unused", "")]), setup).at(&world);
+        own.watchers.hold("a");
+        own.live();
+        own.until_held();
+        assert_eq!(own.standing().0, "BUILDING", "{name}");
+        own.check_unused("needle", "BUILDING", None);
+        own.watchers.release();
+        own.until_complete();
+        assert_eq!(own.check_used("needle").len(), 3);
+        own.setup.kept().indexes.shut_down();
+    }
+}
+
+/// The file of an index whose name begins so.
+fn files_named(dir: &std::path::Path, name: &str) -> PathBuf {
+    let mut entries = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let found = entries.find(|path| {
+        let own = path.file_name().unwrap().to_str().unwrap();
+        own.starts_with(name) && !own.ends_with(".lock")
+    });
+    found.unwrap_or_else(|| panic!("no {name} in {dir:?}"))
+}
+
+#[test]
+fn the_index_of_a_newer_program_is_left_alone() {
+    let world = World::new(MAPPED, |_| {});
+    world.setup.build(&Host::hasty());
+    let path = files_named(&world.setup.kept().dir(), "manifest");
+    let bytes = of_version(FileKind::Manifest, MANIFEST_VERSION + 1);
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, &bytes).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let own = World::of(Tree::of([("unused", "")]), world.setup.clone().reopened()).at(&world);
+    own.live();
+    let report = own.until("it was opened", |report| report.why.is_some());
+    assert!(report.why.unwrap().contains("version"));
+    own.check_unused("needle", "ABSENT", None);
+    assert_eq!(fs::read(&path).unwrap(), bytes);
+    assert_eq!(own.watchers.starts(), 0);
+}
+
+#[test]
+fn an_index_that_another_process_is_building_is_waited_for() {
+    let world = World::new(MAPPED, |config| config.index_lock_timeout_ms = 20);
+    world.setup.build(&Host::hasty());
+    let dir = world.setup.kept().dir();
+    fs::remove_file(files_named(&dir, "manifest")).unwrap();
+    let world = World::of(Tree::of([("unused", "")]), world.setup.clone().reopened()).at(&world);
+    let lock = locked(&dir, LockFile::Writers);
+    world.live();
+    let report = world.until("it is locked", |report| report.why.is_some());
+    assert_eq!(report.standing.state().as_str(), "ABSENT", "{report:?}");
+    world.check_unused("needle", "ABSENT", None);
+    drop(lock);
+    world.hands.put_forward(10_000);
+    world.nudge();
+    world.until_complete();
+    assert_eq!(world.check_used("needle").len(), 3);
+}
+
+#[test]
+fn fr_lsi_bg_50_changes_while_nothing_lived_are_found_when_it_lives_again() {
+    for storage in [IndexStorage::Mmap, IndexStorage::Memory] {
+        let variant = Variant { storage, ..LIVE };
+        let world = World::complete(variant, |_| {});
+        assert!(world.setup.kept().indexes.shut_down());
+        world.write("a/two.txt", "a needle, too\n");
+        fs::rename(world.tree.path("a/b"), world.tree.path("b/b")).unwrap();
+        fs::remove_file(world.tree.path("a/one.txt")).unwrap();
+        let again = World::of(Tree::of([("unused", "")]), world.setup.clone().reopened());
+        let again = again.at(&world);
+        again.live();
+        again.until_complete();
+        let now = set(["a/two.txt", "b/b/three.rs", "b/b/c/six.rs"]);
+        assert_eq!(again.check_used("needle"), now);
+    }
+}
+
+#[test]
+fn an_index_that_is_shut_down_is_compared_with_the_tree() {
+    let world = World::complete(LIVE, |_| {});
+    assert!(world.setup.kept().indexes.shut_down());
+    assert_eq!(world.find("needle").1.len(), 3);
+    world.write("a/two.txt", "a needle, too\n");
+    world.write("new/new.txt", "a needle, too\n");
+    assert_eq!(world.find("needle").1.len(), 5);
+    assert!(!world.report().tracking);
+}
+
+#[test]
+fn living_is_of_the_surroundings_of_the_first_call() {
+    let world = World::complete(LIVE, |_| {});
+    let around = Surroundings::new(world.setup.context().sandbox);
+    let indexes = world.setup.kept().indexes.clone();
+    indexes.live(&world.setup.config, &around).unwrap();
+    world.write("b/new.txt", "a needle\n");
+    world.watchers.queue(Heard::Subtree("b/new.txt".into()));
+    assert_eq!(world.check_used("needle").len(), 4);
+    assert_eq!(Arc::strong_count(&around.clock), 2);
+}
+
+impl World {
+    /// With the tree of another one, which keeps it.
+    fn at(mut self, other: &World) -> World {
+        self.tree = Tree::existing(other.root());
+        self
+    }
+}

@@ -1,0 +1,263 @@
+//! The watcher and the clock of these tests.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::time::Instant;
+
+use forge_search::index::pace::Clock;
+use forge_search::index::watch::{Ear, Heard, WatchError, Watcher, WatcherFactory};
+
+/// What becomes of cookies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Cookies {
+    /// They are heard, after what was queued.
+    #[default]
+    Heard,
+    /// They never arrive.
+    Lost,
+    /// They can't be touched.
+    Fail,
+}
+
+type OnWatch = Box<dyn Fn(&Path) + Send + Sync>;
+
+/// Watchers of one tree, which hear what the test tells them.
+#[derive(Default)]
+pub(super) struct Watchers {
+    state: Mutex<State>,
+    changed: Condvar,
+    on_watch: Mutex<Option<Arc<OnWatch>>>,
+    /// The root was mounted over, or the like.
+    pub(super) mounts_changed: AtomicBool,
+    pub(super) unordered: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    ear: Option<Weak<dyn Ear>>,
+    starts: usize,
+    watched: BTreeSet<PathBuf>,
+    /// Each directory that was watched, also again, in order.
+    calls: Vec<PathBuf>,
+    /// So many directories can be watched.
+    limit: Option<usize>,
+    /// Why no watcher can be started.
+    refuses: Option<String>,
+    cookies: Cookies,
+    /// What is heard before the next cookie.
+    queue: Vec<Heard>,
+    /// Whoever watches this waits.
+    hold: Option<PathBuf>,
+    held: usize,
+}
+
+/// What to do about the limit.
+pub(super) const REMEDY: &str = "there can be no more watches; raise the limit of the test";
+
+impl Watchers {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// Has the watcher hear something, at once.
+    pub(super) fn hear(&self, heard: Heard) {
+        self.ear().hear(heard);
+    }
+
+    /// Whoever hears what the latest watcher hears.
+    pub(super) fn ear(&self) -> Arc<dyn Ear> {
+        let ear = self.lock().ear.as_ref().and_then(Weak::upgrade);
+        ear.expect("a watcher")
+    }
+
+    /// Has it hear something before the next cookie, and not before.
+    pub(super) fn queue(&self, heard: Heard) {
+        self.lock().queue.push(heard);
+    }
+
+    pub(super) fn set_cookies(&self, cookies: Cookies) {
+        self.lock().cookies = cookies;
+    }
+
+    pub(super) fn set_limit(&self, limit: Option<usize>) {
+        self.lock().limit = limit;
+    }
+
+    pub(super) fn refuse(&self, why: Option<&str>) {
+        self.lock().refuses = why.map(str::to_string);
+    }
+
+    /// Holds whoever watches a directory from now on.
+    pub(super) fn hold(&self, dir: &str) {
+        self.lock().hold = Some(PathBuf::from(dir));
+    }
+
+    /// Lets everybody go on.
+    pub(super) fn release(&self) {
+        self.lock().hold = None;
+        self.changed.notify_all();
+    }
+
+    /// Lets those go on who wait for another directory than the one that is held now.
+    pub(super) fn nobody_waits(&self) {
+        self.changed.notify_all();
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.lock().held > 0
+    }
+
+    /// Has something done when a directory is watched, before the call returns.
+    pub(super) fn on_watch(&self, act: impl Fn(&Path) + Send + Sync + 'static) {
+        *self.on_watch.lock().unwrap() = Some(Arc::new(Box::new(act)));
+    }
+
+    /// How many watchers were started.
+    pub(super) fn starts(&self) -> usize {
+        self.lock().starts
+    }
+
+    /// How often directories were watched.
+    pub(super) fn calls(&self) -> Vec<PathBuf> {
+        self.lock().calls.clone()
+    }
+
+    pub(super) fn watched(&self) -> BTreeSet<PathBuf> {
+        self.lock().watched.clone()
+    }
+}
+
+impl WatcherFactory for Hearing {
+    fn start(
+        &self,
+        root: &Path,
+        cookie_dir: &Path,
+        ear: Arc<dyn Ear>,
+    ) -> Result<Arc<dyn Watcher>, WatchError> {
+        let watchers = &self.0;
+        assert!(!cookie_dir.starts_with(root));
+        let mut state = watchers.lock();
+        if let Some(why) = &state.refuses {
+            return Err(WatchError::Other(why.clone()));
+        }
+        state.starts += 1;
+        state.ear = Some(Arc::downgrade(&ear));
+        state.watched.clear();
+        Ok(Arc::new(Double {
+            watchers: watchers.clone(),
+            root: root.to_path_buf(),
+            ear,
+        }))
+    }
+}
+
+/// The factory of the watchers of a tree.
+pub(super) struct Hearing(pub(super) Arc<Watchers>);
+
+struct Double {
+    watchers: Arc<Watchers>,
+    root: PathBuf,
+    ear: Arc<dyn Ear>,
+}
+
+impl Watcher for Double {
+    fn watch(&self, dir: &Path) -> Result<(), WatchError> {
+        let act = self.watchers.on_watch.lock().unwrap().clone();
+        if let Some(act) = act {
+            act(dir);
+        }
+        let mut state = self.watchers.lock();
+        state.calls.push(dir.to_path_buf());
+        while state.hold.as_deref() == Some(dir) {
+            state.held += 1;
+            state = self.watchers.changed.wait(state).unwrap();
+            state.held -= 1;
+        }
+        if !self.root.join(dir).is_dir() {
+            return Err(WatchError::Gone);
+        }
+        let is_new = !state.watched.contains(dir);
+        if is_new
+            && state
+                .limit
+                .is_some_and(|limit| state.watched.len() >= limit)
+        {
+            return Err(WatchError::Limit(REMEDY.to_string()));
+        }
+        state.watched.insert(dir.to_path_buf());
+        Ok(())
+    }
+
+    fn watched(&self) -> usize {
+        self.watchers.lock().watched.len()
+    }
+
+    fn touch(&self, n: u64) -> io::Result<()> {
+        let (cookies, queue) = {
+            let mut state = self.watchers.lock();
+            (state.cookies, std::mem::take(&mut state.queue))
+        };
+        for heard in queue {
+            self.ear.hear(heard);
+        }
+        match cookies {
+            Cookies::Heard => self.ear.hear(Heard::Cookie(n)),
+            Cookies::Lost => {}
+            Cookies::Fail => return Err(io::Error::other("the cookies are gone")),
+        }
+        Ok(())
+    }
+
+    fn is_ordered(&self) -> bool {
+        !self.watchers.unordered.load(Ordering::SeqCst)
+    }
+
+    fn mounts_changed(&self) -> bool {
+        self.watchers.mounts_changed.swap(false, Ordering::SeqCst)
+    }
+}
+
+/// A clock that goes as the system's does until it is stopped, and can be put forward.
+pub(super) struct Hands {
+    start: Instant,
+    ahead_ms: AtomicU64,
+    stopped_ms: Mutex<Option<u64>>,
+}
+
+impl Default for Hands {
+    fn default() -> Hands {
+        Hands {
+            start: Instant::now(),
+            ahead_ms: AtomicU64::new(0),
+            stopped_ms: Mutex::default(),
+        }
+    }
+}
+
+impl Hands {
+    fn flowing_ms(&self) -> u64 {
+        self.start.elapsed().as_millis() as u64
+    }
+
+    /// Stops it.
+    pub(super) fn stop(&self) {
+        let now_ms = self.flowing_ms();
+        self.stopped_ms.lock().unwrap().get_or_insert(now_ms);
+    }
+
+    /// Puts it forward.
+    pub(super) fn put_forward(&self, ms: u64) {
+        self.ahead_ms.fetch_add(ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for Hands {
+    fn now_ms(&self) -> u64 {
+        let stopped_ms = *self.stopped_ms.lock().unwrap();
+        let ahead_ms = self.ahead_ms.load(Ordering::SeqCst);
+        stopped_ms.unwrap_or_else(|| self.flowing_ms()) + ahead_ms
+    }
+}

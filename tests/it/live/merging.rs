@@ -1,0 +1,86 @@
+//! New segments beside searches: what happens meanwhile is not lost.
+
+use std::fs;
+
+use forge_search::index::watch::Heard;
+
+use super::{MAPPED, World};
+
+/// A world in which a new segment is being built, held where it lists `a/b/c`: the root, `a` and `a/b` are listed.
+fn merging() -> World {
+    let world = World::complete(MAPPED, |config| {
+        // What is beside the segment soon takes more than its share.
+        config.index_max_memory_bytes = 8_192;
+        config.index_shutdown_timeout_ms = 300;
+    });
+    let text: String = (0..400).map(|n| format!("{n:x} {}\n", n * n)).collect();
+    world.write("b/large.txt", &text);
+    world.hear_subtree("b/large.txt");
+    world.until("it was read", |report| {
+        report.beside == 1 && report.unread == 0
+    });
+    world.watchers.hold("a/b/c");
+    world.hear_file("b/large.txt");
+    world.until_held();
+    assert_eq!(world.standing(), ("COMPLETE", None));
+    world.hands.stop();
+    world
+}
+
+#[test]
+fn what_changes_while_a_new_segment_is_built_is_seen_before_and_after() {
+    let world = merging();
+    assert_eq!(world.check_used("needle").len(), 3);
+    // Seen already by the build: a new file, one that changes, one that goes.
+    world.write("new.txt", "a needle\n");
+    world.write("a/two.txt", "a needle, too\n");
+    fs::remove_file(world.tree.path("a/one.txt")).unwrap();
+    world.watchers.queue(Heard::Subtree("new.txt".into()));
+    world.watchers.queue(Heard::File("a/two.txt".into()));
+    world.watchers.queue(Heard::Subtree("a/one.txt".into()));
+    let found = world.check_used("needle");
+    assert_eq!(found.len(), 4);
+    assert_eq!(world.report().dirty, 0, "a search has worked that off");
+    world.watchers.release();
+    // All of it is marked again for the new segment.
+    let report = world.until("it took over", |report| report.beside == 0);
+    assert_eq!(report.dirty, 3, "{report:?}");
+    assert_eq!(world.check_used("needle"), found);
+    assert_eq!(world.report().dirty, 0);
+}
+
+#[test]
+fn what_is_lost_while_a_new_segment_is_built_is_compared_afterwards() {
+    let world = merging();
+    world.write("new.txt", "a needle\n");
+    world.hear(Heard::Overflow);
+    let reason = Some("WATCHER_OVERFLOW");
+    assert_eq!(world.check_unused("needle", "UNCERTAIN", reason).len(), 4);
+    world.watchers.release();
+    world.until_complete();
+    assert_eq!(world.check_used("needle").len(), 4);
+}
+
+#[test]
+fn rules_that_change_while_a_new_segment_is_built_count() {
+    let world = merging();
+    world.write(".ignore", "one.txt\n");
+    world.hear_subtree(".ignore");
+    let reason = Some("ELIGIBILITY_CHANGED");
+    assert_eq!(world.check_unused("needle", "UNCERTAIN", reason).len(), 2);
+    world.watchers.release();
+    world.until_complete();
+    assert_eq!(world.check_used("needle").len(), 2);
+}
+
+#[test]
+fn fr_lsi_bg_43_a_new_segment_that_outlives_the_shutdown_is_not_published() {
+    let world = merging();
+    let dir = world.setup.kept().dir();
+    let before = fs::read(dir.join("manifest")).unwrap();
+    assert!(!world.setup.kept().indexes.shut_down());
+    world.watchers.release();
+    let world = world.left_alone();
+    assert_eq!(fs::read(dir.join("manifest")).unwrap(), before);
+    assert_eq!(world.find("needle").1.len(), 3);
+}

@@ -1,0 +1,271 @@
+//! Indexes that live, told by the tests what happens to their trees: a watcher that hears what it is given, when it is given
+//! it, and a clock that stands still if need be.
+//!
+//! Nothing here depends on how fast anything is: what runs beside the tests is held where it has to be, and waited for.
+
+mod background;
+mod budgets;
+mod double;
+mod links;
+mod merging;
+mod real;
+mod reasons;
+mod safety;
+mod shutdown;
+mod tracking;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use forge_search::index::pace::Activity;
+use forge_search::index::watch::{Heard, WatcherFactory};
+use forge_search::tool::config::{IndexStorage, SearchConfig};
+use forge_search::tool::indexing::{Report, Surroundings};
+use forge_search::tool::response::{SearchResponse, Stats};
+use serde_json::{Value, json};
+
+use crate::index_support::{LIVE, VARIANTS, Variant, agree, as_json, without_stats};
+use crate::support::{Setup, Tree, paths};
+
+use self::double::{Hands, Hearing, Watchers};
+
+/// Longer than anything takes that is waited for.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A pause between two looks.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// An index in files.
+const MAPPED: Variant = Variant {
+    storage: IndexStorage::Mmap,
+    ..LIVE
+};
+
+/// Files in several directories; `needle` is in three of them.
+const FILES: [(&str, &str); 9] = [
+    ("a/one.txt", "a needle in a haystack\n"),
+    ("a/two.txt", "nothing but straw\n"),
+    ("a/b/three.rs", "fn needle() {}\n"),
+    ("a/b/four.txt", "more straw, and hay\n"),
+    ("a/b/c/five.txt", "still more straw\n"),
+    ("a/b/c/six.rs", "needle and thread\n"),
+    ("b/seven.txt", "a barn full of hay\n"),
+    ("b/.hidden/eight.txt", "a hidden needle\n"),
+    ("nine.txt", "the last straw\n"),
+];
+
+/// How often what depends on luck is repeated.
+fn rounds() -> usize {
+    let rounds = std::env::var("FORGE_SEARCH_TEST_ROUNDS");
+    rounds.map_or(2, |rounds| rounds.parse().unwrap())
+}
+
+/// A tree with an index that lives.
+struct World {
+    tree: Tree,
+    setup: Setup,
+    watchers: Arc<Watchers>,
+    hands: Arc<Hands>,
+}
+
+impl World {
+    /// A tree with an index that does not live yet.
+    fn new(variant: Variant, change: impl FnOnce(&mut SearchConfig)) -> World {
+        World::over(Tree::of(FILES), variant, change)
+    }
+
+    fn over(tree: Tree, variant: Variant, change: impl FnOnce(&mut SearchConfig)) -> World {
+        let setup = tree.setup().config(|config| {
+            config.index_watch_debounce_ms = 5;
+            config.index_idle_boost_ms = 0;
+        });
+        let setup = setup.config(change).with_indexes(variant);
+        World::of(tree, setup)
+    }
+
+    fn of(tree: Tree, setup: Setup) -> World {
+        World {
+            tree,
+            setup,
+            watchers: Arc::default(),
+            hands: Arc::default(),
+        }
+    }
+
+    /// Has it live, and waits until it is complete.
+    fn complete(variant: Variant, change: impl FnOnce(&mut SearchConfig)) -> World {
+        let world = World::new(variant, change);
+        world.live();
+        world.until_complete();
+        world
+    }
+
+    fn live(&self) {
+        self.live_with(Arc::new(Hearing(self.watchers.clone())));
+    }
+
+    fn live_with(&self, watchers: Arc<dyn WatcherFactory>) {
+        let around = Surroundings {
+            sandbox: self.setup.context().sandbox,
+            activity: Arc::new(Activity::new(self.hands.clone())),
+            clock: self.hands.clone(),
+            watchers,
+            ..Surroundings::new(self.setup.context().sandbox)
+        };
+        let indexes = &self.setup.kept().indexes;
+        indexes.live(&self.setup.config, &around).unwrap();
+    }
+
+    fn root(&self) -> &Path {
+        self.tree.root()
+    }
+
+    fn report(&self) -> Report {
+        let indexes = &self.setup.kept().indexes;
+        indexes.live_report(self.root()).expect("it lives")
+    }
+
+    /// The state and its reason, as it would be shown.
+    fn standing(&self) -> (&'static str, Option<&'static str>) {
+        let standing = self.report().standing;
+        (standing.state().as_str(), standing.reason())
+    }
+
+    /// Waits until something is so.
+    #[track_caller]
+    fn until(&self, what: &str, is_so: impl Fn(&Report) -> bool) -> Report {
+        let start = Instant::now();
+        loop {
+            let report = self.report();
+            if is_so(&report) {
+                return report;
+            }
+            assert!(start.elapsed() < LONG, "{what}: {report:?}");
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    #[track_caller]
+    fn until_standing(&self, state: &str, reason: Option<&str>) -> Report {
+        self.until(&format!("{state} {reason:?}"), |report| {
+            let standing = report.standing;
+            standing.state().as_str() == state && standing.reason() == reason
+        })
+    }
+
+    #[track_caller]
+    fn until_complete(&self) -> Report {
+        self.until_standing("COMPLETE", None)
+    }
+
+    #[track_caller]
+    fn until_held(&self) {
+        let start = Instant::now();
+        while !self.watchers.is_held() {
+            assert!(start.elapsed() < LONG, "nothing came: {:?}", self.report());
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Has it hear something, at once.
+    fn hear(&self, heard: Heard) {
+        self.watchers.hear(heard);
+    }
+
+    fn hear_file(&self, path: &str) {
+        self.hear(Heard::File(path.into()));
+    }
+
+    fn hear_subtree(&self, path: &str) {
+        self.hear(Heard::Subtree(path.into()));
+    }
+
+    /// Makes the worker look whether there is something to do.
+    fn nudge(&self) {
+        self.hear(Heard::File("b/nothing-there".into()));
+    }
+
+    /// Searches, and checks that the answer is the one without an index.
+    #[track_caller]
+    fn ask(&self, request: &Value) -> (Stats, SearchResponse) {
+        let plain = self.setup.without_indexes().call(request.clone());
+        let found = self.setup.call(request.clone());
+        if let Err(why) = agree(&as_json(&plain), &as_json(&found)) {
+            panic!("{request}\n  {why}\n  {:?}", self.report());
+        }
+        let (response, stats) = without_stats(found.unwrap());
+        (stats, response)
+    }
+
+    /// Searches for a literal; which files have it.
+    #[track_caller]
+    fn find(&self, text: &str) -> (Stats, BTreeSet<String>) {
+        let (stats, response) = self.ask(&json!({"pattern": text}));
+        (stats, paths(&response).into_iter().collect())
+    }
+
+    /// Checks that files are left out.
+    #[track_caller]
+    fn check_used(&self, text: &str) -> BTreeSet<String> {
+        let (stats, found) = self.find(text);
+        assert_eq!(
+            (
+                stats.index_safety_state.as_str(),
+                &stats.index_uncertain_reason
+            ),
+            ("COMPLETE", &None),
+            "{:?}",
+            self.report()
+        );
+        assert!(stats.index_exclusion_used, "{stats:?}");
+        assert!(stats.candidates_excluded > 0, "{stats:?}");
+        found
+    }
+
+    /// Searches until files are left out; every answer is checked.
+    #[track_caller]
+    fn until_used(&self, text: &str) {
+        let start = Instant::now();
+        while !self.find(text).0.index_exclusion_used {
+            assert!(start.elapsed() < LONG, "{:?}", self.report());
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Checks that nothing is left out, for a reason.
+    #[track_caller]
+    fn check_unused(&self, text: &str, state: &str, reason: Option<&str>) -> BTreeSet<String> {
+        let (stats, found) = self.find(text);
+        let shown = stats.index_uncertain_reason.as_deref();
+        assert_eq!((stats.index_safety_state.as_str(), shown), (state, reason));
+        assert!(!stats.index_exclusion_used, "{stats:?}");
+        assert_eq!(stats.candidates_excluded, 0, "{stats:?}");
+        found
+    }
+
+    /// Writes a file that nobody hears of.
+    fn write(&self, path: &str, text: &str) {
+        let path = self.tree.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+}
+
+impl Drop for World {
+    /// What is held could not end.
+    fn drop(&mut self) {
+        self.watchers.release();
+    }
+}
+
+fn set<const N: usize>(paths: [&str; N]) -> BTreeSet<String> {
+    paths.map(str::to_string).into()
+}
+
+/// A path of two and a half thousand bytes: one below another is too long for the system, so that nobody can list it.
+fn long_dir() -> String {
+    vec!["l".repeat(250); 10].join("/")
+}

@@ -1,0 +1,158 @@
+//! The system's own watcher: storms of renames beside searches, and lost events.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use forge_search::index::watch::{Ear, Heard, NativeWatchers, WatchError, Watcher, WatcherFactory};
+use serde_json::json;
+
+use super::{LIVE, LONG, MAPPED, World, rounds};
+use crate::support::{Tree, paths};
+
+/// Renames in one storm.
+const RENAMES: usize = 2_000;
+
+#[test]
+fn fr_lsi_trk_09_a_storm_of_renames_beside_searches_loses_nothing() {
+    let tree = Tree::new();
+    for n in 0..40 {
+        tree.file(&format!("d{n}/sub/straw{n}.txt"), format!("straw {n}\n"));
+        tree.file(&format!("d{n}/needle{n}.txt"), format!("needle {n}\n"));
+    }
+    tree.file("still/needle.txt", "a needle that stays\n");
+    let world = World::over(tree, LIVE, |_| {});
+    world.live_with(Arc::new(NativeWatchers));
+    world.until_complete();
+    for round in 0..rounds() {
+        let (ended, searches) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !ended.load(Ordering::SeqCst) {
+                        let answer = world.setup.search(json!({"pattern": "that stays"}));
+                        assert_eq!(paths(&answer), ["still/needle.txt"]);
+                        searches.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+            }
+            // Round and round: each takes the name that the one before has left.
+            let mut free = world.tree.path("free");
+            for n in 0..RENAMES {
+                let name = match n % 41 {
+                    40 => "free".to_string(),
+                    n => format!("d{n}"),
+                };
+                let from = world.tree.path(&name);
+                if from != free && fs::rename(&from, &free).is_ok() {
+                    free = from;
+                }
+            }
+            let first = world.tree.path("d0/written.txt");
+            if let Some(dir) = first.parent().filter(|dir| dir.is_dir()) {
+                fs::write(dir.join("written.txt"), format!("needle written {round}\n")).unwrap();
+            }
+            ended.store(true, Ordering::SeqCst);
+        });
+        // At once, whatever the worker is doing.
+        let (stats, found) = world.find("needle");
+        assert_eq!(
+            found.len() - found.iter().filter(|p| p.ends_with("written.txt")).count(),
+            41
+        );
+        world.until_complete();
+        world.check_used("needle");
+        println!(
+            "round {round}: {RENAMES} renames in {:?}, {} searches beside, then {} {:?}",
+            start.elapsed(),
+            searches.load(Ordering::SeqCst),
+            stats.index_safety_state,
+            stats.index_uncertain_reason
+        );
+    }
+}
+
+/// Hears what the system says, and loses all of it when it is told to.
+struct Losing {
+    loses: Arc<AtomicBool>,
+}
+
+struct LosingEar {
+    loses: Arc<AtomicBool>,
+    lost: AtomicBool,
+    ear: Arc<dyn Ear>,
+}
+
+impl Ear for LosingEar {
+    fn hear(&self, heard: Heard) {
+        match (self.loses.load(Ordering::SeqCst), &heard) {
+            (true, Heard::File(_) | Heard::Subtree(_)) => {
+                self.lost.store(true, Ordering::SeqCst);
+            }
+            _ => {
+                // As the queue of the kernel: what is lost is told of before anything later.
+                if self.lost.swap(false, Ordering::SeqCst) {
+                    self.ear.hear(Heard::Overflow);
+                }
+                self.ear.hear(heard);
+            }
+        }
+    }
+}
+
+impl WatcherFactory for Losing {
+    fn start(
+        &self,
+        root: &std::path::Path,
+        cookie_dir: &std::path::Path,
+        ear: Arc<dyn Ear>,
+    ) -> Result<Arc<dyn Watcher>, WatchError> {
+        let (loses, lost) = (self.loses.clone(), AtomicBool::new(false));
+        let ear = Arc::new(LosingEar { loses, lost, ear });
+        NativeWatchers.start(root, cookie_dir, ear)
+    }
+}
+
+#[test]
+fn t_lsi_safe_01_events_that_the_system_loses_lose_no_match() {
+    let tree = Tree::new();
+    for n in 0..60 {
+        tree.file(&format!("d{}/{n}.txt", n % 7), format!("straw {n}\n"));
+    }
+    let world = World::over(tree, MAPPED, |_| {});
+    let loses = Arc::new(AtomicBool::new(false));
+    world.live_with(Arc::new(Losing {
+        loses: loses.clone(),
+    }));
+    world.until_complete();
+    for round in 0..rounds() {
+        loses.store(true, Ordering::SeqCst);
+        for n in 0..30 {
+            world.write(
+                &format!("d{}/{n}.txt", n % 7),
+                &format!("needle {round} {n}\n"),
+            );
+            world.write(
+                &format!("new{round}/{n}/x.txt"),
+                &format!("needle {round} new\n"),
+            );
+        }
+        // The first call may find that events were lost; neither it nor any later one misses anything.
+        let needle = format!("needle {round} ");
+        let (stats, found) = world.find(&needle);
+        assert_eq!(found.len(), 60, "{stats:?}");
+        assert!(!stats.index_exclusion_used);
+        loses.store(false, Ordering::SeqCst);
+        let start = Instant::now();
+        world.until_complete();
+        assert_eq!(world.check_used(&needle).len(), 60);
+        assert!(start.elapsed() < LONG);
+        println!(
+            "round {round}: {:?}, complete again after {:?}",
+            stats.index_uncertain_reason,
+            start.elapsed()
+        );
+    }
+}

@@ -1,0 +1,372 @@
+//! Each reason for which an index is not used can be seen: in `stats` of searches, and in reports.
+
+use std::fs;
+use std::sync::atomic::Ordering;
+
+use forge_search::index::watch::Heard;
+use forge_search::tool::config::IndexMode;
+use forge_search::tool::indexing::Report;
+use forge_search::tool::search::SearchTool;
+use serde_json::json;
+
+use super::double::{Cookies, REMEDY};
+use super::{LIVE, MAPPED, World, long_dir, set};
+use crate::index_support::Host;
+use crate::support::Tree;
+
+#[test]
+fn fr_lsi_bg_50_open_requires_validation_until_the_tree_was_compared() {
+    let world = World::new(MAPPED, |_| {});
+    world.setup.build(&Host::hasty());
+    // Nobody saw that.
+    world.write("b/new.txt", "a needle\n");
+    let world = World::of(Tree::new(), world.setup.clone().reopened()).taking(world);
+    world.watchers.hold("a/b");
+    world.live();
+    world.until_held();
+    let reason = "OPEN_REQUIRES_VALIDATION";
+    assert_eq!(world.standing(), ("UNCERTAIN", Some(reason)));
+    let found = world.check_unused("needle", "UNCERTAIN", Some(reason));
+    assert_eq!(found.len(), 4);
+    world.watchers.release();
+    world.until_complete();
+    assert_eq!(world.check_used("needle"), found);
+    // It was compared, not built anew.
+    assert_eq!(world.report().beside, 1);
+}
+
+#[test]
+fn watcher_overflow_shows() {
+    let world = World::complete(LIVE, |_| {});
+    world.watchers.hold("");
+    world.hear(Heard::Overflow);
+    let reason = Some("WATCHER_OVERFLOW");
+    assert_eq!(world.standing(), ("UNCERTAIN", reason));
+    world.check_unused("needle", "UNCERTAIN", reason);
+    assert!(world.report().why.unwrap().contains("faster"));
+}
+
+#[test]
+fn watcher_down_shows_and_is_tried_again_after_a_minute() {
+    let world = World::complete(LIVE, |_| {});
+    world.watchers.refuse(Some("no watcher today"));
+    let ear = world.watchers.ear();
+    world.hear(Heard::Down("the watcher has ended".to_string()));
+    let reason = Some("WATCHER_DOWN");
+    let report = world.until("it was tried", |report| {
+        report.unwatched.as_deref() == Some("no watcher today")
+    });
+    assert_eq!(world.standing(), ("UNCERTAIN", reason));
+    assert!(!report.tracking, "{report:?}");
+    // Searches compare for themselves, and are right.
+    world.write("b/new.txt", "a needle\n");
+    assert_eq!(world.find("needle").1.len(), 4);
+    world.watchers.refuse(None);
+    world.hands.put_forward(61_000);
+    // A last word of the old one, so that the worker looks at the clock.
+    ear.hear(Heard::File("b/new.txt".into()));
+    world.until_complete();
+    assert_eq!(world.watchers.starts(), 2);
+    assert_eq!(world.check_used("needle").len(), 4);
+}
+
+#[test]
+fn watcher_down_shows_when_a_cookie_can_not_be_touched() {
+    let world = World::complete(LIVE, |_| {});
+    world.watchers.refuse(Some("no watcher today"));
+    world.watchers.set_cookies(Cookies::Fail);
+    world.check_unused("needle", "UNCERTAIN", Some("WATCHER_DOWN"));
+    assert!(!world.report().tracking);
+}
+
+#[test]
+fn a_system_without_an_order_of_events_is_compared_by_each_search() {
+    let world = World::new(LIVE, |_| {});
+    world.watchers.unordered.store(true, Ordering::SeqCst);
+    world.live();
+    let report = world.until("it was built", |report| report.unwatched.is_some());
+    assert!(report.unwatched.unwrap().contains("no order"));
+    world
+        .setup
+        .kept()
+        .indexes
+        .wait_live(world.root(), super::LONG)
+        .unwrap();
+    assert!(!world.report().tracking);
+    assert_eq!(world.find("needle").1.len(), 3);
+    world.write("b/new.txt", "a needle\n");
+    assert_eq!(world.find("needle").1.len(), 4);
+}
+
+#[test]
+fn watcher_overflow_shows_when_something_is_mounted() {
+    let world = World::complete(LIVE, |_| {});
+    world.watchers.hold("");
+    world.watchers.mounts_changed.store(true, Ordering::SeqCst);
+    world.check_unused("needle", "UNCERTAIN", Some("WATCHER_OVERFLOW"));
+    world.watchers.release();
+    world.until_complete();
+    assert_eq!(world.watchers.starts(), 2, "another watcher");
+    world.check_used("needle");
+}
+
+#[test]
+fn eligibility_changed_shows_when_a_file_with_rules_is_heard_of() {
+    let world = World::complete(LIVE, |_| {});
+    world.watchers.hold("");
+    world.write("a/.ignore", "one.txt\n");
+    world.hear_subtree("a/.ignore");
+    let reason = Some("ELIGIBILITY_CHANGED");
+    assert_eq!(world.standing(), ("UNCERTAIN", reason));
+    let found = world.check_unused("needle", "UNCERTAIN", reason);
+    assert_eq!(found, set(["a/b/three.rs", "a/b/c/six.rs"]));
+    world.watchers.release();
+    world.until_complete();
+    assert_eq!(world.check_used("needle"), found);
+}
+
+#[test]
+fn policy_changed_shows_to_whoever_has_another_sandbox() {
+    let world = World::complete(LIVE, |_| {});
+    let mut stricter = world.setup.clone();
+    stricter.sandbox.denied_patterns = vec!["**/one.txt".to_string()];
+    let indexes = world.setup.kept().indexes.clone();
+    let tool: SearchTool = world.setup.tool().with_indexes(Some(indexes));
+    let answer = tool.call(json!({"pattern": "needle"}), &stricter.context());
+    let answer = answer.unwrap();
+    let stats = answer.stats.unwrap();
+    assert_eq!(stats.index_safety_state, "UNCERTAIN");
+    assert_eq!(
+        stats.index_uncertain_reason.as_deref(),
+        Some("POLICY_CHANGED")
+    );
+    assert!(!stats.index_exclusion_used);
+    // The others go on with it.
+    world.check_used("needle");
+}
+
+#[test]
+fn fr_lsi_bud_03_dirty_backlog_shows_and_ends_when_the_worker_has_caught_up() {
+    let world = World::complete(LIVE, |config| config.index_maint_budget_fraction = 0.0);
+    world.hands.stop();
+    world.check_used("needle");
+    world.write("a/two.txt", "a needle, too\n");
+    // The worker gets no further than that, once it may.
+    world.watchers.hold("a/b");
+    world.hear_subtree("a/b");
+    world.hear_file("a/two.txt");
+    let reason = Some("DIRTY_BACKLOG");
+    let found = world.check_unused("needle", "UNCERTAIN", reason);
+    assert_eq!(found.len(), 4);
+    world.until_held();
+    assert_eq!(world.standing(), ("UNCERTAIN", reason));
+    let epoch = world.report().epoch;
+    world.watchers.release();
+    world.until_complete();
+    // Nothing had been lost, so nothing was compared.
+    assert_eq!(world.report().epoch, epoch);
+    assert_eq!(world.check_used("needle"), found);
+}
+
+#[test]
+fn enumeration_error_shows_until_everything_can_be_listed() {
+    let world = World::complete(LIVE, |_| {});
+    let aside = world.root().parent().unwrap().join("aside");
+    let (outer, inner) = (world.root().join(long_dir()), aside.join(long_dir()));
+    fs::create_dir_all(&outer).unwrap();
+    fs::create_dir_all(&inner).unwrap();
+    fs::rename(&aside, outer.join("x")).unwrap();
+    world.hear_subtree(&"l".repeat(250));
+    let reason = Some("ENUMERATION_ERROR");
+    world.until_standing("UNCERTAIN", reason);
+    world
+        .setup
+        .kept()
+        .indexes
+        .wait_live(world.root(), super::LONG)
+        .unwrap();
+    let plain = world
+        .setup
+        .without_indexes()
+        .search(json!({"pattern": "needle"}));
+    assert_eq!(plain.errors.len(), 1, "{plain:?}");
+    world.check_unused("needle", "UNCERTAIN", reason);
+    assert!(world.report().why.is_some());
+    fs::rename(outer.join("x"), &aside).unwrap();
+    world.hear_subtree(&format!("{}/x", long_dir()));
+    world.until_complete();
+    world.check_used("needle");
+}
+
+#[test]
+fn t_lsi_safe_05_build_budget_exceeded_shows_and_nothing_is_left_out() {
+    let world = World::new(MAPPED, |config| config.index_build_max_files = 3);
+    world.live();
+    let reason = Some("BUILD_BUDGET_EXCEEDED");
+    let report = world.until_standing("UNCERTAIN", reason);
+    assert!(report.why.unwrap().contains("index_build_max_files"));
+    assert_eq!(world.check_unused("needle", "UNCERTAIN", reason).len(), 3);
+    // It is not tried again and again.
+    world
+        .setup
+        .kept()
+        .indexes
+        .wait_live(world.root(), super::LONG)
+        .unwrap();
+    let calls = world.watchers.calls().len();
+    world.hands.put_forward(100_000);
+    world.nudge();
+    world.check_unused("needle", "UNCERTAIN", reason);
+    assert_eq!(world.watchers.calls().len(), calls);
+}
+
+#[test]
+fn fr_lsi_bud_maint_01_maint_budget_exceeded_shows_when_changes_are_not_heard_in_time() {
+    let world = World::complete(LIVE, |config| {
+        config.default_timeout_ms = 2_000;
+        config.index_maint_budget_fraction = 0.05;
+    });
+    world.watchers.set_cookies(Cookies::Lost);
+    world.watchers.hold("");
+    world.write("a/two.txt", "a needle, too\n");
+    let reason = Some("MAINT_BUDGET_EXCEEDED");
+    assert_eq!(world.check_unused("needle", "UNCERTAIN", reason).len(), 4);
+    assert_eq!(world.standing(), ("UNCERTAIN", reason));
+    // What was not heard is found by comparing.
+    world.watchers.set_cookies(Cookies::Heard);
+    world.watchers.release();
+    world.until_complete();
+    assert_eq!(world.check_used("needle").len(), 4);
+}
+
+#[test]
+fn fr_lsi_bg_62_watcher_overflow_during_build_shows_at_once_and_the_build_goes_on() {
+    let world = World::new(LIVE, |_| {});
+    world.watchers.hold("a/b/c");
+    world.live();
+    world.until_held();
+    assert_eq!(world.standing(), ("BUILDING", None));
+    world.write("a/late.txt", "a needle\n");
+    world.hear(Heard::Overflow);
+    let reason = Some("WATCHER_OVERFLOW_DURING_BUILD");
+    assert_eq!(world.standing(), ("UNCERTAIN", reason));
+    let found = world.check_unused("needle", "UNCERTAIN", reason);
+    world.watchers.hold("a");
+    world.watchers.nobody_waits();
+    // Built; and compared with the tree before it is used.
+    world.until_held();
+    assert_eq!(world.standing(), ("UNCERTAIN", reason));
+    world.check_unused("needle", "UNCERTAIN", reason);
+    world.watchers.release();
+    world.until_complete();
+    assert_eq!(world.check_used("needle"), found);
+    assert_eq!(found.len(), 4);
+}
+
+#[test]
+fn fr_lsi_bg_05_below_threshold_shows() {
+    let world = World::new(LIVE, |config| {
+        config.index_auto_threshold_files = 8;
+        config.index_auto_threshold_bytes = 1 << 20;
+    });
+    let world = world.auto();
+    world.live();
+    let reason = Some("BELOW_THRESHOLD");
+    let report = world.until_standing("DISABLED", reason);
+    assert!(report.why.unwrap().contains("index_auto_threshold_files"));
+    world.check_unused("needle", "DISABLED", reason);
+    // Nothing was listed for it, nor watched.
+    assert_eq!(world.watchers.starts(), 0);
+}
+
+#[test]
+fn t_lsi_safe_07_persistence_not_permitted_shows_and_nothing_lives() {
+    let mut world = World::new(MAPPED, |_| {});
+    world.setup.config.index_path = None;
+    world.setup = world.setup.clone().reopened();
+    world.live();
+    let indexes = &world.setup.kept().indexes;
+    assert_eq!(indexes.live_report(world.root()), None);
+    world.check_unused("needle", "DISABLED", Some("PERSISTENCE_NOT_PERMITTED"));
+    assert_eq!(world.watchers.starts(), 0);
+}
+
+#[test]
+fn fr_lsi_stor_fallback_02_memory_budget_exceeded_shows_when_an_index_in_memory_is_too_large() {
+    let world = World::new(LIVE, |config| config.index_max_memory_bytes = 2_000);
+    world.live();
+    let reason = Some("MEMORY_BUDGET_EXCEEDED");
+    let report = world.until_standing("DISABLED", reason);
+    assert!(report.why.unwrap().contains("index_max_memory_bytes"));
+    world.check_unused("needle", "DISABLED", reason);
+    // In files it is no larger than it may be.
+    let world = World::complete(MAPPED, |config| config.index_max_memory_bytes = 2_000);
+    world.check_used("needle");
+}
+
+#[test]
+fn a_limit_of_watches_shows_with_what_to_do_and_searches_compare() {
+    for limit in 0..6 {
+        let world = World::new(MAPPED, |_| {});
+        world.watchers.set_limit(Some(limit));
+        world.live();
+        let all = 6;
+        let indexes = world.setup.kept().indexes.clone();
+        indexes
+            .wait_live(world.root(), super::LONG)
+            .unwrap()
+            .unwrap();
+        let report = world.report();
+        // The root, a, a/b, a/b/c and b.
+        if limit + 1 >= all {
+            assert_eq!(world.standing(), ("COMPLETE", None));
+            continue;
+        }
+        assert_eq!(world.standing(), ("UNCERTAIN", Some("WATCHER_DOWN")));
+        assert_eq!(report.unwatched.as_deref(), Some(REMEDY));
+        assert_eq!(report.why.as_deref(), Some(REMEDY));
+        assert!(!report.tracking);
+        // Without changes, comparing shows that nothing has changed; then, that something has.
+        assert_eq!(world.find("needle").1.len(), 3);
+        world.write("a/two.txt", "a needle, too\n");
+        world.write("b/new/new.txt", "a needle\n");
+        assert_eq!(world.find("needle").1.len(), 5);
+    }
+}
+
+#[test]
+fn a_limit_that_is_met_later_shows_too() {
+    let world = World::complete(LIVE, |_| {});
+    world.watchers.set_limit(Some(5));
+    world.write("b/new/new.txt", "a needle\n");
+    world.watchers.queue(Heard::Subtree("b/new".into()));
+    let (stats, found) = world.find("needle");
+    assert_eq!(found.len(), 4);
+    assert!(!stats.index_exclusion_used);
+    let limited = |report: &Report| report.why.as_deref() == Some(REMEDY) && !report.tracking;
+    world.until("the next watcher has met it too", limited);
+    assert_eq!(world.standing(), ("UNCERTAIN", Some("WATCHER_DOWN")));
+    // Whoever waits for it is told that it will not come to more.
+    let indexes = world.setup.kept().indexes.clone();
+    indexes
+        .wait_live(world.root(), super::LONG)
+        .unwrap()
+        .unwrap();
+    world.write("b/new/deeper/new.txt", "a needle\n");
+    assert_eq!(world.find("needle").1.len(), 5);
+}
+
+impl World {
+    /// With the tree and the hands of another one.
+    fn taking(mut self, mut other: World) -> World {
+        std::mem::swap(&mut self.tree, &mut other.tree);
+        self
+    }
+
+    /// With the thresholds of `index_mode = "auto"`.
+    pub(super) fn auto(mut self) -> World {
+        self.setup.config.index_mode = IndexMode::Auto;
+        self.setup = self.setup.clone().reopened();
+        self
+    }
+}

@@ -1,0 +1,199 @@
+//! When an index may be relied on: every way in which coverage is lost, and how it comes back.
+
+use std::fs;
+use std::path::Path;
+
+use forge_search::index::watch::Heard;
+
+use super::{LIVE, MAPPED, World, rounds, set};
+use crate::support::Tree;
+
+#[test]
+fn t_lsi_safe_01_watcher_overflow_leaves_nothing_out_until_it_was_reconciled() {
+    let world = World::complete(MAPPED, |_| {});
+    let before = set(["a/one.txt", "a/b/three.rs", "a/b/c/six.rs"]);
+    for round in 0..rounds().max(3) {
+        assert_eq!(world.check_used("needle"), before);
+        let epoch = world.report().epoch;
+        // Of all this nothing is heard.
+        world.write("a/two.txt", "needle in it now\n");
+        world.write("new/dir/new.txt", "a new needle\n");
+        fs::remove_file(world.tree.path("a/one.txt")).unwrap();
+        fs::rename(world.tree.path("a/b"), world.tree.path("c")).unwrap();
+        world.watchers.hold("b");
+        world.hear(Heard::Overflow);
+        let now = set(["a/two.txt", "new/dir/new.txt", "c/three.rs", "c/c/six.rs"]);
+        let reason = Some("WATCHER_OVERFLOW");
+        assert_eq!(world.check_unused("needle", "UNCERTAIN", reason), now);
+        world.until_held();
+        // While it is reconciled, too.
+        assert_eq!(world.check_unused("needle", "UNCERTAIN", reason), now);
+        world.watchers.release();
+        world.until_complete();
+        assert_eq!(world.check_used("needle"), now);
+        assert_eq!(world.report().epoch, epoch + 1);
+        assert!(world.watchers.watched().contains(Path::new("new/dir")));
+        // Back again, unheard; and a second overflow while the first is reconciled.
+        fs::rename(world.tree.path("c"), world.tree.path("a/b")).unwrap();
+        fs::remove_dir_all(world.tree.path("new")).unwrap();
+        world.watchers.hold("b");
+        world.hear(Heard::Overflow);
+        world.until_held();
+        world.write("a/one.txt", "a needle in a haystack\n");
+        world.write("a/two.txt", "nothing but straw\n");
+        world.hear(Heard::Overflow);
+        world.watchers.release();
+        world.until_complete();
+        println!("round {round}: {:?}", world.report());
+    }
+}
+
+#[test]
+fn t_lsi_safe_02_an_ignore_file_that_changed_leaves_nothing_out_until_it_was_reconciled() {
+    let world = World::complete(LIVE, |_| {});
+    let reason = Some("ELIGIBILITY_CHANGED");
+    let hear_of = |path: &str| {
+        world.watchers.hold("b");
+        world.hear_subtree(path);
+    };
+    let check = |expected: usize| {
+        assert_eq!(
+            world.check_unused("needle", "UNCERTAIN", reason).len(),
+            expected
+        );
+        world.watchers.release();
+        world.until_complete();
+        assert_eq!(world.check_used("needle").len(), expected);
+    };
+    world.write(".ignore", "c/\n");
+    hear_of(".ignore");
+    check(2);
+    world.write("a/.gitignore", "one.txt\n");
+    hear_of("a/.gitignore");
+    // That is a rule in a repository only.
+    check(2);
+    fs::create_dir(world.tree.path(".git")).unwrap();
+    hear_of(".git");
+    check(1);
+    fs::remove_file(world.tree.path(".ignore")).unwrap();
+    hear_of(".ignore");
+    check(2);
+    // A directory with rules in it is heard of as one.
+    fs::create_dir_all(world.tree.path("new/deep")).unwrap();
+    world.write("new/deep/needle.txt", "a needle\n");
+    world.write("new/deep/other.txt", "a needle\n");
+    world.write("new/.ignore", "other.txt\n");
+    world.watchers.queue(Heard::Subtree("new".into()));
+    assert_eq!(world.find("needle").1.len(), 3);
+    world.until_complete();
+    assert_eq!(world.check_used("needle").len(), 3);
+}
+
+#[test]
+fn t_lsi_safe_03_a_reconcile_beyond_its_budget_stays_uncertain_and_answers_are_right() {
+    // Each directory is a slice.
+    let tree = Tree::of([("nine.txt", "the last straw\n")]);
+    for n in 0..130 {
+        tree.file(&format!("d{n:03}/straw.txt"), format!("straw {n}\n"));
+    }
+    tree.file("d000/deep/needle.txt", "a needle\n");
+    let world = World::over(tree, LIVE, |config| config.reconcile_max_files = 1);
+    world.live();
+    world.until_complete();
+    world.write("d001/straw.txt", "a needle, unheard\n");
+    world.watchers.hold("d000/deep");
+    world.hear(Heard::Overflow);
+    world.until_held();
+    let reason = Some("WATCHER_OVERFLOW");
+    let found = world.check_unused("needle", "UNCERTAIN", reason);
+    assert_eq!(found, set(["d000/deep/needle.txt", "d001/straw.txt"]));
+    world.watchers.release();
+    // It goes on from where it was, and ends.
+    world.until_complete();
+    assert_eq!(world.check_used("needle"), found);
+}
+
+#[test]
+fn t_lsi_safe_04_of_several_triggers_the_first_in_rank_gives_the_reason() {
+    let world = World::complete(LIVE, |config| config.index_maint_budget_fraction = 0.0);
+    world.hands.stop();
+    world.watchers.hold("a/b");
+    world.hear_subtree("a/b");
+    world.check_unused("needle", "UNCERTAIN", Some("DIRTY_BACKLOG"));
+    world.until_held();
+    // A lost coverage ranks before maintenance,
+    world.hear(Heard::Overflow);
+    world.check_unused("needle", "UNCERTAIN", Some("WATCHER_OVERFLOW"));
+    // and of two losses the first one stays; both have to be made good.
+    world.write(".ignore", "c/\n");
+    world.hear_subtree(".ignore");
+    world.check_unused("needle", "UNCERTAIN", Some("WATCHER_OVERFLOW"));
+    world.watchers.release();
+    // Rules that have only just changed are not trusted at first.
+    world.until_used("needle");
+    assert_eq!(world.check_used("needle").len(), 2);
+}
+
+#[test]
+fn t_lsi_safe_06_a_tree_that_has_grown_beyond_the_thresholds_is_indexed_after_some_calls() {
+    let world = World::new(MAPPED, |config| {
+        config.index_auto_threshold_files = 20;
+        config.index_auto_threshold_bytes = 1 << 20;
+        config.index_auto_reeval_calls = 5;
+    });
+    let world = world.auto();
+    world.live();
+    let reason = Some("BELOW_THRESHOLD");
+    world.until_standing("DISABLED", reason);
+    for _ in 0..12 {
+        world.check_unused("needle", "DISABLED", reason);
+    }
+    for n in 0..20 {
+        world.write(&format!("more/{n}.txt"), "more straw\n");
+    }
+    world.watchers.hold("more");
+    let mut calls = 0;
+    while !world.watchers.is_held() && calls < 1_000 {
+        world.find("needle");
+        calls += 1;
+        std::thread::sleep(super::LOOK);
+    }
+    // Never before it is due.
+    assert!(calls >= 1, "{calls}");
+    world.until_held();
+    assert_eq!(world.standing(), ("BUILDING", None));
+    world.watchers.release();
+    world.until_complete();
+    world.check_used("needle");
+}
+
+#[test]
+fn fr_lsi_bg_06_a_tree_of_many_bytes_is_above_the_threshold_too() {
+    let world = World::new(LIVE, |config| {
+        config.index_auto_threshold_files = 1_000;
+        config.index_auto_threshold_bytes = 50;
+    });
+    let world = world.auto();
+    world.live();
+    world.until_complete();
+    world.check_used("needle");
+}
+
+#[test]
+fn fr_lsi_trk_08_whatever_was_lost_is_found_by_comparing() {
+    let world = World::complete(MAPPED, |_| {});
+    for (lost, reason) in [
+        (Heard::Overflow, "WATCHER_OVERFLOW"),
+        (Heard::Down("it has ended".to_string()), "WATCHER_DOWN"),
+    ] {
+        world.write("a/two.txt", &format!("a needle {reason}\n"));
+        world.watchers.hold("a");
+        world.hear(lost);
+        assert_eq!(world.standing(), ("UNCERTAIN", Some(reason)));
+        assert!(world.find(reason).1.contains("a/two.txt"));
+        world.watchers.release();
+        world.until_complete();
+        assert_eq!(world.check_used(reason).len(), 1);
+    }
+    assert_eq!(world.watchers.starts(), 2, "one that is down is replaced");
+}

@@ -1,0 +1,136 @@
+//! The end of indexes that live: in time, wherever they are, and without anything done afterwards.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use forge_search::index::watch::Heard;
+
+use super::{LONG, LOOK, MAPPED, World};
+use crate::index_support::Host;
+
+impl World {
+    /// Gives the index up, waits until no worker is left, and goes on with what is kept, as another process would.
+    pub(super) fn left_alone(mut self) -> World {
+        let kept = self.setup.clone().reopened();
+        self.setup = kept;
+        let start = Instant::now();
+        // The worker has the clock to the end.
+        while Arc::strong_count(&self.hands) > 1 {
+            assert!(start.elapsed() < LONG, "{}", Arc::strong_count(&self.hands));
+            std::thread::sleep(LOOK);
+        }
+        self
+    }
+}
+
+#[test]
+fn fr_lsi_bg_40_shutdown_ends_the_worker_and_its_watcher() {
+    let world = World::complete(MAPPED, |_| {});
+    world.write("a/two.txt", "a needle, too\n");
+    world.hear_file("a/two.txt");
+    let start = Instant::now();
+    assert!(world.setup.kept().indexes.shut_down());
+    assert!(start.elapsed() < Duration::from_secs(5));
+    assert!(!world.report().tracking);
+    // What was published can be used by whoever comes next.
+    assert_eq!(
+        world
+            .setup
+            .kept()
+            .indexes
+            .store()
+            .unwrap()
+            .list()
+            .unwrap()
+            .len(),
+        1
+    );
+    assert_eq!(world.find("needle").1.len(), 4);
+    assert!(world.setup.kept().indexes.shut_down(), "once more");
+}
+
+#[test]
+fn fr_lsi_bg_42_a_shutdown_before_anything_was_written_leaves_nothing() {
+    let world = World::new(MAPPED, |config| config.index_shutdown_timeout_ms = 5_000);
+    world.watchers.hold("a/b/c");
+    world.live();
+    world.until_held();
+    let indexes = world.setup.kept().indexes.clone();
+    let ends = std::thread::spawn(move || indexes.shut_down());
+    // It ends as soon as the file system answers.
+    std::thread::sleep(10 * LOOK);
+    world.watchers.release();
+    assert!(ends.join().unwrap(), "in time");
+    let store = world.setup.kept().indexes.store().unwrap();
+    assert!(
+        store
+            .list()
+            .unwrap()
+            .iter()
+            .all(|listed| listed.manifest.is_err())
+    );
+    assert_eq!(world.standing().0, "ABSENT");
+    // The next one begins from there.
+    let again = world.setup.clone().reopened();
+    assert_eq!(
+        again.kept().indexes.store().unwrap().mode().as_str(),
+        "mmap"
+    );
+    again.build(&Host::hasty());
+}
+
+#[test]
+fn fr_lsi_bg_43_a_build_that_can_not_end_in_time_is_left_behind_and_publishes_nothing() {
+    let world = World::new(MAPPED, |config| config.index_shutdown_timeout_ms = 200);
+    world.watchers.hold("a/b");
+    world.live();
+    world.until_held();
+    let start = Instant::now();
+    assert!(!world.setup.kept().indexes.shut_down());
+    let took = start.elapsed();
+    assert!(took >= Duration::from_millis(200), "{took:?}");
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    // It holds nothing that searches need.
+    assert_eq!(world.find("needle").1.len(), 3);
+    world.watchers.release();
+    let world = world.left_alone();
+    let store = world.setup.kept().indexes.store().unwrap();
+    assert!(
+        store
+            .list()
+            .unwrap()
+            .iter()
+            .all(|listed| listed.manifest.is_err())
+    );
+    assert_eq!(world.find("needle").1.len(), 3);
+}
+
+#[test]
+fn fr_lsi_bg_43_a_reconcile_that_can_not_end_in_time_is_left_behind() {
+    let world = World::complete(MAPPED, |config| config.index_shutdown_timeout_ms = 200);
+    world.watchers.hold("a");
+    world.hear(Heard::Overflow);
+    world.until_held();
+    assert!(!world.setup.kept().indexes.shut_down());
+    world.write("a/two.txt", "a needle, too\n");
+    assert_eq!(world.find("needle").1.len(), 4);
+    world.watchers.release();
+    std::thread::sleep(10 * LOOK);
+    // It comes to no end, so it proves nothing.
+    assert_ne!(world.standing().0, "COMPLETE");
+    let world = world.left_alone();
+    fs::write(world.tree.path("a/two.txt"), "straw\n").unwrap();
+    assert_eq!(world.find("needle").1.len(), 3);
+}
+
+#[test]
+fn dropping_the_indexes_ends_them() {
+    let mut world = World::complete(MAPPED, |_| {});
+    let hands = world.hands.clone();
+    let start = Instant::now();
+    world.setup.kept = None;
+    assert!(start.elapsed() < Duration::from_secs(5));
+    // This one, and that of the world.
+    assert_eq!(Arc::strong_count(&hands), 2);
+}

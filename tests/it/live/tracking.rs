@@ -1,0 +1,201 @@
+//! Keeping up with a tree: marks, when they are worked off, and in which order.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use forge_search::index::watch::Heard;
+
+use super::{LIVE, MAPPED, World, set};
+use crate::support::Tree;
+
+#[test]
+fn fr_lsi_trk_04_what_was_heard_until_a_search_is_in_its_answer() {
+    for variant in [LIVE, MAPPED] {
+        let world = World::complete(variant, |_| {});
+        // The worker does nothing.
+        world.hands.stop();
+        world.write("a/two.txt", "a needle, too\n");
+        // In the queue of the system, when the search begins.
+        world.watchers.queue(Heard::File("a/two.txt".into()));
+        assert_eq!(world.check_used("needle").len(), 4);
+        fs::remove_file(world.tree.path("a/two.txt")).unwrap();
+        world.watchers.queue(Heard::Subtree("a/two.txt".into()));
+        assert_eq!(world.check_used("needle").len(), 3);
+        assert_eq!(world.report().dirty, 0);
+    }
+}
+
+#[test]
+fn fr_lsi_trk_05_files_and_subtrees_are_marked() {
+    let world = World::complete(LIVE, |_| {});
+    world.hands.stop();
+    world.write("new/of/many/deep.txt", "a needle\n");
+    world.write("new/top.txt", "a needle\n");
+    world.write("new/of/.ignore", "*.rs\n");
+    world.write("new/of/not.rs", "a needle\n");
+    world.hear_subtree("new");
+    world.hear_file("nine.txt");
+    assert_eq!(world.report().dirty, 2);
+    // Below a marked subtree all is marked.
+    world.hear_file("new/top.txt");
+    assert_eq!(world.report().dirty, 2);
+    // Rules that have only just come are not trusted at first.
+    world.until_used("needle");
+    assert_eq!(world.check_used("needle").len(), 5);
+    let dirs = ["new", "new/of", "new/of/many"].map(PathBuf::from);
+    let watched = world.watchers.watched();
+    assert!(dirs.iter().all(|dir| watched.contains(dir)), "{watched:?}");
+    fs::rename(world.tree.path("new"), world.tree.path("b/moved")).unwrap();
+    world.hear_subtree("new");
+    world.hear_subtree("b/moved");
+    assert_eq!(world.check_used("needle").len(), 5);
+    fs::remove_dir_all(world.tree.path("b/moved")).unwrap();
+    fs::write(world.tree.path("b/moved"), "a needle\n").unwrap();
+    world.hear_subtree("b/moved");
+    assert_eq!(world.check_used("needle").len(), 4);
+}
+
+#[test]
+fn fr_lsi_trk_06_marks_wait_until_nothing_more_happens() {
+    let world = World::complete(LIVE, |config| config.index_watch_debounce_ms = 1_000);
+    world.hands.stop();
+    let calls = world.watchers.calls().len();
+    world.hear_subtree("a");
+    world.hands.put_forward(999);
+    // Once more: it begins again.
+    world.hear_subtree("a");
+    world.hands.put_forward(999);
+    std::thread::sleep(30 * super::LOOK);
+    assert_eq!(world.report().dirty, 1);
+    assert_eq!(world.watchers.calls().len(), calls);
+    world.hands.put_forward(1);
+    world.until("it was worked off", |report| report.dirty == 0);
+    assert!(world.watchers.calls().len() > calls);
+    assert_eq!(world.standing(), ("COMPLETE", None));
+}
+
+#[test]
+fn fr_lsi_trk_07_rules_that_change_unheard_are_noticed_by_the_next_search() {
+    let tree = Tree::of(super::FILES);
+    for path in [".ignore", "a/.ignore", "a/b/.rgignore"] {
+        tree.file(path, "nothing at all\n");
+    }
+    let world = World::over(tree, LIVE, |_| {});
+    world.live();
+    world.until_complete();
+    world.check_used("needle");
+    let reason = Some("ELIGIBILITY_CHANGED");
+    for (path, rules, expected) in [
+        (".ignore", "c/\n", 2),
+        ("a/.ignore", "one.txt\n", 1),
+        (".ignore", "nothing\n", 2),
+        ("a/b/.rgignore", "*.rs\n", 0),
+    ] {
+        world.watchers.hold("");
+        world.write(path, rules);
+        assert_eq!(
+            world.check_unused("needle", "UNCERTAIN", reason).len(),
+            expected,
+            "{path}"
+        );
+        world.watchers.release();
+        world.until_complete();
+        assert_eq!(world.check_used("needle").len(), expected, "{path}");
+    }
+}
+
+#[test]
+fn fr_lsi_trk_09_renames_are_followed_by_their_names_and_never_uncertain() {
+    let world = World::complete(MAPPED, |_| {});
+    world.hands.stop();
+    let rename = |from: &str, to: &str| {
+        fs::rename(world.tree.path(from), world.tree.path(to)).unwrap();
+        world.watchers.queue(Heard::Subtree(from.into()));
+        world.watchers.queue(Heard::Subtree(to.into()));
+    };
+    rename("a/one.txt", "b/uno.txt");
+    assert!(world.check_used("needle").contains("b/uno.txt"));
+    rename("a/b", "b/b");
+    let now = set(["b/uno.txt", "b/b/three.rs", "b/b/c/six.rs"]);
+    assert_eq!(world.check_used("needle"), now);
+    // Over another one, and back.
+    rename("b/uno.txt", "nine.txt");
+    assert!(world.check_used("needle").contains("nine.txt"));
+    rename("b/b", "a/b");
+    rename("nine.txt", "a/one.txt");
+    assert_eq!(
+        world.check_used("needle"),
+        set(["a/one.txt", "a/b/three.rs", "a/b/c/six.rs"])
+    );
+    // Of one of which only one name is in the tree, only one is heard.
+    let outside = world.root().parent().unwrap().join("outside");
+    fs::rename(world.tree.path("a/b"), &outside).unwrap();
+    world.watchers.queue(Heard::Subtree("a/b".into()));
+    assert_eq!(world.check_used("needle"), set(["a/one.txt"]));
+    fs::rename(&outside, world.tree.path("c")).unwrap();
+    world.watchers.queue(Heard::Subtree("c".into()));
+    assert_eq!(world.check_used("needle").len(), 3);
+    assert_eq!(world.report().epoch, 1);
+}
+
+#[test]
+fn fr_lsi_trk_10_what_was_marked_first_is_worked_off_first() {
+    let world = World::complete(LIVE, |_| {});
+    world.hands.stop();
+    for n in 0..600 {
+        fs::create_dir(world.tree.path(&format!("d{n}"))).unwrap();
+    }
+    // Marked in an order of their own; those of one moment by their names. Each portion is worked off before the next one.
+    let marked: Vec<usize> = (0..600).map(|n| (n * 7) % 600).collect();
+    for moment in marked.chunks(300) {
+        moment
+            .iter()
+            .for_each(|n| world.hear_subtree(&format!("d{n}")));
+        world.hands.put_forward(1);
+    }
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let note = seen.clone();
+    world.watchers.on_watch(move |dir| {
+        note.lock().unwrap().push(dir.to_str().unwrap().to_string());
+    });
+    world.check_used("needle");
+    let mut expected = Vec::new();
+    for moment in marked.chunks(300) {
+        let mut names: Vec<String> = moment.iter().map(|n| format!("d{n}")).collect();
+        names.sort();
+        expected.extend(names);
+    }
+    // Within a portion, directories are listed side by side.
+    let portions = |names: &[String]| {
+        names
+            .chunks(256)
+            .map(|portion| {
+                let mut portion = portion.to_vec();
+                portion.sort();
+                portion
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(portions(&seen.lock().unwrap()), portions(&expected));
+}
+
+#[test]
+fn what_has_changed_is_read_and_left_out_again() {
+    let world = World::complete(LIVE, |_| {});
+    world.write("a/two.txt", "nothing at all\n");
+    world.write("b/new.txt", "nothing new\n");
+    world.hear_file("a/two.txt");
+    world.hear_subtree("b/new.txt");
+    let report = world.until("they were read", |report| {
+        report.beside == 2 && report.unread == 0
+    });
+    assert_eq!(report.dead, 1);
+    let (stats, _) = world.find("needle");
+    assert_eq!((stats.candidates_total, stats.candidates_scanned), (9, 3));
+    // It changes again, and is not left out by what it was before.
+    world.hands.stop();
+    world.write("b/new.txt", "a new needle\n");
+    world.watchers.queue(Heard::File("b/new.txt".into()));
+    assert_eq!(world.check_used("needle").len(), 4);
+}
