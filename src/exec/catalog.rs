@@ -162,14 +162,14 @@ impl CatalogSource {
     }
 
     /// Returns how many files of the catalog the request is about, and how many of them are handed out: candidates that
-    /// are not known to be too large. What is beside the segment counts too.
+    /// are not known to be too large. What is beside the catalog does not count.
     ///
     /// # Errors
     ///
     /// [`FormatError`] for damage; the snapshot is of no use then.
     pub fn counts(&self) -> Result<(u64, u64), FormatError> {
-        let all = self.count(self.ranks.clone()) + self.beside.len() as u64;
-        let mut candidates = self.beside.iter().filter(|own| own.wanted).count() as u64;
+        let all = self.count(self.ranks.clone());
+        let mut candidates = 0;
         for rank in self.wanted(self.ranks.clone()) {
             let file = self.snapshot.segment().file(rank)?;
             candidates += u64::from(!self.is_too_large(&file));

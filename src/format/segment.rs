@@ -10,6 +10,9 @@ use super::wire::{Reader, Writer};
 /// The version of the sections of a segment (FR-LSI-ROLL-02).
 pub const SEGMENT_VERSION: u32 = 1;
 
+/// What stands for a file in a slot without one: of a file that is gone, or was read again.
+pub const VACANT: u32 = u32::MAX;
+
 /// The numbers of the sections.
 pub mod id {
     /// Rows of the blocks, one block after the other.
@@ -20,7 +23,7 @@ pub mod id {
     pub const GROUPS: u32 = 3;
     /// The n-grams with rows of their own, for each group in ascending order, four bytes each.
     pub const DIRECT: u32 = 4;
-    /// For each slot, block by block, the rank of its file, four bytes each.
+    /// For each slot, block by block, the rank of its file, four bytes each; [`VACANT`](super::VACANT) where there is none.
     pub const SLOTS: u32 = 5;
     /// A [`DirRecord`](super::DirRecord) for each directory, those above before those below.
     pub const DIRS: u32 = 6;

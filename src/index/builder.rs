@@ -27,15 +27,18 @@ use crate::index::enumerate::{Enumeration, FileEntry};
 use crate::index::inputs::Inputs;
 use crate::index::pace::{Exceeded, Piece};
 use crate::index::sections::{Sections, Slot, write_rows};
+use crate::index::segment::Segment;
 use crate::index::stamp::Stamp;
 use crate::index::store::Eviction;
 use crate::index::token::TokenStatus;
 use crate::index::walk::Walk;
 
 mod reader;
+mod reuse;
 
 use reader::spreads_out;
 pub use reader::{FileReader, Outcome};
+use reuse::Reuse;
 
 /// Files that are read between two reports of progress, and their bytes. N-grams take up to twelve times the bytes of a
 /// text, and those of a batch come on top of those that wait already.
@@ -279,6 +282,28 @@ pub fn build<W: Write>(
     assemble(&tree, started_ns, options, host, out, &read)
 }
 
+/// Builds the segment of a tree as [`build`] does, but for the files that an earlier segment of it has as they are: their blocks
+/// are copied, and they are not read. It must have been made with the same options.
+///
+/// # Errors
+///
+/// As [`build`], and [`BuildError::Format`] if the earlier segment is damaged.
+pub fn build_again<W: Write>(
+    walk: &Walk,
+    options: &BuildOptions,
+    host: &dyn BuildHost,
+    earlier: &Segment,
+    out: W,
+) -> Result<Built, BuildError> {
+    let (tree, started_ns) = enumerate(walk, host)?;
+    let read = |reader: &mut FileReader, rank: usize| {
+        let file: &FileEntry = &tree.files[rank];
+        reader.read(&tree.found(rank), file.stamp)
+    };
+    let reuse = Reuse::of(earlier, &tree)?;
+    assemble_with(&tree, started_ns, options, host, out, &read, Some(&reuse))
+}
+
 /// Builds the segment of a tree that was listed after the moment `started_ns`, of whose files `read` tells what is
 /// in them, given their ranks.
 ///
@@ -292,6 +317,18 @@ pub fn assemble<W: Write>(
     host: &dyn BuildHost,
     out: W,
     read: &(dyn Fn(&mut FileReader, usize) -> Outcome + Sync),
+) -> Result<Built, BuildError> {
+    assemble_with(tree, started_ns, options, host, out, read, None)
+}
+
+fn assemble_with<W: Write>(
+    tree: &Enumeration,
+    started_ns: i64,
+    options: &BuildOptions,
+    host: &dyn BuildHost,
+    out: W,
+    read: &(dyn Fn(&mut FileReader, usize) -> Outcome + Sync),
+    reuse: Option<&Reuse<'_>>,
 ) -> Result<Built, BuildError> {
     if tree.files.len() >= u32::MAX as usize || tree.dirs.len() >= u32::MAX as usize {
         return Err(BuildError::TooLarge("more than 4,294,967,294 files"));
@@ -313,7 +350,11 @@ pub fn assemble<W: Write>(
         ngrams: 0,
     };
     build.out.begin(id::ROWS)?;
-    let outcomes = build.tokenize(tree, read)?;
+    if let Some(reuse) = reuse {
+        build.copy(reuse)?;
+    }
+    let known = reuse.map(|reuse| &reuse.kept[..]).unwrap_or_default();
+    let outcomes = build.tokenize(tree, read, known)?;
     build.out.end()?;
     build.finish(tree, &outcomes)
 }
@@ -376,14 +417,56 @@ struct Kept {
 }
 
 impl<W: Write> Build<'_, W> {
-    /// Reads all files and writes their blocks. Returns what the catalog keeps, by rank.
+    /// Copies the blocks of an earlier segment.
+    fn copy(&mut self, reuse: &Reuse<'_>) -> Result<(), BuildError> {
+        let starts = reuse.segment.starts()?;
+        for &group in &reuse.groups {
+            if self.host.stopped() {
+                return Err(BuildError::Stopped);
+            }
+            let blocks = reuse.segment.blocks_of(group, &starts)?;
+            let direct = reuse.segment.direct_of(group)?;
+            for block in &blocks {
+                self.sections.blocks.push(BlockRecord {
+                    files: block.shape.files,
+                    words: block.shape.words,
+                    hashed_rows: block.shape.hashed_rows,
+                    rows_at: write_rows(&mut self.out, block.rows)?,
+                });
+                let slots = block.slots.iter();
+                self.sections.slots.extend(slots.map(|slot| Slot {
+                    rank: reuse.new_rank(slot.rank),
+                    start: slot.start,
+                }));
+            }
+            self.sections.groups.push(GroupRecord {
+                blocks: blocks.len() as u32,
+                direct: direct.len() as u32,
+            });
+            self.sections.direct.extend(direct);
+            self.host.worked(1, Piece::Part);
+        }
+        let ngrams = reuse
+            .kept
+            .iter()
+            .flatten()
+            .map(|kept| u64::from(kept.ngrams));
+        self.ngrams += ngrams.sum::<u64>();
+        Ok(())
+    }
+
+    /// Reads all files of which nothing is `known`, by rank, and writes their blocks. Returns what the catalog keeps, by rank.
     fn tokenize(
         &mut self,
         tree: &Enumeration,
         read: &(dyn Fn(&mut FileReader, usize) -> Outcome + Sync),
+        known: &[Option<Kept>],
     ) -> Result<Vec<Kept>, BuildError> {
         let len = |rank: &usize| tree.files[*rank].stamp.map_or(0, Stamp::len);
-        let mut order: Vec<usize> = (0..tree.files.len()).collect();
+        let is_known = |rank: usize| known.get(rank).is_some_and(Option::is_some);
+        let mut order: Vec<usize> = (0..tree.files.len())
+            .filter(|&rank| !is_known(rank))
+            .collect();
         order.sort_by_key(|rank| (len(rank), *rank));
         let bytes_total: u64 = order.iter().map(len).sum();
         let mut kept = vec![
@@ -396,6 +479,11 @@ impl<W: Write> Build<'_, W> {
             };
             tree.files.len()
         ];
+        for (kept, known) in kept.iter_mut().zip(known) {
+            if let Some(known) = known {
+                *kept = *known;
+            }
+        }
         let (budget, most) = (self.options.pending_bytes(), self.options.batch_bytes());
         let mut pending: Vec<Pending> = Vec::new();
         let mut pending_bytes = 0;

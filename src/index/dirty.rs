@@ -128,7 +128,8 @@ impl DirtySet {
     }
 
     /// Returns what is to be worked off next, at most `limit` marks: the oldest first, ties by the ordering key. What was
-    /// marked within the last `debounce` waits, unless it has waited for long already (FR-LSI-TRK-06).
+    /// marked within the last `debounce` waits, unless it has waited for long already (FR-LSI-TRK-06). Linear in what is
+    /// older than that.
     pub fn ready(&self, limit: usize, now_ms: u64, debounce: Duration) -> Vec<Work> {
         let debounce_ms = u64::try_from(debounce.as_millis()).unwrap_or(u64::MAX);
         let patience_ms = debounce_ms.saturating_mul(PATIENCE.into());
@@ -136,8 +137,11 @@ impl DirtySet {
             now_ms.saturating_sub(mark.marked_at_ms) >= debounce_ms
                 || now_ms.saturating_sub(mark.queued_at_ms) >= patience_ms
         };
+        // In the order of their ages: what was marked first within the last interval is followed by nothing that is ready.
         let queued = self.queue.iter();
-        let marks = queued.filter_map(|(_, _, path)| Some((path, self.marks.get(path)?)));
+        let old = queued
+            .take_while(|(queued_at_ms, _, _)| now_ms.saturating_sub(*queued_at_ms) >= debounce_ms);
+        let marks = old.filter_map(|(_, _, path)| Some((path, self.marks.get(path)?)));
         marks
             .filter(|(_, mark)| is_ready(mark))
             .take(limit)

@@ -6,12 +6,17 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rayon::prelude::*;
+
 use crate::format::manifest::{EligibilityInput, InputKind, InputStat};
 use crate::format::segment::StampRecord;
 use crate::index::beneath::{EntryKind, metadata_following};
 use crate::index::names::{name_bytes, name_from_bytes};
 use crate::index::rules::ControlFiles;
 use crate::index::stamp::Stamp;
+
+/// Inputs that one thread looks at: fewer are not worth another one.
+const LOOKED_AT_ONCE: usize = 64;
 
 /// The inputs of one enumeration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,9 +70,10 @@ impl Inputs {
         self.list.is_empty()
     }
 
-    /// Returns the first input that is not as it was. One lookup an input.
+    /// Returns the first input that is not as it was. One lookup an input, on the threads of the current pool.
     pub fn changed(&self) -> Option<PathBuf> {
-        self.list.iter().find_map(|input| {
+        let list = self.list.par_iter().with_min_len(LOOKED_AT_ONCE);
+        list.find_map_first(|input| {
             // What can't be kept as a path can't be checked, and counts as changed.
             let Some(path) = path_of(input) else {
                 return Some(PathBuf::from(

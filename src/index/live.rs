@@ -42,6 +42,7 @@ use crate::format::error::FormatError;
 use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built};
 use crate::index::inputs::Inputs;
 use crate::index::refresh::{Entered, Known};
+use crate::index::segment::Segment;
 use crate::index::snapshot::Snapshot;
 use crate::index::state::{Standing, Trigger};
 use crate::index::walk::Walk;
@@ -71,12 +72,16 @@ pub trait Ground: Send + Sync {
     fn open(&self) -> Opened;
 
     /// Builds the index and publishes it, whatever there is. `enter` is told of each directory (relative to the index root)
-    /// before it is listed.
+    /// before it is listed. What `earlier`, a segment of this index, has of the tree as it is need not be read.
     ///
     /// # Errors
     ///
     /// [`BuildError`]; what was there before stays.
-    fn build(&self, enter: &(dyn Fn(&Path) + Sync)) -> Result<(Built, Arc<Snapshot>), BuildError>;
+    fn build(
+        &self,
+        enter: &(dyn Fn(&Path) + Sync),
+        earlier: Option<&Segment>,
+    ) -> Result<(Built, Arc<Snapshot>), BuildError>;
 
     /// Returns how files are tokenized.
     fn options(&self) -> &BuildOptions;
@@ -123,8 +128,12 @@ pub struct Habits {
     pub reconcile_max: Duration,
     /// How often the whole tree is looked at although nothing is known to be amiss.
     pub reconcile_every: Duration,
+    /// How many files may be gone or beside the segment before a new one is built, if that is not a small share of all.
+    pub merge_files: usize,
     /// The thresholds of `index_mode = "auto"`; `None` if the index is built whatever the size of the tree.
     pub thresholds: Option<Thresholds>,
+    /// After how many searches the index is checked as a whole (`index_integrity_period_calls`); `None` for never.
+    pub check_calls: Option<u64>,
     /// Whether a build that failed is tried again (`index_retry_on_failure`).
     pub retry: bool,
     /// How long the end of the worker is waited for (`index_shutdown_timeout_ms`).
@@ -140,6 +149,19 @@ pub struct Thresholds {
     pub bytes: u64,
     /// `index_auto_reeval_calls`: after so many searches a small tree is measured again (FR-LSI-BG-06).
     pub reeval_calls: u64,
+}
+
+impl Habits {
+    /// Returns true if there is something to be done after so many searches.
+    fn is_due(&self, status: &Status) -> bool {
+        let measured = self
+            .thresholds
+            .is_some_and(|of| status.calls >= of.reeval_calls);
+        measured
+            || self
+                .check_calls
+                .is_some_and(|calls| status.unchecked_calls >= calls)
+    }
 }
 
 /// A living index. Dropping it ends its worker and its watcher.

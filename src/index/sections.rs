@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use crate::format::section::{SectionWriter, Summary};
 use crate::format::segment::{
     BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, PartRecord, Record,
-    SideRecord, id,
+    SideRecord, VACANT, id,
 };
 use crate::format::sort_key::component_key;
 use crate::format::wire::Writer;
@@ -36,7 +36,7 @@ pub(crate) struct Sections {
 /// A slot: a part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot {
-    /// The rank of the file.
+    /// The rank of the file; [`VACANT`] if there is none.
     pub(crate) rank: u32,
     /// Where the part starts, in bytes.
     pub(crate) start: u32,
@@ -99,6 +99,7 @@ impl Sections {
     fn parts(&self) -> Vec<PartRecord> {
         let mut parts: Vec<PartRecord> = (0..)
             .zip(&self.slots)
+            .filter(|(_, slot)| slot.rank != VACANT)
             .map(|(slot, &Slot { rank, start })| PartRecord { rank, start, slot })
             .collect();
         parts.sort_unstable();

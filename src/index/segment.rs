@@ -5,7 +5,6 @@
 //! they are used. A segment in memory and one in a mapping are the same type.
 
 pub mod candidates;
-#[cfg(feature = "sqlite")]
 pub(crate) mod content;
 
 use std::ffi::OsString;
@@ -17,7 +16,7 @@ use crate::format::error::FormatError;
 use crate::format::section::{Container, FileKind, SectionRange, Summary};
 use crate::format::segment::{
     BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, Numbers, PartRecord,
-    SEGMENT_VERSION, SideRecord, Table, id,
+    SEGMENT_VERSION, SideRecord, Table, VACANT, id,
 };
 use crate::format::sort_key::{cmp_paths, component_key};
 use crate::format::storage::Storage;
@@ -523,6 +522,9 @@ impl Segment {
         let mut repeated = 0;
         for slot in 0..self.slots.len() {
             let rank = self.slots.get(self.container.view(), slot)?;
+            if rank == VACANT {
+                continue;
+            }
             repeated += usize::from(seen.contains(rank));
             if !seen.insert(rank) {
                 return Err(inconsistent("a slot has a file that does not exist"));

@@ -4,17 +4,18 @@
 //! files may be left out. What a plan excludes and what is stale are lower layers' to say; here the answers are put
 //! together, and where anything is in doubt the request is answered without an index.
 //!
-//! A program that links the library sets up [`Indexes`] once, gives them to
-//! [`SearchTool::with_indexes`](super::search::SearchTool::with_indexes), and has them built when it sees fit; calls
-//! never build:
+//! A program that links the library sets up [`Indexes`] once and gives them to
+//! [`SearchTool::with_indexes`](super::search::SearchTool::with_indexes). If it stays, it has them [live](Indexes::live): they are
+//! opened or built in the background and follow every change. Else it has them built when it sees fit; calls never build:
 //!
 //! ```
 //! use std::sync::Arc;
+//! use std::time::Duration;
 //!
 //! use forge_search::exec::stop::CancelHandle;
 //! use forge_search::tool::config::{Config, IndexMode, IndexStorage};
 //! use forge_search::tool::engines::Engines;
-//! use forge_search::tool::indexing::{CachePlaces, Foreground, Indexes};
+//! use forge_search::tool::indexing::{CachePlaces, Foreground, Indexes, Surroundings};
 //! use forge_search::tool::sandbox::Sandbox;
 //!
 //! # let dir = tempfile::tempdir()?;
@@ -33,6 +34,12 @@
 //! for root in indexes.roots() {
 //!     indexes.ensure(root, &sandbox, &host)?;
 //! }
+//!
+//! let around = Surroundings::new(sandbox.clone());
+//! indexes.live(&config.search, &around)?;
+//! // Only tests and benchmarks wait for it.
+//! indexes.wait_live(tree.canonicalize()?.as_path(), Duration::from_secs(60));
+//! assert!(indexes.shut_down());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -610,7 +617,7 @@ impl Indexes {
         let Some(root) = self.root_at(path) else {
             return Err(BuildError::NotARoot(path.to_path_buf()));
         };
-        self.keeping.build(root, sandbox, host)
+        self.keeping.build(root, sandbox, host, None)
     }
 }
 

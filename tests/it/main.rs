@@ -18,6 +18,7 @@ mod engines;
 mod format;
 mod fuzz_replay;
 mod hooked;
+mod index_again;
 mod index_cases;
 mod index_damage;
 mod index_determinism;

@@ -9,7 +9,9 @@ use super::{Shared, Tracked, Watching};
 use crate::format::error::FormatError;
 use crate::index::dirty::Work;
 use crate::index::refresh::{Cursor, Refresh};
+use crate::index::walk::join;
 use crate::index::watch::WatchError;
+use crate::index::watch::filesystem::{Reliability, reliability};
 
 /// Marks that are worked off before others may have the lock.
 pub(super) const PORTION: usize = 256;
@@ -99,7 +101,19 @@ impl Shared {
         let Some(watching) = watching else {
             return;
         };
-        match watching.watcher.watch(dir) {
+        let watched = watching.watcher.watch(dir);
+        let root = self.ground.root();
+        if let Reliability::Unreliable(kind) = reliability(&join(root, dir)) {
+            let mut status = self.status();
+            status.unwatched.get_or_insert_with(|| {
+                format!(
+                    "{} is on a filesystem ({kind}) on which files can be changed without a sign of it; searches compare \
+                     the index with the tree instead",
+                    join(root, dir).display()
+                )
+            });
+        }
+        match watched {
             // What is gone was reported where it was, or will be. What can't be read can't be listed, which is an error of its
             // own, and once it can, its directory tells.
             Ok(()) | Err(WatchError::Gone | WatchError::Denied) => {}

@@ -23,8 +23,8 @@ impl Ear for Listener {
     fn hear(&self, heard: Heard) {
         match heard {
             Heard::Cookie(number) => return self.barrier.heard(number),
-            Heard::File(path) => self.mark(&path, Extent::File),
-            Heard::Subtree(path) => self.mark(&path, Extent::Subtree),
+            Heard::File(path) => return self.mark(&path, Extent::File),
+            Heard::Subtree(path) => return self.mark(&path, Extent::Subtree),
             Heard::Overflow => {
                 let mut status = lock(&self.status);
                 status.mark(Path::new(""), Extent::Subtree, self.ground.now_ms());
@@ -49,6 +49,8 @@ impl Ear for Listener {
 impl Listener {
     fn mark(&self, path: &Path, extent: Extent) {
         let mut status = lock(&self.status);
+        // The worker looks at a set with marks in it from time to time.
+        let mut news = status.dirty.is_empty();
         status.mark(path, extent, self.ground.now_ms());
         // A file with rules decides about all of its directory (FR-LSI-TRK-07).
         if is_control_name(path.file_name().unwrap_or(OsStr::new(""))) {
@@ -59,6 +61,11 @@ impl Listener {
                 "{}, which decides about what is searched, changed",
                 path.display()
             ));
+            news = true;
+        }
+        drop(status);
+        if news {
+            self.wake.notify_all();
         }
     }
 }

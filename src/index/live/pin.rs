@@ -41,8 +41,13 @@ impl LiveIndex {
     /// changed since the last call.
     pub fn pin(&self, budget: Duration) -> Pin {
         let shared = &*self.shared;
-        shared.count_call();
-        let status = shared.status();
+        let mut status = shared.status();
+        // For the sake of what is done again after so many searches.
+        status.calls += 1;
+        status.unchecked_calls += 1;
+        if shared.habits.is_due(&status) {
+            shared.wake.notify_all();
+        }
         let (standing, tracking) = (status.standing, status.tracking);
         let why = status.why.clone();
         let has_index = status.published.is_some();
@@ -104,11 +109,14 @@ impl Shared {
             }
             Err(error) => return Err(self.lost(Trigger::WatcherDown, &error.to_string())),
         }
-        self.work_off(end_ms)?;
-        let (standing, snapshot, why) = {
+        let (standing, snapshot, why) = loop {
+            let swaps = self.status().swaps;
+            self.work_off(end_ms)?;
             let status = self.status();
-            let why = status.why.clone().unwrap_or_default();
-            (status.standing, status.published.clone(), why)
+            if status.swaps == swaps {
+                let why = status.why.clone().unwrap_or_default();
+                break (status.standing, status.published.clone(), why);
+            }
         };
         let snapshot = match snapshot {
             Some(snapshot) if standing.allows_exclusion() => snapshot,
@@ -210,21 +218,6 @@ impl Shared {
                 why.to_string(),
             ),
             false => (standing, why.to_string()),
-        }
-    }
-
-    /// Counts a search, for the sake of trees that were too small for an index (FR-LSI-BG-06).
-    fn count_call(&self) {
-        let Some(thresholds) = self.habits.thresholds else {
-            return;
-        };
-        let due = {
-            let mut status = self.status();
-            status.calls += 1;
-            status.calls >= thresholds.reeval_calls
-        };
-        if due {
-            self.wake.notify_all();
         }
     }
 }

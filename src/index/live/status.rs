@@ -13,6 +13,9 @@ pub(super) struct Status {
     pub(super) dirty: DirtySet,
     /// The state of the index that searches are given.
     pub(super) published: Option<Arc<Snapshot>>,
+    /// Counts up whenever another segment took the place of the one before: what was worked off on that one may not be in
+    /// this one, and is marked again.
+    pub(super) swaps: u64,
     /// Counts up whenever coverage was lost: a reconcile that began before proves nothing.
     pub(super) losses: u64,
     /// Counts confirmed coverages.
@@ -35,6 +38,8 @@ pub(super) struct Status {
     pub(super) news_ms: Option<u64>,
     /// Searches since the size of a small tree was measured.
     pub(super) calls: u64,
+    /// Searches since the index was checked as a whole.
+    pub(super) unchecked_calls: u64,
     /// Whether the worker is at something.
     pub(super) busy: bool,
     pub(super) stop: bool,
@@ -47,6 +52,7 @@ impl Default for Status {
             standing: Standing::Absent,
             dirty: DirtySet::new(),
             published: None,
+            swaps: 0,
             losses: 0,
             epoch: 0,
             build_wanted: false,
@@ -59,6 +65,7 @@ impl Default for Status {
             tracking: false,
             news_ms: None,
             calls: 0,
+            unchecked_calls: 0,
             busy: false,
             stop: false,
             ended: false,

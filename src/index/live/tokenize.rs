@@ -16,11 +16,18 @@ use crate::index::walk::{FoundFile, Place, join};
 const ROUND_FILES: usize = 256;
 const ROUND_BYTES: u64 = 16 << 20;
 
+/// The share of the memory that an index may have that n-grams beside the segment may take.
+const MEMORY_SHARE: u64 = 4;
+
 /// Reads some of the files that were not read since they changed. Returns when to go on: at once, later because some have only
 /// just changed, or not at all.
 pub(super) fn read_some(shared: &Shared) -> Option<u64> {
     let ground = &shared.ground;
     let snapshot = shared.status().published.clone()?;
+    // Where no new segment can be built, what changes is searched each time rather than held in memory.
+    if snapshot.overlay().footprint() > ground.options().max_memory_bytes / MEMORY_SHARE {
+        return None;
+    }
     let now_ns = ground.host().now_ns();
     let mut unsettled: Option<Duration> = None;
     let mut more = false;

@@ -28,10 +28,12 @@ const RULES_SETTLE: Duration = Duration::from_millis(60);
 /// The same for what failed and hardly passes by itself.
 const LATER: Duration = Duration::from_secs(60);
 
-/// A new segment is built when this share of the files is not as the segment has them, but not for fewer than so many; or when
-/// their n-grams take this share of the memory that an index may have.
-const MERGE_SHARE: usize = 4;
-const MERGE_FILES: usize = 4_096;
+/// A new segment is built when one in so many files is not as the segment has them, or when their n-grams take this share of
+/// the memory that an index may have.
+const MERGE_SHARE: usize = 8;
+
+/// The worker looks around at least this often.
+const LONGEST_WAIT_MS: u64 = 60_000;
 
 /// Marks that are worked off by the worker before it looks at what else there is.
 const ROUND: usize = 8 * PORTION;
@@ -46,6 +48,7 @@ enum Task {
     Drain(Vec<Work>),
     Read,
     Merge,
+    Check,
 }
 
 /// When what is to be done next that nobody asks for.
@@ -83,9 +86,8 @@ pub(super) fn run(shared: &Arc<Shared>) {
             Task::Drain(works) => drain(shared, &works),
             Task::Read => timers.read_ms = tokenize::read_some(shared),
             Task::Merge => merge(shared, &mut timers),
+            Task::Check => check(shared),
         }
-        shared.status().busy = false;
-        shared.settled.notify_all();
     }
 }
 
@@ -108,22 +110,29 @@ fn next(shared: &Shared, timers: &mut Timers) -> Task {
     let mut status = shared.status();
     loop {
         let now_ms = shared.ground.now_ms();
-        if let Some(task) = due(shared, &mut status, timers, now_ms) {
-            status.busy = true;
+        let task = due(shared, &mut status, timers, now_ms);
+        status.busy = task.is_some();
+        if let Some(task) = task {
             return task;
         }
+        shared.settled.notify_all();
         let debounce_ms = millis(shared.habits.debounce).max(1);
+        // What is not done in this state is not waited for either.
+        let drains = status.tracking && !status.dirty.is_empty();
+        let reads = status.tracking && status.standing == Standing::Complete;
+        let quiet = status
+            .news_ms
+            .map(|news_ms| news_ms.saturating_add(debounce_ms));
         let at = [
-            Some(timers.reconcile_ms),
+            (shared.habits.watch && status.published.is_some()).then_some(timers.reconcile_ms),
             timers.retry_ms,
-            timers.read_ms,
-            (!status.dirty.is_empty()).then_some(now_ms.saturating_add(debounce_ms)),
-            status
-                .news_ms
-                .map(|news_ms| news_ms.saturating_add(debounce_ms)),
+            timers.read_ms.filter(|_| reads),
+            quiet.filter(|_| reads),
+            drains.then_some(now_ms.saturating_add(debounce_ms)),
         ];
         let wake_ms = at.into_iter().flatten().min().unwrap_or(u64::MAX);
-        let wait = Duration::from_millis(wake_ms.saturating_sub(now_ms).max(1));
+        let wait = wake_ms.saturating_sub(now_ms).clamp(1, LONGEST_WAIT_MS);
+        let wait = Duration::from_millis(wait);
         let (woken, _) = shared
             .wake
             .wait_timeout(status, wait)
@@ -156,6 +165,11 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
         return Some(Task::Build);
     }
     status.published.as_ref()?;
+    let calls = shared.habits.check_calls;
+    if calls.is_some_and(|calls| status.unchecked_calls >= calls) {
+        status.unchecked_calls = 0;
+        return Some(Task::Check);
+    }
     if timers.reconcile_ms <= now_ms {
         status.reconcile_wanted = true;
     }
@@ -201,9 +215,9 @@ fn is_spread_out(shared: &Shared, status: &Status) -> bool {
         return false;
     };
     let (overlay, files) = (snapshot.overlay(), snapshot.segment().file_count() as usize);
-    let beside = overlay.extras().len();
-    beside > (files / MERGE_SHARE).max(MERGE_FILES)
-        || overlay.dead_count() as usize > (files / MERGE_SHARE).max(MERGE_FILES)
+    let most = (files / MERGE_SHARE).max(shared.habits.merge_files);
+    overlay.extras().len() > most
+        || overlay.dead_count() as usize > most
         || overlay.footprint() > shared.ground.options().max_memory_bytes / MERGE_SHARE as u64
 }
 
@@ -213,41 +227,49 @@ fn merge(shared: &Shared, timers: &mut Timers) {
     let Some(watching) = shared.watching() else {
         return;
     };
-    shared.status().since_build = Some(DirtySet::new());
-    let losses = shared.status().losses;
+    let (losses, earlier) = {
+        let mut status = shared.status();
+        status.since_build = Some(DirtySet::new());
+        (status.losses, status.published.clone())
+    };
     let enter = |dir: &Path| shared.enter(Some(&watching), dir);
     let ground = &shared.ground;
-    let built = ground.pool().install(|| ground.build(&enter));
-    let since = shared.status().since_build.take();
-    let (built, snapshot) = match built {
-        Ok(built) => built,
-        Err(error) => {
+    let earlier = earlier.as_ref().map(|snapshot| &**snapshot.segment());
+    let built = ground.pool().install(|| ground.build(&enter, earlier));
+    let built = built.map_err(|error| match error {
+        BuildError::Format(error) if error.is_corrupt() => damaged(shared, &error),
+        error => {
             timers.merge_ms = Some(ground.now_ms().saturating_add(millis(LATER)));
             if matches!(error, BuildError::OverMemory { .. }) {
                 shared.fire(&[Trigger::MemoryExceeded]);
             }
             shared.status().why = Some(error.to_string());
-            return;
         }
-    };
-    timers.merge_ms = None;
-    // Both at once: whoever pins afterwards finds the new segment, and works off what it may not have seen.
-    let mut tracked = lock(&shared.known);
-    let Ok(new) = tracked_of(shared, &snapshot) else {
+    });
+    let new = built.and_then(|(built, snapshot)| {
+        let mut new = tracked_of(shared, &snapshot).map_err(|_| ())?;
+        new.known.set_errors(built.errors.into_iter());
+        Ok(new)
+    });
+    let Ok(new) = new else {
+        shared.status().since_build = None;
         return;
     };
-    *tracked = Some(new);
-    if let Some(tracked) = tracked.as_mut() {
-        tracked.known.set_errors(built.errors.into_iter());
-    }
+    timers.merge_ms = None;
+    // All at once. Whoever works marks off has the lock on what is known: what was worked off on the old one until now, and
+    // what is on its way, is marked again; and a search that pins notices that it has to begin anew.
+    let mut tracked = lock(&shared.known);
     let mut status = shared.status();
     let now_ms = ground.now_ms();
+    let since = status.since_build.take();
     for (path, extent) in since.iter().flat_map(DirtySet::iter) {
         status.dirty.mark(path, extent, now_ms);
     }
     if status.published.is_some() {
-        status.published = Some(snapshot);
+        status.published = Some(new.snapshot.clone());
     }
+    status.swaps += 1;
+    *tracked = Some(new);
     // What was lost meanwhile may be missing in the new one too.
     status.reconcile_wanted |= status.losses != losses;
     status.news_ms = Some(now_ms);
@@ -275,9 +297,12 @@ fn open(shared: &Shared, timers: &mut Timers) {
 
 /// Puts a snapshot into use that nothing is known about beside it.
 fn take_over(shared: &Shared, snapshot: Arc<Snapshot>) -> Result<(), String> {
-    let tracked = tracked_of(shared, &snapshot)?;
-    *lock(&shared.known) = Some(tracked);
-    shared.status().published = Some(snapshot);
+    let new = tracked_of(shared, &snapshot)?;
+    let mut tracked = lock(&shared.known);
+    let mut status = shared.status();
+    status.published = Some(snapshot);
+    status.swaps += 1;
+    *tracked = Some(new);
     Ok(())
 }
 
@@ -351,7 +376,7 @@ fn build(shared: &Shared, timers: &mut Timers) {
     shared.fire(&[Trigger::BuildStarted]);
     let enter = |dir: &Path| shared.enter(watching.as_ref(), dir);
     let ground = &shared.ground;
-    let built = ground.pool().install(|| ground.build(&enter));
+    let built = ground.pool().install(|| ground.build(&enter, None));
     match built {
         Ok((built, snapshot)) => {
             let mut errors = Vec::new();
@@ -668,6 +693,14 @@ fn unlisted(errors: usize) -> String {
         "{errors} files or directories could not be listed, and more may be hidden behind them; make them readable, or \
          deny them"
     )
+}
+
+/// Checks every page and every number of the index (`index_integrity_check = "periodic"`).
+fn check(shared: &Shared) {
+    let snapshot = shared.status().published.clone();
+    if let Some(Err(error)) = snapshot.map(|snapshot| snapshot.segment().verify()) {
+        damaged(shared, &error);
+    }
 }
 
 /// Takes a damaged index out of use.

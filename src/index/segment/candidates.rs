@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::{Block, Group, Segment, inconsistent};
 use crate::format::error::FormatError;
 use crate::format::section::{Summary, View};
-use crate::format::segment::PartRecord;
+use crate::format::segment::{PartRecord, VACANT};
 use crate::index::block::{STORED_HASHES, Spread, WORD_FILES};
 use crate::index::gram::Gram;
 use crate::index::plan::{BlockRows, FOLD, Mask, Scratch, SupersetSafe};
@@ -73,7 +73,7 @@ impl Segment {
                         let slot = first + bits.trailing_zeros() as usize;
                         bits &= bits - 1;
                         let rank = self.slots.get(view, slot)?;
-                        if !files.insert(rank) {
+                        if rank != VACANT && !files.insert(rank) {
                             return Err(inconsistent("a slot has a file that does not exist"));
                         }
                     }

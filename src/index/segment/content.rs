@@ -1,4 +1,4 @@
-//! A segment's blocks, for whoever keeps them in another form.
+//! A segment's blocks, for whoever copies them, or keeps them in another form.
 //!
 //! Owns nothing; it hands out what a segment has, group by group.
 
@@ -25,6 +25,20 @@ impl Segment {
     /// Returns the number of groups of blocks.
     pub(crate) fn group_count(&self) -> usize {
         self.groups.len()
+    }
+
+    /// Returns the ranks of the files in the slots of a group, in the order of the slots; none for a group that does not exist.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] for damage.
+    pub(crate) fn ranks_of(&self, group: usize) -> Result<Vec<u32>, FormatError> {
+        let view = self.container.view();
+        let blocks = self.groups.get(group).map(|group| &group.blocks[..]);
+        let blocks = blocks.unwrap_or_default().iter();
+        let slots = blocks
+            .flat_map(|block| block.first_slot..block.first_slot + block.shape.files as usize);
+        slots.map(|slot| self.slots.get(view, slot)).collect()
     }
 
     /// Returns the n-grams with rows of their own in the blocks of a group; none for a group that does not exist.

@@ -58,6 +58,8 @@ struct IndexRootReport {
     uncertain_reason: Option<&'static str>,
     /// Why it is not used.
     why: Option<String>,
+    /// Why a process that stays could not follow the tree.
+    unwatchable: Option<String>,
 }
 
 /// A configuration key in effect.
@@ -177,7 +179,14 @@ fn index_report(
         let Some(condition) = indexes.condition(root, &setup.context.sandbox) else {
             continue;
         };
+        let unwatchable = indexes.unwatchable(root, search);
         let root = root.display().to_string();
+        if let Some(message) = &unwatchable {
+            problems.push(Problem {
+                place: root.clone(),
+                message: message.clone(),
+            });
+        }
         if let Condition::Damaged(_)
         | Condition::Unavailable(_)
         | Condition::Untracked
@@ -194,6 +203,7 @@ fn index_report(
             state: standing.state().as_str(),
             uncertain_reason: standing.reason(),
             why: condition.why(),
+            unwatchable,
         });
     }
     report

@@ -191,14 +191,11 @@ tables! {
         /// Whether the index covers files that ignore files leave out.
         index_default_no_ignore: bool = false; Kind::Boolean;
         /// With `index_mode = "auto"`, a tree with more files than this is indexed.
-        /// Has no effect yet.
         index_auto_threshold_files: u64 = 2_000; Kind::COUNT;
         /// With `index_mode = "auto"`, a tree with more bytes than this is indexed.
-        /// Has no effect yet.
         index_auto_threshold_bytes: u64 = 500_000_000; Kind::COUNT;
         /// With `index_mode = "auto"`, a tree below the thresholds is measured again after this
         /// many searches.
-        /// Has no effect yet.
         index_auto_reeval_calls: u64 = 100; Kind::POSITIVE;
         /// The time limit of the first build of an index, in milliseconds.
         index_build_timeout_ms: u64 = 300_000; TIMEOUT;
@@ -217,20 +214,16 @@ tables! {
         /// processors, in milliseconds.
         index_idle_boost_ms: u64 = 1_000; DELAY;
         /// Whether a build that failed for a passing reason is tried again by itself.
-        /// Has no effect yet.
         index_retry_on_failure: bool = false; Kind::Boolean;
         /// Whether an unfinished build is saved on shutdown, to be resumed.
         /// Has no effect yet.
         index_checkpoint_on_shutdown: bool = true; Kind::Boolean;
         /// How long shutdown waits for the indexer, in milliseconds.
-        /// Has no effect yet.
         index_shutdown_timeout_ms: u64 = 5_000; DELAY;
         /// Whether indexed trees are watched for changes.
-        /// Has no effect yet.
         index_watch: bool = true; Kind::Boolean;
         /// How long changes are collected before they are indexed, in milliseconds. A changed file
         /// is searched at once all the same.
-        /// Has no effect yet.
         index_watch_debounce_ms: u64 = 250; PAUSE;
         /// The space that stored indexes may take together, in bytes. Those that were not used for
         /// longest make room for a new one; one that takes more by itself is not kept.
@@ -244,12 +237,12 @@ tables! {
         /// How long a search waits for an index that another process has locked, in milliseconds;
         /// then it goes on without.
         index_lock_timeout_ms: u64 = 250; DELAY;
-        /// When a stored index is checked for damage as a whole: `off` or `on_open`, for one in an SQLite
-        /// database. That of mapped files is checked page by page when it is read, whatever this says.
+        /// When a stored index is checked for damage as a whole: `off`, `on_open` for one in an SQLite database (that of
+        /// mapped files is checked page by page when it is read, whatever this says), or `periodic`: also after some searches
+        /// of a process that follows the tree.
         index_integrity_check: IntegrityCheck = IntegrityCheck::OnOpen;
             Kind::choice(IntegrityCheck::WORDS);
         /// With `index_integrity_check = "periodic"`, the number of searches between two checks.
-        /// Has no effect yet.
         index_integrity_period_calls: u64 = 200; Kind::POSITIVE;
         /// The size up to which a file is indexed, in bytes; larger ones are always searched, since
         /// a line of more than 256 MiB is an error whether or not anything matches.
@@ -269,13 +262,10 @@ tables! {
         /// checked for changes, and a tree that does change is searched wrongly.
         index_frozen: bool = false; Kind::Boolean;
         /// The number of files that one slice of comparing an index with the disk looks at.
-        /// Has no effect yet.
         reconcile_max_files: u64 = 50_000; Kind::POSITIVE;
         /// The time that one slice of comparing an index with the disk takes, in milliseconds.
-        /// Has no effect yet.
         reconcile_max_ms: u64 = 2_000; TIMEOUT;
         /// The share of a request's time limit that may go into maintaining the index.
-        /// Has no effect yet.
         index_maint_budget_fraction: f64 = 0.25;
             Kind::Number { min: 0.0, max: 1.0, inclusive: true };
 

@@ -2,13 +2,16 @@
 //!
 //! Owns what all index roots have in common when an index is built and opened. Which requests may use one is not its business.
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use super::places::{Fallback, Place};
 use super::roots::IndexRoot;
 use crate::format::storage::Storage;
-use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built, MAX_SETTLE, build};
+use crate::index::builder::{
+    BuildError, BuildHost, BuildOptions, Built, MAX_SETTLE, build, build_again,
+};
 use crate::index::inputs::Inputs;
 use crate::index::segment::Segment;
 use crate::index::snapshot::{Snapshot, StorageMode};
@@ -76,12 +79,14 @@ impl Keeping {
         }
     }
 
-    /// Builds the index of a root, whatever there is, and puts it into use.
+    /// Builds the index of a root, whatever there is, and puts it into use. What `earlier`, a segment of this index, has of the tree
+    /// as it is, is not read again; but a database has no room for what is left empty then, and is built from the tree.
     pub(super) fn build(
         &self,
         root: &IndexRoot,
         sandbox: &Arc<Sandbox>,
         host: &dyn BuildHost,
+        earlier: Option<&Segment>,
     ) -> Result<(Built, Arc<Snapshot>), BuildError> {
         if let Some(nowhere) = &self.nowhere {
             return Err(BuildError::NoPlace(nowhere.message.clone()));
@@ -94,6 +99,11 @@ impl Keeping {
         }
         let above = above(root, host);
         let walk = walk(root, sandbox).ok_or_else(|| BuildError::NotARoot(root.path.clone()))?;
+        let earlier = earlier.filter(|_| self.storage() != StorageMode::Sqlite);
+        let build = |out: &mut dyn Write| match earlier {
+            Some(earlier) => build_again(&walk, &self.options, host, earlier, out),
+            None => build(&walk, &self.options, host, out),
+        };
         let (built, snapshot) = match self.store() {
             Some(store) => {
                 let publication = Publication {
@@ -102,13 +112,11 @@ impl Keeping {
                     above,
                     now_ms,
                 };
-                store.publish(&publication, host, |out| {
-                    build(&walk, &self.options, host, out)
-                })?
+                store.publish(&publication, host, build)?
             }
             None => {
                 let mut bytes = Vec::new();
-                let built = build(&walk, &self.options, host, &mut bytes)?;
+                let built = build(&mut bytes)?;
                 let limit = self.options.max_memory_bytes;
                 if bytes.len() as u64 > limit {
                     let bytes = bytes.len() as u64;

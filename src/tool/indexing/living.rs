@@ -17,15 +17,36 @@ use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built, Progress
 use crate::index::inputs::Inputs;
 use crate::index::live::{Ground, Habits, LiveIndex, Opened, Thresholds};
 use crate::index::pace::{Activity, Clock, Exceeded, Piece, background_pool};
+use crate::index::segment::Segment;
 use crate::index::snapshot::Snapshot;
 use crate::index::state::Standing;
 use crate::index::walk::Walk;
-use crate::index::watch::{NativeWatchers, WatcherFactory};
-use crate::tool::config::{IndexMode, SearchConfig};
+use crate::index::watch::filesystem::{Reliability, reliability};
+use crate::index::watch::{Barrier, Ear, Heard, NativeWatchers, WatcherFactory};
+use crate::tool::config::{IndexMode, IntegrityCheck, SearchConfig};
 use crate::tool::sandbox::Sandbox;
 
 /// How often a whole tree is compared with its index although nothing is known to be amiss: what raises no event shows then.
 const RECONCILE_EVERY: Duration = Duration::from_secs(15 * 60);
+
+/// Files beside a segment that each search can as well look through: building a new one copies all of it.
+const MERGE_FILES: usize = 2_048;
+
+/// How long the proof that watching works may take.
+const PROOF: Duration = Duration::from_secs(2);
+
+/// Hears of cookies only.
+struct Cookies(Arc<Barrier>);
+
+impl Ear for Cookies {
+    fn hear(&self, heard: Heard) {
+        match heard {
+            Heard::Cookie(number) => self.0.heard(number),
+            Heard::Down(_) => self.0.down(),
+            Heard::File(_) | Heard::Subtree(_) | Heard::Overflow => {}
+        }
+    }
+}
 
 /// What living indexes need of the program that they live in.
 #[derive(Clone)]
@@ -38,6 +59,10 @@ pub struct Surroundings {
     pub clock: Arc<dyn Clock>,
     /// Watches trees.
     pub watchers: Arc<dyn WatcherFactory>,
+    /// How often a whole tree is compared with its index although nothing is known to be amiss.
+    pub reconcile_every: Duration,
+    /// How many files may be gone or changed before a new segment is built, if that is not a small share of all.
+    pub merge_files: usize,
 }
 
 impl Surroundings {
@@ -49,6 +74,8 @@ impl Surroundings {
             activity: Arc::new(Activity::new(clock.clone())),
             clock,
             watchers: Arc::new(NativeWatchers),
+            reconcile_every: RECONCILE_EVERY,
+            merge_files: MERGE_FILES,
         }
     }
 }
@@ -99,8 +126,11 @@ impl Indexes {
                 cookies: self.cookie_dir(root),
                 config: config.clone(),
             };
-            let index =
-                LiveIndex::start(Arc::new(ground), habits(config), around.watchers.clone())?;
+            let index = LiveIndex::start(
+                Arc::new(ground),
+                habits(config, around),
+                around.watchers.clone(),
+            )?;
             all.push(Living {
                 root: root.path.clone(),
                 index,
@@ -123,6 +153,41 @@ impl Indexes {
         Some(self.living_at(root)?.index.wait(timeout))
     }
 
+    /// Says why the living index of a root could not follow its tree, and what to do, so that each search would compare instead; finds out
+    /// by watching the root for a moment. `None` if it could, or is not to (`index_watch`).
+    pub fn unwatchable(&self, root: &Path, config: &SearchConfig) -> Option<String> {
+        let root = self.root_at(root)?;
+        if !config.index_watch || self.frozen {
+            return None;
+        }
+        if let Reliability::Unreliable(kind) = reliability(&root.path) {
+            return Some(format!(
+                "it is on a filesystem ({kind}) on which files can be changed without a sign of it, so each search compares \
+                 the index with the tree"
+            ));
+        }
+        // Where nothing is built, nothing is made in the cache directory.
+        let Some(cookies) = self.temporary_dir(root) else {
+            return Some("there is no directory outside of the tree for the files that prove that all changes were heard; set \
+                 index_path in [tools.search]".to_string());
+        };
+        let barrier = Arc::new(Barrier::new());
+        let ear = Arc::new(Cookies(barrier.clone()));
+        let watched = NativeWatchers
+            .start(&root.path, &cookies, ear)
+            .and_then(|watcher| {
+                watcher.watch(Path::new(""))?;
+                Ok(watcher)
+            });
+        match watched {
+            Err(error) => Some(format!("it can't be watched: {error}")),
+            Ok(watcher) if !watcher.is_ordered() => Some(
+                "this system tells of changes in no order, so each search compares the index with the tree".to_string(),
+            ),
+            Ok(watcher) => barrier.pass(&*watcher, PROOF).err().map(|error| error.to_string()),
+        }
+    }
+
     /// Ends the living indexes, and waits for that as long as is configured (`FR-LSI-BG-43`). Returns false if one was left
     /// behind.
     pub fn shut_down(&self) -> bool {
@@ -141,12 +206,18 @@ impl Indexes {
     /// Returns the directory for cookies: that of the indexes, else one for temporary files; outside of all roots.
     fn cookie_dir(&self, root: &IndexRoot) -> Option<PathBuf> {
         let kept = self.store().map(|store| store.root().join("cookies"));
-        let temporary = std::env::temp_dir().canonicalize().ok();
-        let temporary = temporary.map(|dir| dir.join(format!("forge-search-cookies-{}", user())));
-        let outside = |dir: &PathBuf| {
-            !dir.starts_with(&root.path) && self.roots().all(|other| !dir.starts_with(other))
-        };
-        [kept, temporary].into_iter().flatten().find(outside)
+        let kept = kept.filter(|dir| self.is_outside(root, dir));
+        kept.or_else(|| self.temporary_dir(root))
+    }
+
+    fn temporary_dir(&self, root: &IndexRoot) -> Option<PathBuf> {
+        let dir = std::env::temp_dir().canonicalize().ok()?;
+        let dir = dir.join(format!("forge-search-cookies-{}", user()));
+        self.is_outside(root, &dir).then_some(dir)
+    }
+
+    fn is_outside(&self, root: &IndexRoot, dir: &Path) -> bool {
+        !dir.starts_with(&root.path) && self.roots().all(|other| !dir.starts_with(other))
     }
 }
 
@@ -162,18 +233,21 @@ fn user() -> String {
     }
 }
 
-fn habits(config: &SearchConfig) -> Habits {
+fn habits(config: &SearchConfig, around: &Surroundings) -> Habits {
     Habits {
         watch: config.index_watch,
         debounce: Duration::from_millis(config.index_watch_debounce_ms),
         reconcile_max_files: config.reconcile_max_files,
         reconcile_max: Duration::from_millis(config.reconcile_max_ms),
-        reconcile_every: RECONCILE_EVERY,
+        reconcile_every: around.reconcile_every,
+        merge_files: around.merge_files,
         thresholds: (config.index_mode == IndexMode::Auto).then_some(Thresholds {
             files: config.index_auto_threshold_files,
             bytes: config.index_auto_threshold_bytes,
             reeval_calls: config.index_auto_reeval_calls,
         }),
+        check_calls: (config.index_integrity_check == IntegrityCheck::Periodic)
+            .then_some(config.index_integrity_period_calls),
         retry: config.index_retry_on_failure,
         shutdown: Duration::from_millis(config.index_shutdown_timeout_ms),
     }
@@ -214,7 +288,11 @@ impl Ground for TreeGround {
         }
     }
 
-    fn build(&self, enter: &(dyn Fn(&Path) + Sync)) -> Result<(Built, Arc<Snapshot>), BuildError> {
+    fn build(
+        &self,
+        enter: &(dyn Fn(&Path) + Sync),
+        earlier: Option<&Segment>,
+    ) -> Result<(Built, Arc<Snapshot>), BuildError> {
         // One for each build: its budget begins with it.
         let host = Background::new(
             &self.config,
@@ -222,7 +300,8 @@ impl Ground for TreeGround {
             self.cancel.clone(),
         );
         let host = Entering { host: &host, enter };
-        self.keeping.build(&self.root, &self.around.sandbox, &host)
+        let sandbox = &self.around.sandbox;
+        self.keeping.build(&self.root, sandbox, &host, earlier)
     }
 
     fn options(&self) -> &BuildOptions {

@@ -109,10 +109,10 @@ impl World {
 
     fn live_with(&self, watchers: Arc<dyn WatcherFactory>) {
         let around = Surroundings {
-            sandbox: self.setup.context().sandbox,
             activity: Arc::new(Activity::new(self.hands.clone())),
             clock: self.hands.clone(),
             watchers,
+            ..Surroundings::new(self.setup.context().sandbox)
         };
         let indexes = &self.setup.kept().indexes;
         indexes.live(&self.setup.config, &around).unwrap();

@@ -131,7 +131,12 @@ impl Alive {
             .config(|config| config.index_watch_debounce_ms = 5)
             .with_indexes(variant);
         let process = Process::new(setup);
-        let around = Surroundings::new(process.context.sandbox.clone());
+        let mut around = Surroundings::new(process.context.sandbox.clone());
+        if seed % 4 >= 2 {
+            // As good as always at work beside searches.
+            around.merge_files = 10;
+            around.reconcile_every = Duration::from_millis(300);
+        }
         let indexes = &process.setup.kept().indexes;
         indexes.live(&process.setup.config, &around).unwrap();
         Alive(process)

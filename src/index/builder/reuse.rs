@@ -1,0 +1,139 @@
+//! Building from an earlier segment: what was read before and is as it was is not read again.
+//!
+//! Owns which files of a tree an earlier segment answers for, and which of its blocks are worth copying. Blocks are copied as
+//! they are; only which file is in which slot changes, and slots of files that are gone stay empty.
+
+use std::cmp::Ordering;
+
+use super::Kept;
+use crate::format::error::FormatError;
+use crate::format::segment::VACANT;
+use crate::format::sort_key::cmp_paths;
+use crate::index::enumerate::Enumeration;
+use crate::index::segment::Segment;
+use crate::index::stamp::Stamp;
+use crate::index::token::TokenStatus;
+
+/// The most groups that are copied. Each costs every search a little; the files of smaller ones are read again.
+const MAX_GROUPS: usize = 24;
+
+/// A group is copied if at least one in so many of its slots has a file that is as it was.
+const LIVE_SHARE: usize = 2;
+
+/// What an earlier segment still answers for.
+pub(super) struct Reuse<'a> {
+    pub(super) segment: &'a Segment,
+    /// The groups that are copied, in their order.
+    pub(super) groups: Vec<usize>,
+    /// The new rank of each file of the segment; [`VACANT`] for those that it does not answer for.
+    pub(super) ranks: Vec<u32>,
+    /// What the catalog keeps of each file of the tree that it answers for, by new rank.
+    pub(super) kept: Vec<Option<Kept>>,
+}
+
+impl<'a> Reuse<'a> {
+    /// Compares a tree with a segment of an earlier state of it. Linear in the files of both.
+    pub(super) fn of(segment: &'a Segment, tree: &Enumeration) -> Result<Reuse<'a>, FormatError> {
+        let mut reuse = Reuse {
+            segment,
+            groups: Vec::new(),
+            ranks: same_files(segment, tree)?,
+            kept: vec![None; tree.files.len()],
+        };
+        reuse.choose_groups()?;
+        for (old, &new) in (0u32..).zip(&reuse.ranks) {
+            if new == VACANT {
+                continue;
+            }
+            let file = segment.file(old)?;
+            if let Some(kept) = reuse.kept.get_mut(new as usize) {
+                *kept = Some(Kept {
+                    status: TokenStatus::Full,
+                    excludable: true,
+                    stamp: Some(Stamp::from_record(file.stamp)),
+                    settled: true,
+                    ngrams: file.ngrams,
+                });
+            }
+        }
+        Ok(reuse)
+    }
+
+    /// Chooses the groups that are worth copying, and gives up the files of all others.
+    fn choose_groups(&mut self) -> Result<(), FormatError> {
+        let segment = self.segment;
+        let mut worth: Vec<(usize, usize)> = Vec::new();
+        for group in 0..segment.group_count() {
+            let ranks = segment.ranks_of(group)?;
+            let live = ranks
+                .iter()
+                .filter(|&&old| self.new_rank(old) != VACANT)
+                .count();
+            if live > 0 && live * LIVE_SHARE >= ranks.len() {
+                worth.push((live, group));
+            }
+        }
+        // The largest; ties by their order.
+        worth.sort_by_key(|&(live, group)| (std::cmp::Reverse(live), group));
+        worth.truncate(MAX_GROUPS);
+        self.groups = worth.into_iter().map(|(_, group)| group).collect();
+        self.groups.sort_unstable();
+        for group in 0..segment.group_count() {
+            if self.groups.binary_search(&group).is_err() {
+                for old in segment.ranks_of(group)? {
+                    if let Some(rank) = self.ranks.get_mut(old as usize) {
+                        *rank = VACANT;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the new rank of a file of the segment.
+    pub(super) fn new_rank(&self, old: u32) -> u32 {
+        self.ranks.get(old as usize).copied().unwrap_or(VACANT)
+    }
+}
+
+/// Returns for each file of a segment that may be left out the rank that it has in a tree, if it is there as it was.
+fn same_files(segment: &Segment, tree: &Enumeration) -> Result<Vec<u32>, FormatError> {
+    let mut ranks = vec![VACANT; segment.file_count() as usize];
+    let mut dirs = Vec::with_capacity(tree.dirs.len());
+    for dir in &tree.dirs {
+        dirs.push(segment.find_dir(&dir.place.logical)?);
+    }
+    let (mut new, mut old) = (0, 0);
+    // Both are in emission order.
+    while let Some(file) = tree.files.get(new) {
+        if old >= segment.file_count() {
+            break;
+        }
+        let before = segment.file(old)?;
+        let dir = dirs.get(file.dir as usize).copied().flatten();
+        let same = dir == Some(before.dir) && segment.name(before.name)? == file.name;
+        let order = match same {
+            true => Ordering::Equal,
+            false => {
+                let dir = tree
+                    .dirs
+                    .get(file.dir as usize)
+                    .map(|dir| &dir.place.logical);
+                let path = dir.map(|dir| dir.join(&file.name)).unwrap_or_default();
+                cmp_paths(&path, &segment.path(old)?)
+            }
+        };
+        match order {
+            Ordering::Less => new += 1,
+            Ordering::Greater => old += 1,
+            Ordering::Equal => {
+                let unchanged = file.stamp == Some(Stamp::from_record(before.stamp));
+                if unchanged && before.excludable && same {
+                    ranks[old as usize] = new as u32;
+                }
+                (new, old) = (new + 1, old + 1);
+            }
+        }
+    }
+    Ok(ranks)
+}
