@@ -449,6 +449,10 @@ fn failed(shared: &Shared, timers: &mut Timers, error: &BuildError, is_first: bo
     let mut status = shared.status();
     status.why = Some(error.to_string());
     status.build_wanted = false;
+    if status.published.is_none() {
+        // Whatever was lost meanwhile: there is nothing to compare with the tree.
+        status.reconcile_wanted = false;
+    }
 }
 
 /// Returns what watches the tree, started if need be.

@@ -78,3 +78,22 @@ fn fr_lsi_rec_01_and_fr_lsi_rec_02_slices_go_on_in_the_background_until_all_was_
     assert_eq!(world.report().epoch, epoch + 1);
     assert_eq!(world.check_used("needle").len(), 4);
 }
+
+/// Whoever waits is told, also when coverage was lost while the build went on.
+#[test]
+fn a_build_that_fails_after_a_loss_is_not_waited_for() {
+    let world = World::new(MAPPED, |config| config.index_build_max_files = 3);
+    world.watchers.hold("a/b/c");
+    world.live();
+    world.until_held();
+    world.hear(Heard::Overflow);
+    world.watchers.release();
+    let indexes = world.setup.kept().indexes.clone();
+    let ended = indexes.wait_live(world.root(), super::LONG).unwrap();
+    assert_eq!(
+        ended.map(|standing| standing.state().as_str()),
+        Some("UNCERTAIN")
+    );
+    let reason = Some("WATCHER_OVERFLOW_DURING_BUILD");
+    assert_eq!(world.check_unused("needle", "UNCERTAIN", reason).len(), 3);
+}

@@ -33,7 +33,7 @@ use crate::support::{Setup, Tree, paths};
 use self::double::{Hands, Hearing, Watchers};
 
 /// Longer than anything takes that is waited for.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(30);
 
 /// A pause between two looks.
 const LOOK: Duration = Duration::from_millis(2);
@@ -109,7 +109,6 @@ impl World {
 
     fn live_with(&self, watchers: Arc<dyn WatcherFactory>) {
         let around = Surroundings {
-            sandbox: self.setup.context().sandbox,
             activity: Arc::new(Activity::new(self.hands.clone())),
             clock: self.hands.clone(),
             watchers,
