@@ -5,10 +5,11 @@
 //! files. Readers take a [`Storage`] and see bytes, wherever those are.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
+use super::disk::{Disk, RealDisk};
 use super::error::{FormatError, FormatErrorKind};
 use super::mmap::Mapping;
 
@@ -55,8 +56,17 @@ impl Storage {
     /// [`FormatErrorKind::Insecure`] for any other file, [`FormatErrorKind::Truncated`] for an empty one,
     /// [`FormatErrorKind::TooLarge`] for one beyond the address space, [`FormatErrorKind::Io`].
     pub fn map(path: &Path) -> Result<Self, FormatError> {
+        Self::map_on(&RealDisk, path)
+    }
+
+    /// As [`map`](Self::map), on a disk.
+    ///
+    /// # Errors
+    ///
+    /// As [`map`](Self::map).
+    pub fn map_on(disk: &dyn Disk, path: &Path) -> Result<Self, FormatError> {
         let in_file = |error: FormatError| error.in_file(path);
-        let (file, len) = open(path, Privacy::Required).map_err(in_file)?;
+        let (file, len) = open(disk, path, Privacy::Required).map_err(in_file)?;
         if len == 0 {
             let kind = FormatErrorKind::Truncated {
                 expected: 1,
@@ -78,8 +88,22 @@ impl Storage {
     /// a regular file, and unless `privacy` is waived for one that others could write to;
     /// [`FormatErrorKind::Io`].
     pub fn read(path: &Path, max_len: usize, privacy: Privacy) -> Result<Self, FormatError> {
+        Self::read_on(&RealDisk, path, max_len, privacy)
+    }
+
+    /// As [`read`](Self::read), on a disk.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_on(
+        disk: &dyn Disk,
+        path: &Path,
+        max_len: usize,
+        privacy: Privacy,
+    ) -> Result<Self, FormatError> {
         let in_file = |error: FormatError| error.in_file(path);
-        let (file, len) = open(path, privacy).map_err(in_file)?;
+        let (file, len) = open(disk, path, privacy).map_err(in_file)?;
         let len = address_space(len).map_err(in_file)?;
         let too_large = |found: usize| {
             in_file(FormatError::too_large(
@@ -194,25 +218,28 @@ fn address_space(len: u64) -> Result<usize, FormatError> {
 }
 
 /// Opens a regular file for reading; returns it with its length.
-#[cfg(unix)]
-fn open(path: &Path, privacy: Privacy) -> Result<(File, u64), FormatError> {
-    use rustix::fs::{Mode, OFlags};
-    use rustix::io::{Errno, retry_on_intr};
-
-    // Never waits for the writer of a FIFO.
-    let flags =
-        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let opened = retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty()));
-    let file = match opened {
-        Ok(fd) => File::from(fd),
-        Err(Errno::LOOP) => return Err(FormatError::insecure("a symbolic link; delete it")),
-        Err(error) => return Err(FormatError::io("open it", error.into())),
-    };
+fn open(disk: &dyn Disk, path: &Path, privacy: Privacy) -> Result<(File, u64), FormatError> {
+    let file = disk.open(path).map_err(|error| match is_link(&error) {
+        true => FormatError::insecure("a symbolic link; delete it"),
+        false => FormatError::io("open it", error),
+    })?;
     let meta = file
         .metadata()
         .map_err(|e| FormatError::io("look at it", e))?;
     check_file(&meta, privacy)?;
     Ok((file, meta.len()))
+}
+
+/// Whether a file could not be opened because it is a symbolic link.
+#[cfg(unix)]
+fn is_link(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+}
+
+/// Links are followed here.
+#[cfg(not(unix))]
+fn is_link(_error: &io::Error) -> bool {
+    false
 }
 
 #[cfg(unix)]
@@ -241,17 +268,6 @@ fn check_file(meta: &std::fs::Metadata, privacy: Privacy) -> Result<(), FormatEr
         )));
     }
     Ok(())
-}
-
-/// Opens a regular file for reading; returns it with its length. Access lists are not looked at.
-#[cfg(not(unix))]
-fn open(path: &Path, privacy: Privacy) -> Result<(File, u64), FormatError> {
-    let file = File::open(path).map_err(|e| FormatError::io("open it", e))?;
-    let meta = file
-        .metadata()
-        .map_err(|e| FormatError::io("look at it", e))?;
-    check_file(&meta, privacy)?;
-    Ok((file, meta.len()))
 }
 
 /// Access lists are not looked at.

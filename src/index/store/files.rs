@@ -1,4 +1,4 @@
-//! An index in files: a manifest, and the segment that it names, which is mapped.
+//! An index in files: a manifest, and the segment that it names, which is mapped, or read into memory.
 
 use std::path::Path;
 
@@ -34,18 +34,18 @@ impl Keep for Files {
         let dir = to.lock.dir();
         // A name of its own: readers may still be about to open the one before.
         let name = free_name(dir, to.sequence);
-        let built = publish(to.disk, to.lock, &name, |out| build(out))?;
+        let built = publish(&*terms.disk, to.lock, &name, |out| build(out))?;
         to.activating(&built);
         let manifest = (to.describe)(&built, name);
         let encoded = manifest.encode()?;
         if let Err(error) = terms.check_size(built.summary.len + encoded.len() as u64) {
             if let Some(segment) = manifest.segments.first() {
                 // Else the next publication removes it.
-                let _left_behind = to.disk.remove(&dir.join(&segment.file.name));
+                let _left_behind = terms.disk.remove(&dir.join(&segment.file.name));
             }
             return Err(error);
         }
-        publish(to.disk, to.lock, MANIFEST, |out| {
+        publish(&*terms.disk, to.lock, MANIFEST, |out| {
             out.write_all(&encoded).map_err(BuildError::Output)
         })?;
         let segment = open_segment(terms, dir, &manifest)?;
@@ -54,7 +54,7 @@ impl Keep for Files {
 
     fn manifest(&self, terms: &Terms, dir: &Path) -> Result<Manifest, FormatError> {
         let path = dir.join(MANIFEST);
-        let storage = Storage::read(&path, MAX_MANIFEST_BYTES, terms.privacy)?;
+        let storage = Storage::read_on(&*terms.disk, &path, MAX_MANIFEST_BYTES, terms.privacy)?;
         Manifest::decode(storage).map_err(|error| error.in_file(&path))
     }
 
@@ -123,9 +123,10 @@ fn open_segment(terms: &Terms, dir: &Path, manifest: &Manifest) -> Result<Segmen
     };
     let path = dir.join(&segment.file.name);
     let in_file = |error: FormatError| error.in_file(&path);
+    let disk = &*terms.disk;
     let storage = match terms.privacy {
-        Privacy::Required => Storage::map(&path)?,
-        Privacy::Waived => Storage::read(&path, usize::MAX, terms.privacy)?,
+        Privacy::Required if terms.map => Storage::map_on(disk, &path)?,
+        _ => Storage::read_on(disk, &path, usize::MAX, terms.privacy)?,
     };
     let opened = Segment::open(storage).map_err(in_file)?;
     let summary = opened.summary();
