@@ -48,11 +48,29 @@ pub fn create_private_dir_on(
     dir: &Path,
     privacy: Privacy,
 ) -> Result<(), FormatError> {
+    let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.exists()).collect();
     // What is there instead of a directory is looked at next.
     disk.make_dir(dir)
+        .and_then(|()| {
+            missing
+                .into_iter()
+                .try_for_each(|made| sync_above(disk, made))
+        })
         .map_err(|e| FormatError::io("create the directory", e))
         .and_then(|()| check_dir(dir, privacy))
         .map_err(|e| e.in_file(dir))
+}
+
+/// Makes a directory that was just made survive a loss of power.
+fn sync_above(disk: &dyn Disk, made: &Path) -> io::Result<()> {
+    let Some(above) = made.parent().filter(|above| above.file_name().is_some()) else {
+        return Ok(());
+    };
+    match disk.sync_dir(above) {
+        // One that may be written to but not be read can't be synced by this user.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        synced => synced,
+    }
 }
 
 /// Checks a directory as [`create_private_dir`] would, without making anything. One that is not there will do if it

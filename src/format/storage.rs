@@ -4,6 +4,7 @@
 //! regular file, and that nobody else could change it while it is looked at. It must not know what is in the
 //! files. Readers take a [`Storage`] and see bytes, wherever those are.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use super::disk::{Disk, RealDisk};
 use super::error::{FormatError, FormatErrorKind};
 use super::mmap::Mapping;
+use super::paged::Paged;
 
 /// Where sections and rows start: a multiple of the length of a cache line, in bytes. [`Storage`] begins
 /// at such an address, so that what is aligned in a file is aligned in memory.
@@ -31,6 +33,7 @@ enum Place {
         start: usize,
     },
     Mapped(Arc<Mapping>),
+    Paged(Arc<Paged>),
 }
 
 /// Who may be able to write to a file that is read, or to reach into a directory.
@@ -80,6 +83,22 @@ impl Storage {
         Ok(Self { place })
     }
 
+    /// Opens the file at `path`, to be read as it is looked at: instead of a mapping, for those who must not be ended by the
+    /// system when somebody cuts the file off. Takes the files that [`map`](Self::map) takes.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatErrorKind::Insecure`], [`FormatErrorKind::TooLarge`], [`FormatErrorKind::Io`].
+    pub fn paged_on(disk: &dyn Disk, path: &Path) -> Result<Self, FormatError> {
+        let in_file = |error: FormatError| error.in_file(path);
+        let (file, len) = open(disk, path, Privacy::Required).map_err(in_file)?;
+        let len = address_space(len).map_err(in_file)?;
+        let paged = Paged::new(file, len);
+        let paged = paged.map_err(|e| in_file(FormatError::io("look at it", e)))?;
+        let place = Place::Paged(Arc::new(paged));
+        Ok(Self { place })
+    }
+
     /// Reads the file at `path` into memory: for small files, and for those that can't be mapped.
     ///
     /// # Errors
@@ -126,23 +145,52 @@ impl Storage {
         Ok(Self::from(bytes))
     }
 
-    /// Returns the bytes.
+    /// Returns the bytes. Of a file that is read as it is looked at they are read now, all of them; there are none if that
+    /// can't be done, which [`part`](Self::part) tells apart.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         match &self.place {
             Place::Owned { buffer, start } => buffer.get(*start..).unwrap_or_default(),
             Place::Mapped(mapping) => mapping.as_bytes(),
+            Place::Paged(paged) => paged.whole(),
         }
     }
 
     /// Returns the number of bytes.
     pub fn len(&self) -> usize {
-        self.as_bytes().len()
+        match &self.place {
+            Place::Paged(paged) => paged.len(),
+            _ => self.as_bytes().len(),
+        }
     }
 
     /// Returns whether there are no bytes.
     pub fn is_empty(&self) -> bool {
-        self.as_bytes().is_empty()
+        self.len() == 0
+    }
+
+    /// Returns the `len` bytes from `start`. Those of a file that is read as it is looked at are read now.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatErrorKind::Truncated`] if there are not so many; [`FormatErrorKind::Io`].
+    pub fn part(&self, start: usize, len: usize) -> Result<Cow<'_, [u8]>, FormatError> {
+        if let Place::Paged(paged) = &self.place {
+            return paged.read(start, len).map(Cow::Owned);
+        }
+        let bytes = self.as_bytes();
+        let part = start.checked_add(len).and_then(|end| bytes.get(start..end));
+        part.map(Cow::Borrowed).ok_or_else(|| {
+            FormatError::new(FormatErrorKind::Truncated {
+                expected: (start as u64).saturating_add(len as u64),
+                found: bytes.len() as u64,
+            })
+        })
+    }
+
+    /// Returns whether the bytes are those of a file that is read as it is looked at.
+    pub fn is_paged(&self) -> bool {
+        matches!(self.place, Place::Paged(_))
     }
 
     /// Returns whether the bytes are those of a mapped file, which the kernel can drop and read again.
@@ -157,6 +205,7 @@ impl Storage {
         match &self.place {
             Place::Owned { .. } => true,
             Place::Mapped(mapping) => mapping.is_unchanged(),
+            Place::Paged(paged) => paged.is_unchanged(),
         }
     }
 

@@ -209,10 +209,7 @@ impl Store {
         remove_leftovers(disk, &lock)?;
         // What can't be read is replaced like anything else.
         let before = self.read_manifest(&dir).ok();
-        let sequence = before
-            .as_ref()
-            .map_or(0, |manifest| manifest.state.sequence)
-            + 1;
+        let sequence = self.next_sequence(&dir, before.as_ref());
         let to = Publishing {
             lock: &lock,
             sequence,
@@ -435,6 +432,16 @@ impl Store {
         }
     }
 
+    /// Returns the number of the next publication. Where the manifest before can't be read, the name of its segment still has
+    /// its number, so that it is not given twice.
+    fn next_sequence(&self, dir: &Path, before: Option<&Manifest>) -> u64 {
+        let names = self.terms.disk.names(dir).unwrap_or_default();
+        let names = names.iter().filter_map(|name| name.to_str());
+        let last = names.filter_map(files::number_of).max().unwrap_or(0);
+        let known = before.map_or(0, |manifest| manifest.state.sequence);
+        known.max(last).saturating_add(1)
+    }
+
     /// Removes what does not belong to the index with a manifest: those before it, of whichever form. Those who have
     /// one open keep it.
     fn remove_others(&self, disk: &dyn Disk, dir: &Path, manifest: &Manifest) {
@@ -466,6 +473,11 @@ fn empty(disk: &dyn Disk, lock: &DirLock) -> Result<(), FormatError> {
     for name in [MANIFEST, DATABASE] {
         remove(name.as_ref())?;
     }
+    // Else a loss of power might bring it back without the rest, and that would be damage.
+    let synced = disk.sync_dir(dir);
+    synced.map_err(|error| {
+        FormatError::io("sync the directory of what is removed", error).in_file(dir)
+    })?;
     remove_leftovers(disk, lock)?;
     for name in disk.names(dir).map_err(fail)? {
         if is_of_an_index(&name.to_string_lossy()) {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::keep::Terms;
-use super::{DATABASE, FORMS, Listed, Store, empty, is_there, size_of_dir};
+use super::{DATABASE, FORMS, Listed, Store, empty, is_hash, is_there, size_of_dir};
 use crate::format::disk::Disk;
 use crate::format::error::{FormatError, FormatErrorKind};
 use crate::format::lock::{DirLock, LockFile};
@@ -145,8 +145,16 @@ impl Store {
     fn sweep(&self, but: Option<&Path>) {
         let disk = &*self.terms.disk;
         let names = disk.names(&self.root).unwrap_or_default();
-        let dirs = names.into_iter().map(|name| self.root.join(name));
-        for dir in dirs.filter(|dir| Some(&**dir) != but && self.has(dir)) {
+        let names = names
+            .into_iter()
+            .filter(|name| is_hash(&name.to_string_lossy()));
+        let dirs = names.map(|name| self.root.join(name));
+        for dir in dirs.filter(|dir| Some(&**dir) != but) {
+            if !self.has(&dir) {
+                // The last that a removal leaves. Whoever is making it just now finds it gone, and makes it again.
+                let _unless_not_empty = disk.remove_dir(&dir);
+                continue;
+            }
             if has_index(&dir) {
                 continue;
             }

@@ -170,7 +170,10 @@ fn open(root: &Path, config: &SearchConfig) -> Result<Store, FormatError> {
         indexes: config.index_max_indexes,
     };
     let store = Store::open(root.to_path_buf(), privacy, timeout)?;
-    Ok(store.checked(check).limited(limits))
+    Ok(store
+        .checked(check)
+        .limited(limits)
+        .mapped(config.index_map))
 }
 
 /// Resolves the links in a path that need not exist: the directories above it say where it would be.
