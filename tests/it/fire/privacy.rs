@@ -45,9 +45,19 @@ impl World {
         for (name, text) in DENIED {
             world.write(name, text);
         }
-        world.run(storage, &["index", "build", "--verbose"]);
-        world.run(storage, &["index", "build"]);
-        world.run(storage, &["index", "verify"]);
+        for args in [
+            &["index", "build"][..],
+            &["index", "verify"],
+            &["index", "list"],
+            &["doctor"],
+        ] {
+            let ran = world.run(storage, args);
+            assert!(
+                ran.status.success(),
+                "{args:?}: {}",
+                String::from_utf8_lossy(&ran.stderr)
+            );
+        }
         world
     }
 
@@ -62,7 +72,7 @@ impl World {
             .args(args)
             .args([
                 "--set",
-                "sandbox.denied_patterns=[\"secret/**\", \"**/*.secret\", \"**/id_rsa\"]",
+                "tools.sandbox.denied_patterns=[\"secret/**\", \"**/*.secret\", \"**/id_rsa\"]",
             ])
             .args(["--set", &format!("index_storage={storage}")])
             .env("XDG_CACHE_HOME", self.place.path().join("cache"))
