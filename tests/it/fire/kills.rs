@@ -141,6 +141,18 @@ fn a_program_that_is_killed_while_it_builds_leaves_an_index_or_none() {
     assert!(ended_by_kill * 2 > kills && left_behind * 5 > kills);
 }
 
+/// A process that was stopped, and is not left behind by a test that fails.
+struct Stopped(Option<Child>);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_writer_that_is_stopped_keeps_the_lock_and_nobody_from_searching() {
     let rounds = 2 * times();
@@ -152,6 +164,7 @@ fn a_writer_that_is_stopped_keeps_the_lock_and_nobody_from_searching() {
         let mut stalled = world.start(&["index", "build"]);
         world.wait_for_writing(&mut stalled);
         kill_process(Pid::from_child(&stalled), Signal::STOP).unwrap();
+        let mut stalled = Stopped(Some(stalled));
         // It was not too fast to be stopped.
         assert!(world.is_unfinished(), "round {round}");
         let dir = world.kept().remove(0);
@@ -185,6 +198,7 @@ fn a_writer_that_is_stopped_keeps_the_lock_and_nobody_from_searching() {
         assert_eq!(fs::read(dir.join("manifest")).unwrap(), before);
         assert!(world.is_unfinished());
         // Once it goes on, all ends well.
+        let stalled = stalled.0.take().unwrap();
         kill_process(Pid::from_child(&stalled), Signal::CONT).unwrap();
         let ended = stalled.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&ended.stderr);

@@ -19,9 +19,9 @@ const WORDS: [&str; 6] = [
 
 /// Names that patterns deny, and what is in those files.
 const DENIED: [(&str, &str); 3] = [
-    ("secret/xvqzinner.txt", "jxqzvdenied"),
-    ("src/private-zvqx.secret", "wvqzjdenied"),
-    ("src/id_rsa", "BEGIN zqxvwkey"),
+    ("secret/xvqzinner.txt", "jxqzvwkq"),
+    ("src/private-zvqx.secret", "wvqzjkxp"),
+    ("src/id_rsa", "zqxvwkjj"),
 ];
 
 struct World {
