@@ -1,6 +1,7 @@
 //! Segments of texts that were never files, and what a search finds in a text: what several harnesses need.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -13,7 +14,9 @@ use forge_search::exec::stop::Stop;
 use forge_search::format::segment::StampRecord;
 use forge_search::index::beneath::RootDir;
 use forge_search::index::bloom::BloomParams;
-use forge_search::index::builder::{BuildHost, BuildOptions, FileReader, Progress, assemble};
+use forge_search::index::builder::{
+    BuildError, BuildHost, BuildOptions, Built, FileReader, Progress, assemble,
+};
 use forge_search::index::casefold::Casefold;
 use forge_search::index::enumerate::{DirEntry, Enumeration, FileEntry, SideEntry};
 use forge_search::index::plan::{Strategy, SupersetSafe};
@@ -36,6 +39,17 @@ pub(crate) struct Texts {
 
 /// Builds the segment of a tree, whose n-grams are folded in this way.
 pub(crate) fn assembled(texts: &Texts, casefold: Casefold) -> Vec<u8> {
+    let mut out = Vec::new();
+    assemble_to(texts, casefold, &mut out).expect("memory takes everything");
+    out
+}
+
+/// The same, to an output that may fail.
+pub(crate) fn assemble_to(
+    texts: &Texts,
+    casefold: Casefold,
+    out: &mut dyn Write,
+) -> Result<Built, BuildError> {
     let mut tree = Enumeration::default();
     for (path, parent, ranks) in &texts.dirs {
         tree.dirs.push(DirEntry {
@@ -74,9 +88,7 @@ pub(crate) fn assembled(texts: &Texts, casefold: Casefold) -> Vec<u8> {
         let (_, _, text) = &texts.files[rank];
         reader.tokenize(text, stamp(text.len()))
     };
-    let mut out = Vec::new();
-    assemble(&tree, i64::MAX, &options, &Nobody, &mut out, &read).expect("memory takes everything");
-    out
+    assemble(&tree, i64::MAX, &options, &Nobody, out, &read)
 }
 
 /// The state of a file that has not changed for ages.

@@ -1,17 +1,47 @@
 //! The handful of operations by which files of an index come to be and go.
 //!
-//! Owns the seam between this layer and the filesystem: everything that changes a directory goes through [`Disk`], so
-//! that tests can fail or stop at each single operation. It must not know in which order they are to be
+//! Owns the seam between this layer and the filesystem: everything that changes a directory, or opens a file in it, goes
+//! through [`Disk`], so that tests can fail or stop at each single operation. It must not know in which order they are to be
 //! done; that is `publish`.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::Path;
 
 /// Changes to a directory of index files. Each operation is either done or not when it returns, but nothing is
 /// promised to survive a loss of power before [`DiskFile::sync`] and [`sync_dir`](Self::sync_dir).
-pub trait Disk: Send + Sync {
+pub trait Disk: fmt::Debug + Send + Sync {
+    /// Makes a directory that only this user can reach into, and those above it that are missing.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, here and below. That there is anything of that name already is none.
+    fn make_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::DirectoryNotEmpty`] if it is not empty.
+    fn remove_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// Opens a file for reading. Symbolic links are not followed, and the writer of a FIFO is not waited for.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::NotFound`] if there is none; the system's own for a symbolic link.
+    fn open(&self, path: &Path) -> io::Result<File>;
+
+    /// Opens a file to be locked, and makes it where there is none. For a lock that is shared (`exclusive` is false) it need
+    /// not be writable: one that is there will do.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    fn open_lock(&self, path: &Path, exclusive: bool) -> io::Result<File>;
+
     /// Creates a file for writing that only this user can open.
     ///
     /// # Errors
@@ -23,7 +53,7 @@ pub trait Disk: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Those of the system, here and below.
+    /// Those of the system.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
@@ -67,6 +97,34 @@ pub trait DiskFile: io::Write {
 pub struct RealDisk;
 
 impl Disk for RealDisk {
+    fn make_dir(&self, dir: &Path) -> io::Result<()> {
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        match builder.create(dir) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            made => made,
+        }
+    }
+
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        fs::remove_dir(dir)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<File> {
+        open_to_read(path)
+    }
+
+    fn open_lock(&self, path: &Path, exclusive: bool) -> io::Result<File> {
+        let refused = match open_to_write(path) {
+            Err(error) if !exclusive && may_be_readable(error.kind()) => error,
+            opened => return opened,
+        };
+        // Where that does not work either, the first answer is the better one: there is nothing to be locked.
+        open_to_read(path).map_err(|_| refused)
+    }
+
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
@@ -122,4 +180,48 @@ impl DiskFile for File {
         use std::os::unix::fs::PermissionsExt;
         let _unless_unknown = self.set_permissions(fs::Permissions::from_mode(0o400));
     }
+}
+
+/// Whether what may not be written may still be readable: in a directory without write permission, or on a filesystem
+/// that is mounted read-only.
+fn may_be_readable(kind: io::ErrorKind) -> bool {
+    matches!(
+        kind,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+    )
+}
+
+#[cfg(unix)]
+fn open_to_write(path: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags};
+
+    open_with(path, OFlags::RDWR | OFlags::CREATE, Mode::RUSR | Mode::WUSR)
+}
+
+#[cfg(unix)]
+fn open_to_read(path: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags};
+
+    open_with(path, OFlags::RDONLY, Mode::empty())
+}
+
+#[cfg(unix)]
+fn open_with(path: &Path, access: rustix::fs::OFlags, mode: rustix::fs::Mode) -> io::Result<File> {
+    use rustix::fs::OFlags;
+
+    let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let opened = rustix::io::retry_on_intr(|| rustix::fs::open(path, flags, mode));
+    Ok(File::from(opened?))
+}
+
+#[cfg(not(unix))]
+fn open_to_write(path: &Path) -> io::Result<File> {
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    options.open(path)
+}
+
+#[cfg(not(unix))]
+fn open_to_read(path: &Path) -> io::Result<File> {
+    File::open(path)
 }

@@ -286,8 +286,9 @@ impl FormatError {
             FormatErrorKind::Io { ref source, .. } if is_in_the_way(source.kind()) => {
                 "; what is there is not of an index: move it out of the way"
             }
-            // The system has said it, or the program is wrong.
-            FormatErrorKind::Io { .. } | FormatErrorKind::Refused { .. } => "",
+            FormatErrorKind::Io { ref source, .. } => remedy_of(source),
+            // The program is wrong.
+            FormatErrorKind::Refused { .. } => "",
             FormatErrorKind::Locked { .. } => "; try again when it has finished",
             // The problem says it.
             FormatErrorKind::Insecure { .. } => "",
@@ -296,6 +297,40 @@ impl FormatError {
             }
         }
     }
+}
+
+/// What can be done about an answer of the system.
+fn remedy_of(error: &io::Error) -> &'static str {
+    use io::ErrorKind as K;
+
+    match error.kind() {
+        K::StorageFull | K::QuotaExceeded => "; free some space there, or choose another directory",
+        K::FileTooLarge => "; raise the limit of the size of files (`ulimit -f`)",
+        K::ReadOnlyFilesystem | K::PermissionDenied => {
+            "; allow this user to write there, or choose another directory"
+        }
+        K::Interrupted => "; try again",
+        _ => remedy_of_code(error),
+    }
+}
+
+#[cfg(unix)]
+fn remedy_of_code(error: &io::Error) -> &'static str {
+    use rustix::io::Errno;
+
+    match Errno::from_io_error(error) {
+        Some(Errno::MFILE | Errno::NFILE) => {
+            "; close some files, or raise the limit of open files (`ulimit -n`)"
+        }
+        Some(Errno::IO) => "; check the disk, or choose another directory",
+        // The system has said it.
+        _ => "",
+    }
+}
+
+#[cfg(not(unix))]
+fn remedy_of_code(_error: &io::Error) -> &'static str {
+    ""
 }
 
 /// Whether there is something of another kind than a file or directory of an index.

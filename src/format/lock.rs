@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::disk::{Disk, RealDisk};
 use super::error::{FormatError, FormatErrorKind};
 use super::storage::Privacy;
 
@@ -34,10 +35,42 @@ const MAX_STALE: u32 = 100;
 /// one that others have any access to, also because the filesystem can't do otherwise: the caller falls back to memory
 /// (`SEC-LSI-STORE-02`). [`FormatErrorKind::Io`] if it can't be made.
 pub fn create_private_dir(dir: &Path, privacy: Privacy) -> Result<(), FormatError> {
-    make_dir(dir)
+    create_private_dir_on(&RealDisk, dir, privacy)
+}
+
+/// As [`create_private_dir`], on a disk.
+///
+/// # Errors
+///
+/// As [`create_private_dir`].
+pub fn create_private_dir_on(
+    disk: &dyn Disk,
+    dir: &Path,
+    privacy: Privacy,
+) -> Result<(), FormatError> {
+    let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.exists()).collect();
+    // What is there instead of a directory is looked at next.
+    disk.make_dir(dir)
+        .and_then(|()| {
+            missing
+                .into_iter()
+                .try_for_each(|made| sync_above(disk, made))
+        })
         .map_err(|e| FormatError::io("create the directory", e))
         .and_then(|()| check_dir(dir, privacy))
         .map_err(|e| e.in_file(dir))
+}
+
+/// Makes a directory that was just made survive a loss of power.
+fn sync_above(disk: &dyn Disk, made: &Path) -> io::Result<()> {
+    let Some(above) = made.parent().filter(|above| above.file_name().is_some()) else {
+        return Ok(());
+    };
+    match disk.sync_dir(above) {
+        // One that may be written to but not be read can't be synced by this user.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        synced => synced,
+    }
 }
 
 /// Checks a directory as [`create_private_dir`] would, without making anything. One that is not there will do if it
@@ -88,18 +121,6 @@ fn may_write_to(dir: &Path) -> io::Result<()> {
 #[cfg(not(unix))]
 fn may_write_to(_dir: &Path) -> io::Result<()> {
     Ok(())
-}
-
-fn make_dir(dir: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    match builder.create(dir) {
-        // What is there instead is looked at next.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        made => made,
-    }
 }
 
 #[cfg(unix)]
@@ -198,7 +219,22 @@ impl DirLock {
         timeout: Duration,
         wait: &mut dyn FnMut(Duration),
     ) -> Result<Self, FormatError> {
-        Self::acquire(dir, which, true, timeout, wait)
+        Self::acquire(&RealDisk, dir, which, true, timeout, wait)
+    }
+
+    /// As [`exclusive`](Self::exclusive), on a disk.
+    ///
+    /// # Errors
+    ///
+    /// As [`exclusive`](Self::exclusive).
+    pub fn exclusive_on(
+        disk: &dyn Disk,
+        dir: &Path,
+        which: LockFile,
+        timeout: Duration,
+        wait: &mut dyn FnMut(Duration),
+    ) -> Result<Self, FormatError> {
+        Self::acquire(disk, dir, which, true, timeout, wait)
     }
 
     /// Takes a lock that any number of others share, but no exclusive one; otherwise as
@@ -213,7 +249,22 @@ impl DirLock {
         timeout: Duration,
         wait: &mut dyn FnMut(Duration),
     ) -> Result<Self, FormatError> {
-        Self::acquire(dir, which, false, timeout, wait)
+        Self::acquire(&RealDisk, dir, which, false, timeout, wait)
+    }
+
+    /// As [`shared`](Self::shared), on a disk.
+    ///
+    /// # Errors
+    ///
+    /// As [`shared`](Self::shared).
+    pub fn shared_on(
+        disk: &dyn Disk,
+        dir: &Path,
+        which: LockFile,
+        timeout: Duration,
+        wait: &mut dyn FnMut(Duration),
+    ) -> Result<Self, FormatError> {
+        Self::acquire(disk, dir, which, false, timeout, wait)
     }
 
     /// Returns the locked directory.
@@ -227,6 +278,7 @@ impl DirLock {
     }
 
     fn acquire(
+        disk: &dyn Disk,
         dir: &Path,
         which: LockFile,
         exclusive: bool,
@@ -239,7 +291,9 @@ impl DirLock {
         let mut pause = FIRST_PAUSE;
         let mut stale = 0;
         loop {
-            let file = open(&path, exclusive).map_err(|e| fail("open the lock file", e))?;
+            let file = disk
+                .open_lock(&path, exclusive)
+                .map_err(|e| fail("open the lock file", e))?;
             match try_once(&file, &path, exclusive).map_err(|e| fail("lock the lock file", e))? {
                 Tried::Taken => {
                     return Ok(Self {
@@ -271,59 +325,6 @@ impl Drop for DirLock {
         // Closing would do, unless a child process that is just being started has the descriptor too.
         let _closing_follows = fs2::FileExt::unlock(&self.file);
     }
-}
-
-/// Opens a lock file, making it if needed. For a lock that is shared it need not be writable: in a directory without
-/// write permission, or on a filesystem that is mounted read-only, the one that is there is locked as it is.
-fn open(path: &Path, exclusive: bool) -> io::Result<File> {
-    let refused = match open_to_write(path) {
-        Err(error) if !exclusive && may_be_readable(error.kind()) => error,
-        opened => return opened,
-    };
-    // Where that does not work either, the first answer is the better one: there is nothing to be locked.
-    open_to_read(path).map_err(|_| refused)
-}
-
-fn may_be_readable(kind: io::ErrorKind) -> bool {
-    matches!(
-        kind,
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
-    )
-}
-
-#[cfg(unix)]
-fn open_to_write(path: &Path) -> io::Result<File> {
-    use rustix::fs::{Mode, OFlags};
-
-    open_with(path, OFlags::RDWR | OFlags::CREATE, Mode::RUSR | Mode::WUSR)
-}
-
-#[cfg(unix)]
-fn open_to_read(path: &Path) -> io::Result<File> {
-    use rustix::fs::{Mode, OFlags};
-
-    open_with(path, OFlags::RDONLY, Mode::empty())
-}
-
-#[cfg(unix)]
-fn open_with(path: &Path, access: rustix::fs::OFlags, mode: rustix::fs::Mode) -> io::Result<File> {
-    use rustix::fs::OFlags;
-
-    let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let opened = rustix::io::retry_on_intr(|| rustix::fs::open(path, flags, mode));
-    Ok(File::from(opened?))
-}
-
-#[cfg(not(unix))]
-fn open_to_write(path: &Path) -> io::Result<File> {
-    let mut options = fs::OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    options.open(path)
-}
-
-#[cfg(not(unix))]
-fn open_to_read(path: &Path) -> io::Result<File> {
-    File::open(path)
 }
 
 /// What came of trying to lock an open file.
@@ -473,13 +474,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(LockFile::Writers.name());
         let (held, _) = take(dir.path(), true, 0);
-        let early = open(&path, true).unwrap();
+        let early = RealDisk.open_lock(&path, true).unwrap();
         assert_eq!(try_once(&early, &path, true).unwrap(), Tried::Busy);
         // As whoever clears the directory does: delete the file, then give the lock back.
         fs::remove_file(&path).unwrap();
         drop(held);
         assert_eq!(try_once(&early, &path, true).unwrap(), Tried::Stale);
-        let late = open(&path, true).unwrap();
+        let late = RealDisk.open_lock(&path, true).unwrap();
         assert_eq!(try_once(&early, &path, true).unwrap(), Tried::Stale);
         assert_eq!(try_once(&late, &path, true).unwrap(), Tried::Taken);
         assert!(take(dir.path(), true, 0).0.is_err());

@@ -21,7 +21,7 @@ pub(super) struct Mapping {
 
 /// What changes when a file is written to or cut off.
 #[derive(Debug, PartialEq, Eq)]
-struct State {
+pub(super) struct State {
     len: u64,
     modified: Option<SystemTime>,
     /// The time of the last change of anything, in seconds and nanoseconds, where there is such a time.
@@ -29,7 +29,7 @@ struct State {
 }
 
 impl State {
-    fn of(meta: &Metadata) -> State {
+    pub(super) fn of(meta: &Metadata) -> State {
         #[cfg(unix)]
         let changed = {
             use std::os::unix::fs::MetadataExt;

@@ -21,6 +21,7 @@
 //! sections, or covered by a checksum. `docs/format.md` has the fields.
 
 mod layout;
+mod pages;
 mod reader;
 #[cfg(test)]
 mod tests;

@@ -4,13 +4,16 @@
 //! regular file, and that nobody else could change it while it is looked at. It must not know what is in the
 //! files. Readers take a [`Storage`] and see bytes, wherever those are.
 
+use std::borrow::Cow;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
+use super::disk::{Disk, RealDisk};
 use super::error::{FormatError, FormatErrorKind};
 use super::mmap::Mapping;
+use super::paged::Paged;
 
 /// Where sections and rows start: a multiple of the length of a cache line, in bytes. [`Storage`] begins
 /// at such an address, so that what is aligned in a file is aligned in memory.
@@ -30,6 +33,7 @@ enum Place {
         start: usize,
     },
     Mapped(Arc<Mapping>),
+    Paged(Arc<Paged>),
 }
 
 /// Who may be able to write to a file that is read, or to reach into a directory.
@@ -55,8 +59,17 @@ impl Storage {
     /// [`FormatErrorKind::Insecure`] for any other file, [`FormatErrorKind::Truncated`] for an empty one,
     /// [`FormatErrorKind::TooLarge`] for one beyond the address space, [`FormatErrorKind::Io`].
     pub fn map(path: &Path) -> Result<Self, FormatError> {
+        Self::map_on(&RealDisk, path)
+    }
+
+    /// As [`map`](Self::map), on a disk.
+    ///
+    /// # Errors
+    ///
+    /// As [`map`](Self::map).
+    pub fn map_on(disk: &dyn Disk, path: &Path) -> Result<Self, FormatError> {
         let in_file = |error: FormatError| error.in_file(path);
-        let (file, len) = open(path, Privacy::Required).map_err(in_file)?;
+        let (file, len) = open(disk, path, Privacy::Required).map_err(in_file)?;
         if len == 0 {
             let kind = FormatErrorKind::Truncated {
                 expected: 1,
@@ -70,6 +83,22 @@ impl Storage {
         Ok(Self { place })
     }
 
+    /// Opens the file at `path`, to be read as it is looked at: instead of a mapping, for those who must not be ended by the
+    /// system when somebody cuts the file off. Takes the files that [`map`](Self::map) takes.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatErrorKind::Insecure`], [`FormatErrorKind::TooLarge`], [`FormatErrorKind::Io`].
+    pub fn paged_on(disk: &dyn Disk, path: &Path) -> Result<Self, FormatError> {
+        let in_file = |error: FormatError| error.in_file(path);
+        let (file, len) = open(disk, path, Privacy::Required).map_err(in_file)?;
+        let len = address_space(len).map_err(in_file)?;
+        let paged = Paged::new(file, len);
+        let paged = paged.map_err(|e| in_file(FormatError::io("look at it", e)))?;
+        let place = Place::Paged(Arc::new(paged));
+        Ok(Self { place })
+    }
+
     /// Reads the file at `path` into memory: for small files, and for those that can't be mapped.
     ///
     /// # Errors
@@ -78,8 +107,22 @@ impl Storage {
     /// a regular file, and unless `privacy` is waived for one that others could write to;
     /// [`FormatErrorKind::Io`].
     pub fn read(path: &Path, max_len: usize, privacy: Privacy) -> Result<Self, FormatError> {
+        Self::read_on(&RealDisk, path, max_len, privacy)
+    }
+
+    /// As [`read`](Self::read), on a disk.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_on(
+        disk: &dyn Disk,
+        path: &Path,
+        max_len: usize,
+        privacy: Privacy,
+    ) -> Result<Self, FormatError> {
         let in_file = |error: FormatError| error.in_file(path);
-        let (file, len) = open(path, privacy).map_err(in_file)?;
+        let (file, len) = open(disk, path, privacy).map_err(in_file)?;
         let len = address_space(len).map_err(in_file)?;
         let too_large = |found: usize| {
             in_file(FormatError::too_large(
@@ -102,23 +145,52 @@ impl Storage {
         Ok(Self::from(bytes))
     }
 
-    /// Returns the bytes.
+    /// Returns the bytes. Of a file that is read as it is looked at they are read now, all of them; there are none if that
+    /// can't be done, which [`part`](Self::part) tells apart.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         match &self.place {
             Place::Owned { buffer, start } => buffer.get(*start..).unwrap_or_default(),
             Place::Mapped(mapping) => mapping.as_bytes(),
+            Place::Paged(paged) => paged.whole(),
         }
     }
 
     /// Returns the number of bytes.
     pub fn len(&self) -> usize {
-        self.as_bytes().len()
+        match &self.place {
+            Place::Paged(paged) => paged.len(),
+            _ => self.as_bytes().len(),
+        }
     }
 
     /// Returns whether there are no bytes.
     pub fn is_empty(&self) -> bool {
-        self.as_bytes().is_empty()
+        self.len() == 0
+    }
+
+    /// Returns the `len` bytes from `start`. Those of a file that is read as it is looked at are read now.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatErrorKind::Truncated`] if there are not so many; [`FormatErrorKind::Io`].
+    pub fn part(&self, start: usize, len: usize) -> Result<Cow<'_, [u8]>, FormatError> {
+        if let Place::Paged(paged) = &self.place {
+            return paged.read(start, len).map(Cow::Owned);
+        }
+        let bytes = self.as_bytes();
+        let part = start.checked_add(len).and_then(|end| bytes.get(start..end));
+        part.map(Cow::Borrowed).ok_or_else(|| {
+            FormatError::new(FormatErrorKind::Truncated {
+                expected: (start as u64).saturating_add(len as u64),
+                found: bytes.len() as u64,
+            })
+        })
+    }
+
+    /// Returns whether the bytes are those of a file that is read as it is looked at.
+    pub fn is_paged(&self) -> bool {
+        matches!(self.place, Place::Paged(_))
     }
 
     /// Returns whether the bytes are those of a mapped file, which the kernel can drop and read again.
@@ -133,6 +205,7 @@ impl Storage {
         match &self.place {
             Place::Owned { .. } => true,
             Place::Mapped(mapping) => mapping.is_unchanged(),
+            Place::Paged(paged) => paged.is_unchanged(),
         }
     }
 
@@ -194,25 +267,28 @@ fn address_space(len: u64) -> Result<usize, FormatError> {
 }
 
 /// Opens a regular file for reading; returns it with its length.
-#[cfg(unix)]
-fn open(path: &Path, privacy: Privacy) -> Result<(File, u64), FormatError> {
-    use rustix::fs::{Mode, OFlags};
-    use rustix::io::{Errno, retry_on_intr};
-
-    // Never waits for the writer of a FIFO.
-    let flags =
-        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let opened = retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty()));
-    let file = match opened {
-        Ok(fd) => File::from(fd),
-        Err(Errno::LOOP) => return Err(FormatError::insecure("a symbolic link; delete it")),
-        Err(error) => return Err(FormatError::io("open it", error.into())),
-    };
+fn open(disk: &dyn Disk, path: &Path, privacy: Privacy) -> Result<(File, u64), FormatError> {
+    let file = disk.open(path).map_err(|error| match is_link(&error) {
+        true => FormatError::insecure("a symbolic link; delete it"),
+        false => FormatError::io("open it", error),
+    })?;
     let meta = file
         .metadata()
         .map_err(|e| FormatError::io("look at it", e))?;
     check_file(&meta, privacy)?;
     Ok((file, meta.len()))
+}
+
+/// Whether a file could not be opened because it is a symbolic link.
+#[cfg(unix)]
+fn is_link(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+}
+
+/// Links are followed here.
+#[cfg(not(unix))]
+fn is_link(_error: &io::Error) -> bool {
+    false
 }
 
 #[cfg(unix)]
@@ -241,17 +317,6 @@ fn check_file(meta: &std::fs::Metadata, privacy: Privacy) -> Result<(), FormatEr
         )));
     }
     Ok(())
-}
-
-/// Opens a regular file for reading; returns it with its length. Access lists are not looked at.
-#[cfg(not(unix))]
-fn open(path: &Path, privacy: Privacy) -> Result<(File, u64), FormatError> {
-    let file = File::open(path).map_err(|e| FormatError::io("open it", e))?;
-    let meta = file
-        .metadata()
-        .map_err(|e| FormatError::io("look at it", e))?;
-    check_file(&meta, privacy)?;
-    Ok((file, meta.len()))
 }
 
 /// Access lists are not looked at.

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use crate::format::disk::{Disk, RealDisk};
 use crate::format::error::{FormatError, FormatErrorKind};
-use crate::format::lock::{DirLock, LockFile, check_private_dir, create_private_dir};
+use crate::format::lock::{DirLock, LockFile, check_private_dir, create_private_dir_on};
 use crate::format::manifest::{FileRef, IndexState, KeyParts, Manifest, SegmentRef};
 use crate::format::publish::remove_leftovers;
 use crate::format::storage::Privacy;
@@ -106,8 +106,10 @@ impl Store {
     ) -> Result<Store, FormatError> {
         check_private_dir(&root, privacy)?;
         let terms = Terms {
+            disk: Arc::new(RealDisk),
             privacy,
             lock_timeout,
+            map: true,
             check: false,
             limits: Limits::NONE,
         };
@@ -122,7 +124,7 @@ impl Store {
     ///
     /// As [`Store::open`].
     pub fn make_root(&self) -> Result<(), FormatError> {
-        create_private_dir(&self.root, self.terms.privacy)
+        create_private_dir_on(&*self.terms.disk, &self.root, self.terms.privacy)
     }
 
     /// Keeps indexes as `mode` says, instead of in mapped files. A store of the same directory that keeps them otherwise
@@ -130,6 +132,23 @@ impl Store {
     pub fn kept_as(mut self, mode: StorageMode) -> Option<Store> {
         self.form = *FORMS.iter().find(|form| form.mode() == mode)?;
         Some(self)
+    }
+
+    /// Works on another disk than that of the system: one that fails, say, or that notes what is done to it. Whether files are
+    /// there, and how large and how old they are, is still asked of the system.
+    #[must_use]
+    pub fn on(mut self, disk: Arc<dyn Disk>) -> Store {
+        self.terms.disk = disk;
+        self
+    }
+
+    /// Maps the files of indexes (the default), or reads them into memory when they are opened. Mapping takes no time and no
+    /// memory of the process, but a program that cuts off a mapped file while a search looks at it ends the process with a
+    /// signal (`SIGBUS`), which a library has no business to catch. What was read can't change any more.
+    #[must_use]
+    pub fn mapped(mut self, map: bool) -> Store {
+        self.terms.map = map;
+        self
     }
 
     /// Checks an index as a whole when it is loaded (`index_integrity_check`). That of mapped files is checked page by
@@ -185,17 +204,13 @@ impl Store {
         };
         // There from the first build on: a reader that may not write has no other way to it. A reader who holds it does
         // no harm, and one who can't be shared with has made it already.
-        let _made = DirLock::shared(&dir, LockFile::Readers, Duration::ZERO, &mut |_| {});
-        let disk = RealDisk;
-        remove_leftovers(&disk, &lock)?;
+        let _made = self.lock_shared(&dir, Duration::ZERO, &mut |_| {});
+        let disk = &*self.terms.disk;
+        remove_leftovers(disk, &lock)?;
         // What can't be read is replaced like anything else.
         let before = self.read_manifest(&dir).ok();
-        let sequence = before
-            .as_ref()
-            .map_or(0, |manifest| manifest.state.sequence)
-            + 1;
+        let sequence = self.next_sequence(&dir, before.as_ref());
         let to = Publishing {
-            disk: &disk,
             lock: &lock,
             sequence,
             host,
@@ -206,8 +221,8 @@ impl Store {
         let build = |out: &mut dyn io::Write| Bounded::run(&self.terms, out, build);
         let (mut built, manifest, segment) =
             self.form.publish(&self.terms, &to, Box::new(build))?;
-        self.remove_others(&disk, &dir, &manifest);
-        access::note_first(&dir, host.now_ns() / 1_000_000);
+        self.remove_others(disk, &dir, &manifest);
+        access::note_first(disk, &dir, host.now_ns() / 1_000_000);
         built.eviction = self.make_room(Some(&dir));
         Ok((built, snapshot_of(self.form, manifest, segment)))
     }
@@ -215,13 +230,19 @@ impl Store {
     /// Makes the directory of an index and locks it for writing.
     fn lock_to_publish(&self, dir: &Path, host: &dyn BuildHost) -> Result<DirLock, FormatError> {
         self.make_root()?;
-        create_private_dir(dir, self.terms.privacy)?;
+        create_private_dir_on(&*self.terms.disk, dir, self.terms.privacy)?;
         let mut wait = |time| {
             host.waiting();
             host.pause(time);
         };
         let timeout = self.terms.lock_timeout;
-        DirLock::exclusive(dir, LockFile::Writers, timeout, &mut wait)
+        DirLock::exclusive_on(
+            &*self.terms.disk,
+            dir,
+            LockFile::Writers,
+            timeout,
+            &mut wait,
+        )
     }
 
     /// Opens the index with a key; `None` if there is none. That of mapped files takes a time that does not
@@ -237,7 +258,7 @@ impl Store {
     ) -> Result<Option<Snapshot>, FormatError> {
         let dir = self.dir_of(key);
         let timeout = self.terms.lock_timeout;
-        let lock = match DirLock::shared(&dir, LockFile::Readers, timeout, pause) {
+        let lock = match self.lock_shared(&dir, timeout, pause) {
             Ok(lock) => lock,
             Err(_) if !dir.exists() => return Ok(None),
             Err(error) => return Err(error),
@@ -258,7 +279,7 @@ impl Store {
     ///
     /// [`FormatError`] if the directory can't be listed; what is wrong with a single index is part of the list.
     pub fn list(&self) -> Result<Vec<Listed>, FormatError> {
-        let names = match RealDisk.names(&self.root) {
+        let names = match self.terms.disk.names(&self.root) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             names => names.map_err(|error| {
                 FormatError::io("list the directory", error).in_file(&self.root)
@@ -267,7 +288,7 @@ impl Store {
         let mut listed: Vec<Listed> = names
             .into_iter()
             .map(|name| self.root.join(name))
-            .filter(|dir| self.has(dir) && holds_some(dir))
+            .filter(|dir| self.has(dir) && self.holds_some(dir))
             .map(|dir| self.look_at(&dir))
             .collect();
         listed.sort_by(|a, b| a.dir.cmp(&b.dir));
@@ -307,7 +328,7 @@ impl Store {
             return Err(refused(dir));
         }
         let timeout = self.terms.lock_timeout;
-        let lock = DirLock::shared(dir, LockFile::Readers, timeout, pause)?;
+        let lock = self.lock_shared(dir, timeout, pause)?;
         let form = self.form_of(dir)?;
         let in_place = |key: &KeyParts| self.dir_of(key) == dir;
         let opened = form.open(&self.terms, dir, &in_place)?;
@@ -334,7 +355,7 @@ impl Store {
             return Err(refused(dir));
         }
         let timeout = self.terms.lock_timeout;
-        let _lock = DirLock::shared(dir, LockFile::Readers, timeout, pause)?;
+        let _lock = self.lock_shared(dir, timeout, pause)?;
         let form = self.form_of(dir)?;
         let manifest = form.check(&self.terms, dir, deep)?;
         match self.dir_of(&manifest.key) == dir {
@@ -354,8 +375,9 @@ impl Store {
             return Err(refused(dir));
         }
         let timeout = self.terms.lock_timeout;
-        let lock = DirLock::exclusive(dir, LockFile::Writers, timeout, pause)?;
-        empty(&lock)
+        let disk = &*self.terms.disk;
+        let lock = DirLock::exclusive_on(disk, dir, LockFile::Writers, timeout, pause)?;
+        empty(disk, &lock)
     }
 
     /// Returns true for the directory of an index: one of ours by its name and by the lock in it, and no link to
@@ -369,6 +391,23 @@ impl Store {
             && [LockFile::Writers, LockFile::Readers]
                 .iter()
                 .any(|which| meta(&dir.join(which.name())).is_ok_and(|meta| meta.is_file()))
+    }
+
+    /// Returns whether there is anything of an index in a directory.
+    fn holds_some(&self, dir: &Path) -> bool {
+        let names = self.terms.disk.names(dir).unwrap_or_default();
+        names
+            .iter()
+            .any(|name| is_of_an_index(&name.to_string_lossy()))
+    }
+
+    fn lock_shared(
+        &self,
+        dir: &Path,
+        timeout: Duration,
+        pause: &mut dyn FnMut(Duration),
+    ) -> Result<DirLock, FormatError> {
+        DirLock::shared_on(&*self.terms.disk, dir, LockFile::Readers, timeout, pause)
     }
 
     fn read_manifest(&self, dir: &Path) -> Result<Manifest, FormatError> {
@@ -393,6 +432,16 @@ impl Store {
         }
     }
 
+    /// Returns the number of the next publication. Where the manifest before can't be read, the name of its segment still has
+    /// its number, so that it is not given twice.
+    fn next_sequence(&self, dir: &Path, before: Option<&Manifest>) -> u64 {
+        let names = self.terms.disk.names(dir).unwrap_or_default();
+        let names = names.iter().filter_map(|name| name.to_str());
+        let last = names.filter_map(files::number_of).max().unwrap_or(0);
+        let known = before.map_or(0, |manifest| manifest.state.sequence);
+        known.max(last).saturating_add(1)
+    }
+
     /// Removes what does not belong to the index with a manifest: those before it, of whichever form. Those who have
     /// one open keep it.
     fn remove_others(&self, disk: &dyn Disk, dir: &Path, manifest: &Manifest) {
@@ -408,8 +457,8 @@ impl Store {
 }
 
 /// Removes an index whose directory is locked for writing, and the directory.
-fn empty(lock: &DirLock) -> Result<(), FormatError> {
-    let (dir, disk) = (lock.dir(), RealDisk);
+fn empty(disk: &dyn Disk, lock: &DirLock) -> Result<(), FormatError> {
+    let dir = lock.dir();
     let fail = |error| FormatError::io("remove the index", error).in_file(dir);
     let remove = |name: &OsStr| {
         let path = dir.join(name);
@@ -424,7 +473,12 @@ fn empty(lock: &DirLock) -> Result<(), FormatError> {
     for name in [MANIFEST, DATABASE] {
         remove(name.as_ref())?;
     }
-    remove_leftovers(&disk, lock)?;
+    // Else a loss of power might bring it back without the rest, and that would be damage.
+    let synced = disk.sync_dir(dir);
+    synced.map_err(|error| {
+        FormatError::io("sync the directory of what is removed", error).in_file(dir)
+    })?;
+    remove_leftovers(disk, lock)?;
     for name in disk.names(dir).map_err(fail)? {
         if is_of_an_index(&name.to_string_lossy()) {
             remove(&name)?;
@@ -436,7 +490,7 @@ fn empty(lock: &DirLock) -> Result<(), FormatError> {
         remove(which.name().as_ref())?;
     }
     // It stays if somebody else's files are in it, or if the next who builds has it already.
-    match std::fs::remove_dir(dir) {
+    match disk.remove_dir(dir) {
         Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => Err(fail(error)),
         _ => Ok(()),
     }
@@ -445,14 +499,6 @@ fn empty(lock: &DirLock) -> Result<(), FormatError> {
 /// Returns whether a file of this name, in a directory that is an index's, belongs to the index, whatever its form.
 fn is_of_an_index(name: &str) -> bool {
     name.starts_with("segment-") || name == MANIFEST || name.starts_with(DATABASE)
-}
-
-/// Returns whether there is anything of an index in a directory.
-fn holds_some(dir: &Path) -> bool {
-    let names = RealDisk.names(dir).unwrap_or_default();
-    names
-        .iter()
-        .any(|name| is_of_an_index(&name.to_string_lossy()))
 }
 
 /// Returns whether a directory has an index of a form.

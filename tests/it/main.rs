@@ -15,6 +15,8 @@ mod deadline;
 mod differential;
 #[cfg(unix)]
 mod engines;
+#[cfg(unix)]
+mod fire;
 mod format;
 mod fuzz_replay;
 mod hooked;

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::File;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ enum Fault {
 }
 
 /// A disk that fails at the operation whose number, from 0, is given.
+#[derive(Debug)]
 struct Faulty<'a> {
     inner: &'a dyn Disk,
     state: Arc<Mutex<FaultState>>,
@@ -66,6 +68,22 @@ impl<'a> Faulty<'a> {
 }
 
 impl Disk for Faulty<'_> {
+    fn make_dir(&self, dir: &Path) -> io::Result<()> {
+        self.inner.make_dir(dir)
+    }
+
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        self.inner.remove_dir(dir)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<File> {
+        self.inner.open(path)
+    }
+
+    fn open_lock(&self, path: &Path, exclusive: bool) -> io::Result<File> {
+        self.inner.open_lock(path, exclusive)
+    }
+
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         self.step("create")?;
         let inner = self.inner.create_new(path)?;
@@ -212,6 +230,23 @@ impl MemDisk {
 }
 
 impl Disk for MemDisk {
+    // Only what publishing needs: nothing else is asked for.
+    fn make_dir(&self, dir: &Path) -> io::Result<()> {
+        RealDisk.make_dir(dir)
+    }
+
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        RealDisk.remove_dir(dir)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<File> {
+        RealDisk.open(path)
+    }
+
+    fn open_lock(&self, path: &Path, exclusive: bool) -> io::Result<File> {
+        RealDisk.open_lock(path, exclusive)
+    }
+
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         if self.find(path).is_ok() {
             return Err(io::ErrorKind::AlreadyExists.into());

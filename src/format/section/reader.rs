@@ -1,11 +1,13 @@
 //! Reading a container whose bytes nobody vouches for.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::layout::{
     ENTRY_LEN, Entry, FileKind, HEADER_LEN, Header, MAX_SECTIONS, PAGE_SHIFT, PAGE_SIZE, Summary,
     TRAILER_LEN, Trailer, align, check_version, file_checksum,
 };
+use super::pages::Pages;
 use crate::format::error::{Checked, FormatError, FormatErrorKind};
 use crate::format::storage::Storage;
 use crate::format::wire::Reader;
@@ -22,8 +24,11 @@ pub struct Container {
     entries: Vec<Entry>,
     /// Where the pages end, as an index into the storage.
     pages_end: usize,
-    /// A bit for each page, set once the page has been found to have its checksum.
+    /// A bit for each page, set once the page has been found to have its checksum. Those of a file that is read as it is
+    /// looked at are found to have it before they are kept.
     verified: Vec<AtomicU64>,
+    /// What was read of such a file, and the list of the checksums of its pages.
+    read: Option<(Pages, Vec<u8>)>,
 }
 
 /// Where a section, or a part of one, lies in its file. Small, and independent of the container's lifetime.
@@ -61,8 +66,8 @@ impl Container {
     /// Every kind but [`FormatErrorKind::Insecure`], [`FormatErrorKind::Locked`], [`FormatErrorKind::Io`] and
     /// [`FormatErrorKind::OverLimit`].
     pub fn open(storage: Storage, kind: FileKind, supported: u32) -> Result<Self, FormatError> {
-        let bytes = storage.as_bytes();
-        let header = Header::decode(bytes)?;
+        let header = storage.part(0, storage.len().min(HEADER_LEN))?;
+        let header = Header::decode(&header)?;
         if header.kind != kind.code() {
             return Err(FormatError::new(FormatErrorKind::WrongKind {
                 expected: kind.code(),
@@ -70,16 +75,25 @@ impl Container {
             }));
         }
         check_version("the content", header.kind_version, supported)?;
-        let len = bytes.len() as u64;
-        let tail = bytes.len().checked_sub(TRAILER_LEN);
-        let tail = tail.and_then(|at| bytes.get(at..)).unwrap_or_default();
-        let trailer = Trailer::decode(tail, len)?;
-        let parts = Parts::locate(bytes, &trailer)?;
+        let tail = match storage.len().checked_sub(TRAILER_LEN) {
+            Some(at) => storage.part(at, TRAILER_LEN)?,
+            None => Default::default(),
+        };
+        let trailer = Trailer::decode(&tail, storage.len() as u64)?;
+        let parts = Parts::locate(&storage, &trailer)?;
         let entries = parts.check(&trailer)?;
-        let words = parts.page_count.div_ceil(64);
+        let (pages_end, page_count) = (parts.pages_end, parts.page_count);
+        let read = storage.is_paged().then(|| {
+            let pages = Pages::new(page_count, entries.len());
+            (pages, parts.list.into_owned())
+        });
+        let words = match read {
+            Some(_) => 0,
+            None => page_count.div_ceil(64),
+        };
         let verified = (0..words).map(|_| AtomicU64::new(0)).collect();
-        let pages_end = parts.pages.len();
         Ok(Self {
+            read,
             kind_version: header.kind_version,
             storage,
             trailer,
@@ -158,7 +172,11 @@ impl Container {
     /// Returns what to read from in a loop.
     #[inline]
     pub fn view(&self) -> View<'_> {
-        let bytes = self.storage.as_bytes();
+        let bytes = match self.read {
+            // There are none to be looked at without asking.
+            Some(_) => &[],
+            None => self.storage.as_bytes(),
+        };
         View {
             pages: bytes.get(..self.pages_end).unwrap_or_default(),
             verified: &self.verified,
@@ -182,13 +200,12 @@ impl Container {
     ///
     /// [`FormatErrorKind::Checksum`] names the first page that is damaged.
     pub fn verify_all(&self) -> Result<(), FormatError> {
-        let bytes = self.storage.as_bytes();
-        let header = Header::decode(bytes)?;
-        debug_assert_eq!(header.kind_version, self.kind_version);
-        let parts = Parts::locate(bytes, &self.trailer)?;
+        let header = self.storage.part(0, HEADER_LEN)?;
+        let decoded = Header::decode(&header)?;
+        debug_assert_eq!(decoded.kind_version, self.kind_version);
+        let parts = Parts::locate(&self.storage, &self.trailer)?;
         parts.check(&self.trailer)?;
-        let header = bytes.get(..HEADER_LEN).unwrap_or_default();
-        if file_checksum(header, parts.list, parts.table) != self.trailer.checksum {
+        if file_checksum(&header, &parts.list, &parts.table) != self.trailer.checksum {
             return Err(FormatError::new(FormatErrorKind::Checksum {
                 what: Checked::File,
                 offset: 0,
@@ -202,6 +219,9 @@ impl Container {
     #[cold]
     #[inline(never)]
     fn checked(&self, start: usize, len: usize) -> Result<&[u8], FormatError> {
+        if let Some((pages, list)) = &self.read {
+            return self.checked_as_read(pages, list, start, len);
+        }
         let end = start.checked_add(len);
         let pages = self.view().pages;
         let Some(bytes) = end.and_then(|end| pages.get(start..end)) else {
@@ -219,6 +239,41 @@ impl Container {
         Ok(bytes)
     }
 
+    /// As [`checked`](Self::checked), for a file that is read as it is looked at.
+    fn checked_as_read<'a>(
+        &'a self,
+        pages: &'a Pages,
+        list: &[u8],
+        start: usize,
+        len: usize,
+    ) -> Result<&'a [u8], FormatError> {
+        if start > self.pages_end || len > self.pages_end - start {
+            let problem = "a range reaches beyond the sections";
+            return Err(FormatError::inconsistent("the file", start as u64, problem));
+        }
+        if len == 0 {
+            return Ok(&[]);
+        }
+        let section = || {
+            let holds = |entry: &Entry| {
+                let within = (start as u64).checked_sub(entry.offset);
+                within.is_some_and(|within| within + len as u64 <= entry.len)
+            };
+            let number = self.entries.iter().position(holds)?;
+            let entry = self.entries.get(number)?;
+            Some((number, entry.offset as usize, entry.len as usize))
+        };
+        pages.bytes(start, len, section, |from, to| {
+            let start = from << PAGE_SHIFT;
+            let end = (to << PAGE_SHIFT).min(self.pages_end);
+            let bytes = self.storage.part(start, end.saturating_sub(start))?;
+            for (page, bytes) in (from..to).zip(bytes.chunks(PAGE_SIZE)) {
+                self.check_sum(page, bytes, list.get(page * 4..page * 4 + 4))?;
+            }
+            Ok(bytes.into_owned())
+        })
+    }
+
     /// As [`checked`](Self::checked), for a length that is known to the compiler.
     #[cold]
     #[inline(never)]
@@ -233,15 +288,35 @@ impl Container {
 
     /// Checks a page, and remembers when it is as it was written.
     fn check_page(&self, page: usize) -> Result<(), FormatError> {
-        let pages = self.view().pages;
         let start = page << PAGE_SHIFT;
+        if let Some((_, list)) = &self.read {
+            let len = PAGE_SIZE.min(self.pages_end.saturating_sub(start));
+            let bytes = self.storage.part(start, len)?;
+            return self.check_sum(page, &bytes, list.get(page * 4..page * 4 + 4));
+        }
+        let pages = self.view().pages;
         let bytes = pages.get(start..).unwrap_or_default();
         let bytes = bytes.get(..PAGE_SIZE).unwrap_or(bytes);
         let all = self.storage.as_bytes();
         let stored = self.pages_end.checked_add(page * 4);
         let stored = stored.and_then(|at| all.get(at..)?.get(..4));
+        self.check_sum(page, bytes, stored)?;
+        if let Some(word) = self.verified.get(page / 64) {
+            // Nothing is published by this bit: the bytes it speaks of never change.
+            word.fetch_or(1 << (page % 64), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Holds a page against its checksum.
+    fn check_sum(
+        &self,
+        page: usize,
+        bytes: &[u8],
+        stored: Option<&[u8]>,
+    ) -> Result<(), FormatError> {
         if bytes.is_empty() || stored != Some(crc32fast::hash(bytes).to_le_bytes().as_slice()) {
-            let at = start as u64;
+            let at = (page << PAGE_SHIFT) as u64;
             let holds =
                 |entry: &&Entry| at.checked_sub(entry.offset).is_some_and(|d| d < entry.len);
             let section = self.entries.iter().find(holds).map(|entry| entry.id);
@@ -251,10 +326,6 @@ impl Container {
                 offset: at,
                 len: bytes.len() as u64,
             }));
-        }
-        if let Some(word) = self.verified.get(page / 64) {
-            // Nothing is published by this bit: the bytes it speaks of never change.
-            word.fetch_or(1 << (page % 64), Ordering::Relaxed);
         }
         Ok(())
     }
@@ -407,16 +478,16 @@ impl<'a> Section<'a> {
 
 /// The parts of a file's bytes, as its trailer has them.
 struct Parts<'a> {
-    pages: &'a [u8],
+    pages_end: usize,
     page_count: usize,
-    list: &'a [u8],
-    table: &'a [u8],
+    list: Cow<'a, [u8]>,
+    table: Cow<'a, [u8]>,
 }
 
 impl<'a> Parts<'a> {
     /// Cuts a file into its parts. They follow each other without gaps, so the two offsets and the number
     /// of sections have to add up to the length.
-    fn locate(bytes: &'a [u8], trailer: &Trailer) -> Result<Self, FormatError> {
+    fn locate(storage: &'a Storage, trailer: &Trailer) -> Result<Self, FormatError> {
         let wrong = |problem| {
             let offset = trailer.file_len.saturating_sub(TRAILER_LEN as u64);
             FormatError::inconsistent("the trailer", offset, problem)
@@ -439,13 +510,13 @@ impl<'a> Parts<'a> {
         }
         let cut = |from: u64, to: u64| {
             let from = usize::try_from(from).ok()?;
-            let to = usize::try_from(to).ok()?;
-            bytes.get(from..to)
+            let len = usize::try_from(to).ok()?.checked_sub(from)?;
+            (len <= storage.len()).then_some((from, len))
         };
         let table_len = u64::from(trailer.sections) * ENTRY_LEN as u64;
         let table_end = trailer.table_offset.checked_add(table_len);
         let file_end = table_end.and_then(|end| end.checked_add(TRAILER_LEN as u64));
-        if file_end != Some(bytes.len() as u64) {
+        if file_end != Some(storage.len() as u64) {
             return Err(wrong(
                 "the section table does not end where the trailer starts",
             ));
@@ -453,18 +524,18 @@ impl<'a> Parts<'a> {
         let parts = cut(0, trailer.list_offset)
             .zip(cut(trailer.list_offset, trailer.table_offset))
             .zip(cut(trailer.table_offset, trailer.table_offset + table_len));
-        let Some(((pages, list), table)) = parts else {
+        let Some((((_, pages_end), list), table)) = parts else {
             return Err(wrong("the lists are not in order"));
         };
-        let page_count = pages.len().div_ceil(PAGE_SIZE);
-        if page_count.checked_mul(4) != Some(list.len()) {
+        let page_count = pages_end.div_ceil(PAGE_SIZE);
+        if page_count.checked_mul(4) != Some(list.1) {
             return Err(wrong("there is not one checksum for each page"));
         }
         Ok(Self {
-            pages,
+            pages_end,
             page_count,
-            list,
-            table,
+            list: storage.part(list.0, list.1)?,
+            table: storage.part(table.0, table.1)?,
         })
     }
 
@@ -473,13 +544,13 @@ impl<'a> Parts<'a> {
         for (what, bytes, offset, crc) in [
             (
                 Checked::PageList,
-                self.list,
+                &*self.list,
                 trailer.list_offset,
                 trailer.list_crc,
             ),
             (
                 Checked::SectionTable,
-                self.table,
+                &*self.table,
                 trailer.table_offset,
                 trailer.table_crc,
             ),
@@ -493,7 +564,7 @@ impl<'a> Parts<'a> {
                 }));
             }
         }
-        let mut input = Reader::new(self.table, "the section table");
+        let mut input = Reader::new(&self.table, "the section table");
         let mut entries = Vec::with_capacity(trailer.sections as usize);
         // Where the next part has to start: the layout leaves no choice.
         let mut next = Some(HEADER_LEN as u64);

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Store;
-use crate::format::disk::{Disk, RealDisk};
+use crate::format::disk::Disk;
 use crate::format::manifest::KeyParts;
 
 /// The name of the file in an index's directory.
@@ -66,10 +66,10 @@ impl Store {
 }
 
 /// Notes the first use of an index, whose directory the caller has locked for writing.
-pub(super) fn note_first(dir: &Path, now_ms: i64) {
+pub(super) fn note_first(disk: &dyn Disk, dir: &Path, now_ms: i64) {
     let path = dir.join(ACCESSED);
     // It may be there; if it can't be made, the time at which the index was built has to do.
-    let _unless_impossible = RealDisk.create_new(&path).map(drop);
+    let _unless_impossible = disk.create_new(&path).map(drop);
     let _unless_impossible = set_time(&path, now_ms);
 }
 
@@ -96,6 +96,8 @@ fn set_time(path: &Path, now_ms: i64) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(not(miri))]
+    use crate::format::disk::RealDisk;
 
     #[test]
     fn a_use_is_noted_once_a_minute() {
@@ -119,9 +121,9 @@ mod tests {
     fn the_time_of_the_last_use_is_that_of_a_file() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(last(dir.path()), None);
-        note_first(dir.path(), 12_345);
+        note_first(&RealDisk, dir.path(), 12_345);
         assert_eq!(last(dir.path()), Some(12_345));
-        note_first(dir.path(), 99_999_999_999);
+        note_first(&RealDisk, dir.path(), 99_999_999_999);
         assert_eq!(last(dir.path()), Some(99_999_999_999));
         let path = dir.path().join(ACCESSED);
         assert_eq!(fs::metadata(&path).unwrap().len(), 0);

@@ -55,7 +55,7 @@ impl Keep for Database {
         bytes.shrink_to_fit();
         let segment = Segment::open_own(Storage::from(bytes))?;
         let manifest = (to.describe)(&built, DATABASE.to_string());
-        publish_path(to.disk, to.lock, DATABASE, |path| {
+        publish_path(&*terms.disk, to.lock, DATABASE, |path| {
             sqlite::write(path, &segment, &manifest, to.host, terms.lock_timeout)?;
             // One that can't be looked at can't be published either.
             terms.check_size(std::fs::metadata(path).map_or(0, |meta| meta.len()))

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::keep::Terms;
-use super::{DATABASE, FORMS, Listed, Store, empty, is_there, size_of_dir};
-use crate::format::disk::{Disk, RealDisk};
+use super::{DATABASE, FORMS, Listed, Store, empty, is_hash, is_there, size_of_dir};
+use crate::format::disk::Disk;
 use crate::format::error::{FormatError, FormatErrorKind};
 use crate::format::lock::{DirLock, LockFile};
 use crate::index::builder::{BuildError, Built};
@@ -130,30 +130,40 @@ impl Store {
 
     /// Removes an index, unless it is in use or was since it was looked at.
     fn evict(&self, seen: &Listed) -> Result<(), FormatError> {
-        let _readers = lock_now(&seen.dir, LockFile::Readers)?;
-        let writers = lock_now(&seen.dir, LockFile::Writers)?;
+        let disk = &*self.terms.disk;
+        let _readers = lock_now(disk, &seen.dir, LockFile::Readers)?;
+        let writers = lock_now(disk, &seen.dir, LockFile::Writers)?;
         if self.look_at(&seen.dir).accessed_ms != seen.accessed_ms {
             let waited = Duration::ZERO;
             return Err(FormatError::new(FormatErrorKind::Locked { waited }));
         }
-        empty(&writers)
+        empty(disk, &writers)
     }
 
     /// Removes directories of this store without an index: what a first build that was killed left behind, or a removal that
     /// was not allowed to end.
     fn sweep(&self, but: Option<&Path>) {
-        let names = RealDisk.names(&self.root).unwrap_or_default();
-        let dirs = names.into_iter().map(|name| self.root.join(name));
-        for dir in dirs.filter(|dir| Some(&**dir) != but && self.has(dir)) {
+        let disk = &*self.terms.disk;
+        let names = disk.names(&self.root).unwrap_or_default();
+        let names = names
+            .into_iter()
+            .filter(|name| is_hash(&name.to_string_lossy()));
+        let dirs = names.map(|name| self.root.join(name));
+        for dir in dirs.filter(|dir| Some(&**dir) != but) {
+            if !self.has(&dir) {
+                // The last that a removal leaves. Whoever is making it just now finds it gone, and makes it again.
+                let _unless_not_empty = disk.remove_dir(&dir);
+                continue;
+            }
             if has_index(&dir) {
                 continue;
             }
             // Whoever holds one of the locks is building, or about to find that there is nothing.
-            let _unless_impossible = lock_now(&dir, LockFile::Readers).and_then(|_readers| {
-                let writers = lock_now(&dir, LockFile::Writers)?;
+            let _unless_impossible = lock_now(disk, &dir, LockFile::Readers).and_then(|_readers| {
+                let writers = lock_now(disk, &dir, LockFile::Writers)?;
                 match has_index(&dir) {
                     true => Ok(()),
-                    false => empty(&writers),
+                    false => empty(disk, &writers),
                 }
             });
         }
@@ -170,8 +180,8 @@ fn is_locked(error: &FormatError) -> bool {
 }
 
 /// Takes a lock that nobody holds.
-fn lock_now(dir: &Path, which: LockFile) -> Result<DirLock, FormatError> {
-    DirLock::exclusive(dir, which, Duration::ZERO, &mut |_| {})
+fn lock_now(disk: &dyn Disk, dir: &Path, which: LockFile) -> Result<DirLock, FormatError> {
+    DirLock::exclusive_on(disk, dir, which, Duration::ZERO, &mut |_| {})
 }
 
 /// An output that takes no more than an index may be.

@@ -1,4 +1,5 @@
-//! An index in files: a manifest, and the segment that it names, which is mapped.
+//! An index in files: a manifest, and the segment that it names, which is mapped, or read as it is looked
+//! at.
 
 use std::path::Path;
 
@@ -34,19 +35,22 @@ impl Keep for Files {
         let dir = to.lock.dir();
         // A name of its own: readers may still be about to open the one before.
         let name = free_name(dir, to.sequence);
-        let built = publish(to.disk, to.lock, &name, |out| build(out))?;
+        let built = publish(&*terms.disk, to.lock, &name, |out| {
+            build(out).map_err(|error| placed(error, &dir.join(&name)))
+        })?;
         to.activating(&built);
         let manifest = (to.describe)(&built, name);
         let encoded = manifest.encode()?;
         if let Err(error) = terms.check_size(built.summary.len + encoded.len() as u64) {
             if let Some(segment) = manifest.segments.first() {
                 // Else the next publication removes it.
-                let _left_behind = to.disk.remove(&dir.join(&segment.file.name));
+                let _left_behind = terms.disk.remove(&dir.join(&segment.file.name));
             }
             return Err(error);
         }
-        publish(to.disk, to.lock, MANIFEST, |out| {
-            out.write_all(&encoded).map_err(BuildError::Output)
+        publish(&*terms.disk, to.lock, MANIFEST, |out| {
+            let written = out.write_all(&encoded).map_err(BuildError::Output);
+            written.map_err(|error| placed(error, &dir.join(MANIFEST)))
         })?;
         let segment = open_segment(terms, dir, &manifest)?;
         Ok((built, manifest, segment))
@@ -54,7 +58,7 @@ impl Keep for Files {
 
     fn manifest(&self, terms: &Terms, dir: &Path) -> Result<Manifest, FormatError> {
         let path = dir.join(MANIFEST);
-        let storage = Storage::read(&path, MAX_MANIFEST_BYTES, terms.privacy)?;
+        let storage = Storage::read_on(&*terms.disk, &path, MAX_MANIFEST_BYTES, terms.privacy)?;
         Manifest::decode(storage).map_err(|error| error.in_file(&path))
     }
 
@@ -111,6 +115,16 @@ impl Files {
     }
 }
 
+/// Says of an output that could not be written which file that was.
+fn placed(error: BuildError, path: &Path) -> BuildError {
+    match error {
+        BuildError::Output(error) => {
+            BuildError::Format(FormatError::io("write the new file", error).in_file(path))
+        }
+        other => other,
+    }
+}
+
 /// Opens the segment that a manifest names.
 fn open_segment(terms: &Terms, dir: &Path, manifest: &Manifest) -> Result<Segment, FormatError> {
     let [segment] = &manifest.segments[..] else {
@@ -123,9 +137,11 @@ fn open_segment(terms: &Terms, dir: &Path, manifest: &Manifest) -> Result<Segmen
     };
     let path = dir.join(&segment.file.name);
     let in_file = |error: FormatError| error.in_file(&path);
+    let disk = &*terms.disk;
     let storage = match terms.privacy {
-        Privacy::Required => Storage::map(&path)?,
-        Privacy::Waived => Storage::read(&path, usize::MAX, terms.privacy)?,
+        Privacy::Required if terms.map => Storage::map_on(disk, &path)?,
+        Privacy::Required => Storage::paged_on(disk, &path)?,
+        Privacy::Waived => Storage::read_on(disk, &path, usize::MAX, terms.privacy)?,
     };
     let opened = Segment::open(storage).map_err(in_file)?;
     let summary = opened.summary();
@@ -153,4 +169,12 @@ fn free_name(dir: &Path, sequence: u64) -> String {
         n += 1;
     }
     name(n)
+}
+
+/// Returns the number in the name of a segment.
+pub(super) fn number_of(name: &str) -> Option<u64> {
+    name.strip_prefix("segment-")?
+        .strip_suffix(".seg")?
+        .parse()
+        .ok()
 }

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::format::disk::Disk;
@@ -19,12 +20,16 @@ use crate::index::snapshot::StorageMode;
 use crate::index::store::evict::Limits;
 
 /// What holds for all indexes of a store.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Terms {
+    /// The filesystem.
+    pub(super) disk: Arc<dyn Disk>,
     /// Who may be able to reach the files.
     pub(super) privacy: Privacy,
     /// How long locks are waited for.
     pub(super) lock_timeout: Duration,
+    /// Whether files are mapped where they can be.
+    pub(super) map: bool,
     /// Whether an index is checked as a whole when it is opened, where that says more than opening it.
     pub(super) check: bool,
     /// How much may be kept.
@@ -51,8 +56,6 @@ pub(super) type Build<'a> = Box<dyn FnOnce(&mut dyn Write) -> Result<Built, Buil
 
 /// An index that is to be published.
 pub(super) struct Publishing<'a> {
-    /// The filesystem.
-    pub(super) disk: &'a dyn Disk,
     /// The lock on the directory.
     pub(super) lock: &'a DirLock,
     /// The number of the publication.

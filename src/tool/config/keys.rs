@@ -178,6 +178,9 @@ tables! {
             Kind::choice(IndexMode::WORDS);
         /// Where an index lives. `sqlite` needs a build with the feature of that name.
         index_storage: IndexStorage = IndexStorage::Mmap; STORAGE;
+        /// With `index_storage = "mmap"`, whether files are really mapped. Else they are read as they are looked
+        /// at: a little slower, but a program that cuts off such a file can't end the process.
+        index_map: bool = true, command_line false; Kind::Boolean;
         /// The directory of stored indexes; empty for the user's cache directory. It must not lie
         /// inside a searched tree.
         index_path: Option<PathBuf> = None; Kind::OptionalPath;

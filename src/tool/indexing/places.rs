@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::format::error::FormatError;
+use crate::format::lock::check_private_dir;
 use crate::format::storage::Privacy;
 use crate::index::snapshot::StorageMode;
 use crate::index::state::DisabledReason;
@@ -91,7 +92,7 @@ impl CachePlaces {
         working_dir: &Path,
     ) -> Result<Option<Store>, FormatError> {
         match self.cache_root(config, working_dir) {
-            Some(root) if root.exists() => open(&real_place(&root), config).map(Some),
+            Some(root) if root.exists() => open(&root, config).map(Some),
             _ => Ok(None),
         }
     }
@@ -146,7 +147,7 @@ pub(super) fn choose<'a>(
         IndexStorage::Sqlite => StorageMode::Sqlite,
         IndexStorage::Mmap | IndexStorage::Memory => StorageMode::Mmap,
     };
-    match open(&real, config).map(|store| store.kept_as(mode)) {
+    match open(&root, config).map(|store| store.kept_as(mode)) {
         Ok(Some(store)) => Place::Store(store),
         // A configuration that says so is refused, but one need not have come from a file.
         Ok(None) => fall_back(
@@ -169,8 +170,13 @@ fn open(root: &Path, config: &SearchConfig) -> Result<Store, FormatError> {
         bytes: config.index_max_db_bytes,
         indexes: config.index_max_indexes,
     };
-    let store = Store::open(root.to_path_buf(), privacy, timeout)?;
-    Ok(store.checked(check).limited(limits))
+    // A link is looked at before it is followed: that of somebody else could lead elsewhere the next time.
+    check_private_dir(root, privacy)?;
+    let store = Store::open(real_place(root), privacy, timeout)?;
+    Ok(store
+        .checked(check)
+        .limited(limits)
+        .mapped(config.index_map))
 }
 
 /// Resolves the links in a path that need not exist: the directories above it say where it would be.

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::super::access;
 use super::*;
+use crate::format::disk::RealDisk;
 use crate::format::storage::Privacy;
 
 /// A store in a directory of its own, with directories that look like indexes.
@@ -40,7 +41,7 @@ impl World {
         fs::create_dir(&dir).unwrap();
         fs::write(dir.join(LockFile::Writers.name()), "").unwrap();
         fs::write(dir.join("manifest"), vec![b'x'; bytes]).unwrap();
-        access::note_first(&dir, accessed_ms);
+        access::note_first(&RealDisk, &dir, accessed_ms);
         dir
     }
 
@@ -131,7 +132,7 @@ proptest! {
                 1 => Some(LockFile::Readers),
                 _ => None,
             };
-            locks.extend(lock.map(|which| lock_now(&dir, which).unwrap()));
+            locks.extend(lock.map(|which| lock_now(&RealDisk, &dir, which).unwrap()));
             modelled.push(Modelled { n, bytes, accessed_ms, lock });
         }
         let before: BTreeSet<usize> = modelled.iter().map(|one| one.n).collect();
@@ -183,7 +184,7 @@ fn fr_lsi_idx_rm_03_an_index_that_is_written_or_opened_stays() {
     for which in [LockFile::Writers, LockFile::Readers] {
         let dir = world.index(1, 10, 1);
         world.index(2, 10, 2);
-        let lock = lock_now(&dir, which).unwrap();
+        let lock = lock_now(&RealDisk, &dir, which).unwrap();
         let done = world.store().make_room(Some(&world.dir(2)));
         assert!(done.evicted.is_empty() && done.over_limits, "{done:?}");
         let (root, problem) = (None, None);
@@ -249,7 +250,7 @@ fn what_a_build_that_was_killed_left_behind_goes_and_one_that_runs_stays() {
         fs::write(world.dir(n).join(".segment-1.seg.77.0.tmp"), "zz").unwrap();
         fs::write(world.dir(n).join(LockFile::Writers.name()), "").unwrap();
     }
-    let building = lock_now(&world.dir(2), LockFile::Writers).unwrap();
+    let building = lock_now(&RealDisk, &world.dir(2), LockFile::Writers).unwrap();
     assert_eq!(world.store().make_room(None), Eviction::default());
     assert_eq!(world.kept(), BTreeSet::from([2]));
     assert!(world.dir(2).join(".segment-1.seg.77.0.tmp").exists());

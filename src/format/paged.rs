@@ -1,0 +1,93 @@
+//! Files that are read piece by piece, when a piece is asked for.
+//!
+//! Owns reading at a place of an open file. It must not know what is in it, nor keep what was read: who asks does.
+//! In contrast to a mapping, a file that is cut off meanwhile is an error and not the end of the process.
+
+use std::fs::File;
+use std::io;
+use std::sync::OnceLock;
+
+use super::error::{FormatError, FormatErrorKind};
+use super::mmap::State;
+
+/// An open file.
+#[derive(Debug)]
+pub(super) struct Paged {
+    file: File,
+    len: usize,
+    state: State,
+    whole: OnceLock<Vec<u8>>,
+}
+
+impl Paged {
+    /// Takes a regular file of `len` bytes.
+    pub(super) fn new(file: File, len: usize) -> io::Result<Self> {
+        let state = State::of(&file.metadata()?);
+        let whole = OnceLock::new();
+        Ok(Self {
+            file,
+            len,
+            state,
+            whole,
+        })
+    }
+
+    /// Returns how long the file was when it was opened, in bytes.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns true if the file is as it was when it was opened. One system call.
+    pub(super) fn is_unchanged(&self) -> bool {
+        let now = self.file.metadata();
+        now.is_ok_and(|now| State::of(&now) == self.state)
+    }
+
+    /// Reads `len` bytes from `start`.
+    pub(super) fn read(&self, start: usize, len: usize) -> Result<Vec<u8>, FormatError> {
+        let missing = |found| {
+            let expected = (start as u64).saturating_add(len as u64);
+            FormatError::new(FormatErrorKind::Truncated { expected, found })
+        };
+        // Nothing is taken from memory for what can't be there.
+        if start > self.len || len > self.len - start {
+            return Err(missing(self.len as u64));
+        }
+        let mut bytes = vec![0; len];
+        match read_exact_at(&self.file, &mut bytes, start as u64) {
+            Ok(()) => Ok(bytes),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                let now = self.file.metadata().map_or(0, |meta| meta.len());
+                Err(missing(now.min((start + len).saturating_sub(1) as u64)))
+            }
+            Err(error) => Err(FormatError::io("read it", error)),
+        }
+    }
+
+    /// Returns all of it, and keeps it from then on; nothing if it can't be read.
+    pub(super) fn whole(&self) -> &[u8] {
+        self.whole
+            .get_or_init(|| self.read(0, self.len).unwrap_or_default())
+    }
+}
+
+#[cfg(unix)]
+fn read_exact_at(file: &File, bytes: &mut [u8], start: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, start)
+}
+
+#[cfg(windows)]
+fn read_exact_at(file: &File, mut bytes: &mut [u8], mut start: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, bytes, start) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => {
+                bytes = &mut bytes[read..];
+                start += read as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! Files of an index that are cut off, or written to, while somebody uses them.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::edition::{Edition, answer, key, names, store};
+use super::times;
+use crate::child;
+use crate::cli::forge_search;
+use crate::differential::Seeded;
+
+/// Says in the environment of a child where its store is.
+const STORE: &str = "FORGE_SEARCH_TEST_CUT";
+
+/// Says in the environment of a child whether it maps files.
+const MAPPED: &str = "FORGE_SEARCH_TEST_CUT_MAPPED";
+
+/// The segment in a directory, which can be written to from now on.
+fn segment(dir: &Path) -> PathBuf {
+    let name = names(dir)
+        .into_iter()
+        .find(|name| name.starts_with("segment-"));
+    let path = dir.join(name.expect("a segment"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    path
+}
+
+/// Sets something at the end of a block, however that comes.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Cuts a segment off and restores it in its place, again and again; returns how often.
+fn cut_until(path: &Path, done: &AtomicBool) -> u64 {
+    let bytes = fs::read(path).unwrap();
+    let file = File::options().write(true).open(path).unwrap();
+    let mut rng = Seeded::new(3);
+    let mut cuts = 0;
+    while !done.load(Ordering::Relaxed) {
+        let len = rng.below(bytes.len());
+        file.set_len(len as u64).unwrap();
+        std::thread::sleep(Duration::from_micros(rng.below(2_000) as u64));
+        // Longer than it was, or as long with zeros, or whole.
+        match rng.below(3) {
+            0 => file.set_len(bytes.len() as u64 + 10).unwrap(),
+            1 => file.set_len(bytes.len() as u64).unwrap(),
+            _ => std::os::unix::fs::FileExt::write_all_at(&file, &bytes, 0).unwrap(),
+        }
+        std::thread::sleep(Duration::from_micros(rng.below(2_000) as u64));
+        cuts += 1;
+    }
+    cuts
+}
+
+#[test]
+fn the_program_neither_crashes_nor_errs_when_its_index_is_cut_off() {
+    let time = Duration::from_secs(4 * times());
+    let place = tempfile::tempdir().unwrap();
+    let tree = place.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    for n in 0..300 {
+        let rare = if n % 50 == 0 { "a rare needle\n" } else { "" };
+        let text: String = (0..40)
+            .map(|line| format!("x{n}x{}x straw\n", n * line))
+            .collect();
+        fs::write(tree.join(format!("{n}.txt")), text + rare).unwrap();
+    }
+    let program = || {
+        let mut command = forge_search(&tree);
+        command.env("XDG_CACHE_HOME", place.path().join("cache"));
+        command
+    };
+    let build = || {
+        let built = program().args(["index", "build"]).output().unwrap();
+        assert!(built.status.success());
+    };
+    build();
+    let dir = place.path().join("cache/forge/search-index");
+    let dir = dir.join(&names(&dir)[0]);
+    let mut child = program()
+        .args(["call", "--jsonl", "--set", "emit_stats=true"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut ask = |pattern: &str| {
+        writeln!(stdin, "{}", json!({"pattern": pattern})).unwrap();
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        assert!(!line.is_empty(), "the program is gone");
+        let answer: Value = serde_json::from_str(&line).unwrap();
+        let stats = &answer["stats"];
+        let used = stats["index_exclusion_used"].as_bool().unwrap();
+        (answer["count"].as_u64().unwrap(), used, stats.to_string())
+    };
+    let (count, used, stats) = ask("rare needle");
+    assert_eq!((count, used), (6, true), "{stats}");
+    let over = AtomicBool::new(false);
+    let (mut asked, mut used, mut single) = (0, 0, 0);
+    let started = Instant::now();
+    let path = segment(&dir);
+    let cuts = std::thread::scope(|scope| {
+        let cutting = scope.spawn(|| cut_until(&path, &over));
+        let _even_after_a_panic = SetAtEnd(&over);
+        while started.elapsed() < time {
+            for (pattern, count) in [("rare needle", 6), ("absent", 0), ("x17x0x straw", 1)] {
+                let (found, with_index, _) = ask(pattern);
+                assert_eq!(found, count, "{pattern}");
+                asked += 1;
+                used += u64::from(with_index);
+            }
+            // A process of its own, which opens the index meanwhile.
+            let found = program().arg("rare needle").output().unwrap();
+            let out = String::from_utf8_lossy(&found.stdout);
+            assert!(found.status.success(), "{:?}: {out}", found.status);
+            assert_eq!(out.matches("a rare needle").count(), 6, "{out}");
+            single += 1;
+        }
+        over.store(true, Ordering::Relaxed);
+        cutting.join().unwrap()
+    });
+    println!(
+        "{cuts} cuts, {asked} requests to one process, {used} with the index; {single} processes"
+    );
+    assert!(cuts > 100 && asked > 30 && single > 5);
+    build();
+    let (count, _, stats) = ask("rare needle");
+    assert_eq!(count, 6, "{stats}");
+    // Whoever comes now uses the new one.
+    let found = program().args(["--stats", "rare needle"]).output().unwrap();
+    let said = String::from_utf8_lossy(&found.stderr);
+    assert!(
+        found.status.success() && said.contains("COMPLETE"),
+        "{said}"
+    );
+    drop(stdin);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// Starts a child that opens an index and waits; cuts the segment off, and lets it look. Returns how it ended.
+fn look_after_a_cut(mapped: bool) -> ExitStatus {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().join("store");
+    let edition = Edition::of(1, 400);
+    let plain = store(&root, None);
+    edition.publish(&plain, &key(1)).unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", "--test-threads=1"])
+        .arg("fire::cut::a_library_that_reads_files_is_safe_from_those_that_cut_them_off")
+        .env(STORE, &root)
+        .env(MAPPED, mapped.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("ready") {
+        line.clear();
+        assert_ne!(out.read_line(&mut line).unwrap(), 0, "the child ended");
+    }
+    let path = segment(&plain.dir_of(&key(1)));
+    let file = File::options().write(true).open(path).unwrap();
+    file.set_len(0).unwrap();
+    drop(child.stdin.take());
+    child.wait().unwrap()
+}
+
+#[test]
+fn a_library_that_reads_files_is_safe_from_those_that_cut_them_off() {
+    if let Some(root) = std::env::var_os(STORE) {
+        let mapped = std::env::var(MAPPED).unwrap() == "true";
+        let store = store(Path::new(&root), None).mapped(mapped);
+        let opened = store.load(&key(1), &mut std::thread::sleep);
+        let opened = opened.unwrap().unwrap();
+        child::pause();
+        // Right, or refused.
+        match answer(opened.segment()) {
+            Ok(found) => assert_eq!(found, Edition::of(1, 400).answer),
+            Err(error) => assert!(error.is_corrupt(), "{error}"),
+        }
+        return;
+    }
+    let status = look_after_a_cut(false);
+    assert!(status.success(), "{status:?}");
+    // What is documented, and what the other way is there for: the system ends a process that looks at what was cut off.
+    let status = look_after_a_cut(true);
+    assert_eq!(status.signal(), Some(rustix::process::Signal::BUS.as_raw()));
+}

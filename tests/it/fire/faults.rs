@@ -1,0 +1,292 @@
+//! Every single operation fails, once or from then on, in every way that operations fail.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use forge_search::format::manifest::KeyParts;
+use forge_search::index::store::{Limits, Store};
+
+use super::disks::{Failure, Fault, Faulty};
+use super::edition::{Edition, check_tidy, key, load, names, store};
+
+/// The errors, by their names and numbers on Linux; the numbers are those of the system that runs the test.
+const FAILURES: [(&str, Failure); 7] = [
+    ("EIO", Failure::Error(rustix::io::Errno::IO.raw_os_error())),
+    (
+        "ENOSPC",
+        Failure::Error(rustix::io::Errno::NOSPC.raw_os_error()),
+    ),
+    (
+        "EROFS",
+        Failure::Error(rustix::io::Errno::ROFS.raw_os_error()),
+    ),
+    (
+        "EACCES",
+        Failure::Error(rustix::io::Errno::ACCESS.raw_os_error()),
+    ),
+    (
+        "EMFILE",
+        Failure::Error(rustix::io::Errno::MFILE.raw_os_error()),
+    ),
+    (
+        "EINTR",
+        Failure::Error(rustix::io::Errno::INTR.raw_os_error()),
+    ),
+    ("short write", Failure::ShortWrite),
+];
+
+/// What is done to a store with one index or none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Act {
+    PublishFirst,
+    PublishAgain,
+    /// As before, where an interrupted publication has left something.
+    PublishOverLeftovers,
+    Remove,
+    /// Publishing another one makes this one go.
+    Evict,
+    /// Making room for nothing in particular, which sweeps up what is no index.
+    Sweep,
+}
+
+const ACTS: [Act; 6] = [
+    Act::PublishFirst,
+    Act::PublishAgain,
+    Act::PublishOverLeftovers,
+    Act::Remove,
+    Act::Evict,
+    Act::Sweep,
+];
+
+const ONE: Limits = Limits {
+    bytes: u64::MAX,
+    indexes: 1,
+};
+
+/// A store in which something is done.
+struct World {
+    _place: tempfile::TempDir,
+    root: PathBuf,
+    key: KeyParts,
+    other: KeyParts,
+    old: Edition,
+    new: Edition,
+}
+
+impl World {
+    fn new() -> World {
+        let place = tempfile::tempdir().unwrap();
+        World {
+            root: place.path().join("store"),
+            _place: place,
+            key: key(1),
+            other: key(2),
+            old: Edition::new(1),
+            new: Edition::new(2),
+        }
+    }
+
+    fn dir(&self) -> PathBuf {
+        store(&self.root, None).dir_of(&self.key)
+    }
+
+    /// Makes the state before an act.
+    fn prepare(&self, act: Act) {
+        if self.root.exists() {
+            fs::remove_dir_all(&self.root).unwrap();
+        }
+        if act == Act::PublishFirst {
+            return;
+        }
+        let plain = store(&self.root, None);
+        self.old.publish(&plain, &self.key).unwrap();
+        if act == Act::PublishOverLeftovers {
+            for name in [
+                ".manifest.1.2.tmp",
+                ".segment-2.seg.1.3.tmp",
+                "segment-9.seg",
+            ] {
+                fs::write(self.dir().join(name), "left behind").unwrap();
+            }
+        }
+        if act == Act::Sweep {
+            let dead = plain.dir_of(&self.other);
+            fs::create_dir(&dead).unwrap();
+            fs::write(dead.join(".writers.lock"), "").unwrap();
+            fs::write(dead.join(".segment-1.seg.1.2.tmp"), "left behind").unwrap();
+            fs::create_dir(plain.dir_of(&key(3))).unwrap();
+        }
+    }
+
+    /// Does it; returns what went wrong.
+    fn perform(&self, act: Act, store: &Store) -> Result<(), String> {
+        let said = |error: &dyn std::error::Error| error.to_string();
+        match act {
+            Act::PublishFirst | Act::PublishAgain | Act::PublishOverLeftovers => {
+                let done = self.new.publish(store, &self.key);
+                done.map(drop).map_err(|error| said(&error))
+            }
+            Act::Remove => {
+                let done = store.remove(&self.dir(), &mut std::thread::sleep);
+                done.map_err(|error| said(&error))
+            }
+            Act::Evict => {
+                let store = store.clone().limited(ONE);
+                let done = self.new.publish(&store, &self.other);
+                done.map(drop).map_err(|error| said(&error))
+            }
+            Act::Sweep => {
+                store.make_room(None);
+                Ok(())
+            }
+        }
+    }
+
+    /// Checks that what is there is what was before, or what was to be; returns whether it is the latter.
+    #[track_caller]
+    fn check(&self, act: Act, done: bool, what: &str) {
+        let plain = store(&self.root, None);
+        let loaded = |key| load(&plain, key).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let found = loaded(&self.key);
+        let (old, new) = (Some(&self.old.answer), Some(&self.new.answer));
+        let before = if act == Act::PublishFirst { None } else { old };
+        let after = match act {
+            Act::Remove | Act::Evict => None,
+            Act::Sweep => old,
+            _ => new,
+        };
+        let found = found.as_ref();
+        assert!(found == before || found == after, "{what}: {found:?}");
+        // What can't be evicted is told apart, and no failure.
+        if done && act != Act::Evict {
+            assert!(found == after, "{what}: it said that it was done");
+        }
+        if act == Act::Evict {
+            let other = loaded(&self.other);
+            assert!(other.is_none() && !done || other.as_ref() == new, "{what}");
+        }
+    }
+
+    /// Checks that nothing is left behind after it was done without a fault.
+    #[track_caller]
+    fn check_clean(&self, act: Act, what: &str) {
+        let plain = store(&self.root, None);
+        let (dir, other) = (self.dir(), plain.dir_of(&self.other));
+        match act {
+            Act::Remove => assert!(!dir.exists(), "{what}"),
+            Act::Evict => {
+                assert!(!dir.exists(), "{what}: {:?}", names(&dir));
+                check_tidy(&other, what);
+            }
+            Act::Sweep => {
+                assert!(!other.exists(), "{what}: {:?}", names(&other));
+                assert!(!plain.dir_of(&key(3)).exists(), "{what}");
+                check_tidy(&dir, what);
+            }
+            _ => check_tidy(&dir, what),
+        }
+    }
+}
+
+/// Checks that a message says what failed, where, why, and what to do.
+#[track_caller]
+fn check_message(message: &str, root: &Path, name: &str, what: &str) {
+    assert!(message.contains("could not "), "{what}: {message}");
+    assert!(
+        message.contains(root.to_str().unwrap()),
+        "{what}: {message}"
+    );
+    let remedy = match name {
+        "EIO" => "check the disk",
+        "ENOSPC" => "free some space",
+        "EROFS" | "EACCES" => "allow this user to write there",
+        "EMFILE" => "raise the limit of open files",
+        "EINTR" => "try again",
+        other => panic!("{what}: {other} is no failure: {message}"),
+    };
+    assert!(message.contains(remedy), "{what}: {message}");
+}
+
+#[test]
+fn whichever_operation_fails_the_old_index_or_the_new_one_is_there() {
+    let world = World::new();
+    let (mut runs, mut failed, mut steps) = (0, 0, 0);
+    for act in ACTS {
+        world.prepare(act);
+        let counting = Faulty::new(None);
+        let disk: Arc<Faulty> = counting.clone();
+        world.perform(act, &store(&world.root, Some(disk))).unwrap();
+        world.check(act, true, "without a fault");
+        world.check_clean(act, "without a fault");
+        let done = counting.done();
+        println!("{act:?}: {done:?}");
+        steps += done.len();
+        for (at, step) in done.iter().enumerate() {
+            for (name, failure) in FAILURES {
+                for from_then_on in [false, true] {
+                    let what = format!("{act:?}: {name} at {at} ({step}), and on: {from_then_on}");
+                    world.prepare(act);
+                    let fault = Fault {
+                        at,
+                        from_then_on,
+                        failure,
+                    };
+                    let disk = Faulty::new(Some(fault));
+                    let result = world.perform(act, &store(&world.root, Some(disk)));
+                    world.check(act, result.is_ok(), &what);
+                    runs += 1;
+                    if let Err(message) = &result {
+                        failed += 1;
+                        check_message(message, &world.root, name, &what);
+                    }
+                    // Whoever comes next and can do it does, and clears up.
+                    let plain = store(&world.root, None);
+                    match world.perform(act, &plain) {
+                        // There was nothing left to be removed.
+                        Err(error) if act == Act::Remove => {
+                            assert!(!world.dir().join("manifest").exists(), "{what}: {error}");
+                            plain.make_room(None);
+                        }
+                        again => again.unwrap_or_else(|error| panic!("{what}: again: {error}")),
+                    }
+                    world.check(act, true, &what);
+                    world.check_clean(act, &what);
+                }
+            }
+        }
+    }
+    println!("{steps} operations, {runs} runs with faults, {failed} of which failed");
+    assert!(steps > 60 && runs == steps * 14 && failed > runs / 4);
+}
+
+/// A reader that can't open something says so, or finds nothing; and never something wrong.
+#[test]
+fn whichever_operation_of_a_reader_fails_the_answer_is_not_wrong() {
+    let world = World::new();
+    world.prepare(Act::PublishAgain);
+    let counting = Faulty::new(None);
+    let disk: Arc<Faulty> = counting.clone();
+    let found = load(&store(&world.root, Some(disk)), &world.key).unwrap();
+    assert_eq!(found.as_ref(), Some(&world.old.answer));
+    let done = counting.done();
+    println!("{done:?}");
+    assert!(done.len() >= 3);
+    for (at, step) in done.iter().enumerate() {
+        for (name, failure) in FAILURES {
+            let Failure::Error(_) = failure else {
+                continue;
+            };
+            let what = format!("{name} at {at} ({step})");
+            let fault = Fault {
+                at,
+                from_then_on: true,
+                failure,
+            };
+            let faulty = store(&world.root, Some(Faulty::new(Some(fault))));
+            let error = load(&faulty, &world.key).unwrap_err();
+            assert!(!error.is_corrupt(), "{what}: {error}");
+            check_message(&error.to_string(), &world.root, name, &what);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The real program, killed or stopped while it builds.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use forge_search::format::lock::LockFile;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::edition::{check_tidy, names};
+use super::times;
+use crate::cli::forge_search;
+use crate::differential::Seeded;
+
+/// A tree for the real program, and a cache beside it.
+struct World {
+    place: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> World {
+        let place = tempfile::tempdir().unwrap();
+        let world = World { place };
+        for dir in 0..8 {
+            for file in 0..40 {
+                let text: String = (0..60)
+                    .map(|n| format!("line {dir} {file} {n}\n"))
+                    .collect();
+                world.write(&format!("{dir}/{file}.txt"), text);
+            }
+        }
+        world.write("marker.txt", "the needle of round 0x\n");
+        world
+    }
+
+    fn top(&self) -> &Path {
+        self.place.path()
+    }
+
+    fn write(&self, path: &str, text: impl AsRef<[u8]>) {
+        let path = self.top().join("tree").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn start(&self, args: &[&str]) -> Child {
+        let mut command = forge_search(&self.top().join("tree"));
+        command
+            .args(args)
+            .env("XDG_CACHE_HOME", self.top().join("cache"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command.spawn().unwrap()
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.start(args).wait_with_output().unwrap()
+    }
+
+    #[track_caller]
+    fn ok(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{args:?}: {err}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The directories of indexes.
+    fn kept(&self) -> Vec<std::path::PathBuf> {
+        let store = self.top().join("cache/forge/search-index");
+        let names = names(&store).into_iter();
+        names.map(|name| store.join(name)).collect()
+    }
+
+    fn is_unfinished(&self) -> bool {
+        let mut dirs = self.kept().into_iter();
+        dirs.any(|dir| names(&dir).iter().any(|name| name.ends_with(".tmp")))
+    }
+
+    /// Waits until a build has begun to write; it holds the lock then.
+    #[track_caller]
+    fn wait_for_writing(&self, child: &mut Child) {
+        let started = Instant::now();
+        while !self.is_unfinished() {
+            assert!(child.try_wait().unwrap().is_none(), "the build ended early");
+            assert!(started.elapsed() < Duration::from_secs(60));
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+}
+
+#[test]
+fn a_program_that_is_killed_while_it_builds_leaves_an_index_or_none() {
+    let kills = 30 * times();
+    let world = World::new();
+    let started = Instant::now();
+    world.ok(&["index", "build"]);
+    let once = started.elapsed();
+    let mut rng = Seeded::new(1);
+    let (mut ended_by_kill, mut left_behind, mut first_builds) = (0, 0, 0);
+    for round in 0..kills {
+        if rng.one_in(5) {
+            // From nothing.
+            fs::remove_dir_all(world.top().join("cache")).unwrap();
+            first_builds += 1;
+        }
+        world.write("marker.txt", format!("the needle of round {round}x\n"));
+        let mut child = world.start(&["index", "build"]);
+        if rng.one_in(2) {
+            // Surely while it is at it.
+            world.wait_for_writing(&mut child);
+        }
+        let wait = rng.next() % (once.as_micros() as u64).max(1);
+        std::thread::sleep(Duration::from_micros(wait));
+        child.kill().unwrap();
+        ended_by_kill += u64::from(child.wait().unwrap().code().is_none());
+        left_behind += u64::from(world.is_unfinished());
+        let status = world.run(&["index", "verify"]);
+        let said = String::from_utf8_lossy(&status.stderr).into_owned();
+        let manifest = |dir: &std::path::PathBuf| dir.join("manifest").exists();
+        let there = world.kept().iter().any(manifest);
+        assert_eq!(status.status.success(), there, "round {round}: {said}");
+        // Answers are right at any time.
+        let found = world.ok(&[&format!("of round {round}x")]);
+        assert!(found.contains("marker.txt"), "round {round}: {found}");
+        if rng.one_in(3) {
+            world.ok(&["index", "build"]);
+            world.ok(&["index", "verify"]);
+            let kept = world.kept();
+            assert_eq!(kept.len(), 1);
+            check_tidy(&kept[0], "built after a kill");
+        }
+    }
+    world.ok(&["index", "build"]);
+    check_tidy(&world.kept()[0], "built at last");
+    println!(
+        "{kills} kills: {ended_by_kill} were in time, {left_behind} left an unfinished file, {first_builds} hit a first build"
+    );
+    assert!(ended_by_kill * 2 > kills && left_behind * 5 > kills);
+}
+
+/// A process that was stopped, and is not left behind by a test that fails.
+struct Stopped(Option<Child>);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_writer_that_is_stopped_keeps_the_lock_and_nobody_from_searching() {
+    let rounds = 2 * times();
+    let world = World::new();
+    world.ok(&["index", "build"]);
+    let mut longest = Duration::ZERO;
+    for round in 0..rounds {
+        world.write("marker.txt", format!("the needle of round {round}x\n"));
+        let mut stalled = world.start(&["index", "build"]);
+        world.wait_for_writing(&mut stalled);
+        kill_process(Pid::from_child(&stalled), Signal::STOP).unwrap();
+        let mut stalled = Stopped(Some(stalled));
+        // It was not too fast to be stopped.
+        assert!(world.is_unfinished(), "round {round}");
+        let dir = world.kept().remove(0);
+        let before = fs::read(dir.join("manifest")).unwrap();
+        // Readers go on, with the index that is there.
+        let needle = format!("of round {round}x");
+        for _ in 0..3 {
+            let found = world.ok(&["--index", "auto", &needle]);
+            assert!(found.contains("marker.txt"), "{found}");
+        }
+        world.ok(&["index", "verify"]);
+        // Other writers give up after index_lock_timeout_ms, and say why.
+        let started = Instant::now();
+        let timeout = "index_lock_timeout_ms=300";
+        let other = world.run(&["index", "build", "--set", timeout]);
+        let waited = started.elapsed();
+        longest = longest.max(waited);
+        let said = String::from_utf8_lossy(&other.stderr);
+        assert!(!other.status.success());
+        assert!(said.contains("locked by another process"), "{said}");
+        assert!(said.contains("try again"), "{said}");
+        assert!(waited >= Duration::from_millis(250), "{waited:?}");
+        assert!(waited < Duration::from_secs(20), "{waited:?}");
+        // A search that would build goes on without an index that is kept.
+        let found = world.run(&["--index", "on", "--set", timeout, &needle]);
+        let out = String::from_utf8_lossy(&found.stdout);
+        assert!(
+            found.status.success() && out.contains("marker.txt"),
+            "{out}"
+        );
+        assert_eq!(fs::read(dir.join("manifest")).unwrap(), before);
+        assert!(world.is_unfinished());
+        // Once it goes on, all ends well.
+        let stalled = stalled.0.take().unwrap();
+        kill_process(Pid::from_child(&stalled), Signal::CONT).unwrap();
+        let ended = stalled.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.success(), "{said}");
+        assert_ne!(fs::read(dir.join("manifest")).unwrap(), before);
+        check_tidy(&dir, "after it went on");
+        assert!(dir.join(LockFile::Writers.name()).exists());
+        world.ok(&["index", "verify"]);
+        world.ok(&["index", "build"]);
+    }
+    println!("{rounds} stopped writers; others gave up after {longest:?} at most");
+}

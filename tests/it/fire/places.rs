@@ -1,0 +1,269 @@
+//! Places that will not do: full disks, read-only directories, directories of others; and clocks that are wrong.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use forge_search::index::builder::{BuildHost, Progress};
+use forge_search::tool::config::IndexStorage;
+use serde_json::json;
+
+use super::edition::{Edition, key, load, names, store};
+use crate::index_support::{Host, LIVE, Variant, compare};
+use crate::permissions::unprivileged;
+use crate::support::Setup;
+
+const MAPPED: Variant = Variant {
+    storage: IndexStorage::Mmap,
+    ..LIVE
+};
+
+/// What a shell does in a tree whose cache takes little: an index that fits, one that does not, and one that does again.
+/// `$1` is the program, `$2` the tree. `limit` is prefixed to a build that is to fail.
+const SCRIPT: &str = r#"
+set -u
+cd "$2"
+fail() { echo "FAILED: $*"; exit 1; }
+"$1" index build >out 2>&1 || fail "the first build: $(cat out)"
+for n in $(seq 400); do head -c 3000 /dev/urandom | base64 >"many$n.txt"; done
+if limited "$1" index build >out 2>&1; then fail "it was not too large"; fi
+grep -q "could not write the new file" out || fail "what failed: $(cat out)"
+grep -q "segment-2.seg" out || fail "where: $(cat out)"
+grep -Eq "free some space|raise the limit of the size of files" out || fail "what to do: $(cat out)"
+"$1" index verify >out 2>&1 || fail "the old index: $(cat out)"
+"$1" "rare needle" >out 2>err || fail "a search: $(cat err)"
+[ "$(grep -c "rare needle" out)" = 1 ] || fail "an answer: $(cat out)"
+find "$XDG_CACHE_HOME" -name '*.tmp' | grep -q . && fail "something was left behind"
+rm -f many*.txt
+"$1" index build >out 2>&1 || fail "the last build: $(cat out)"
+"$1" index verify >out 2>&1 || fail "the last index: $(cat out)"
+echo ended well
+"#;
+
+/// Runs the script after `setup`, as `shell` runs it.
+#[track_caller]
+fn run_script(shell: &[&str], setup: &str) {
+    let place = tempfile::tempdir().unwrap();
+    let (tree, cache) = (place.path().join("tree"), place.path().join("cache"));
+    fs::create_dir(&tree).unwrap();
+    fs::create_dir(&cache).unwrap();
+    fs::write(tree.join("a.txt"), "a rare needle\n").unwrap();
+    // Made by the script itself, and none of its business.
+    fs::write(tree.join(".ignore"), "out\nerr\n").unwrap();
+    let script = format!("{setup}\n{SCRIPT}");
+    let output = Command::new(shell[0])
+        .args(&shell[1..])
+        .args(["bash", "-c", &script, "bash"])
+        .arg(env!("CARGO_BIN_EXE_forge-search"))
+        .arg(&tree)
+        .env("HOME", place.path())
+        .env("XDG_CACHE_HOME", &cache)
+        .env_remove("XDG_CONFIG_HOME")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(said.ends_with("ended well\n"), "{said}\n{err}");
+}
+
+/// Where this user may not mount anything a limit on the size of files has to do; that is tested everywhere.
+#[test]
+fn a_full_disk_leaves_the_old_index_and_every_answer() {
+    run_script(
+        &["env"],
+        "limited() ( trap '' XFSZ; ulimit -f 40; exec \"$@\" )",
+    );
+    let may_mount = |shell: &[&str]| {
+        let tried = Command::new(shell[0])
+            .args(&shell[1..])
+            .args(["mount", "-t", "tmpfs", "-o", "size=64k", "none", "/tmp"])
+            .output();
+        tried.is_ok_and(|tried| tried.status.success())
+    };
+    let mut mounted = 0;
+    for shell in [&["unshare", "-Urm"][..], &["unshare", "-m"]] {
+        if may_mount(shell) {
+            let setup = "mount -t tmpfs -o size=160k,mode=700 none \"$XDG_CACHE_HOME\" || exit 1\nlimited() { \"$@\"; }";
+            run_script(shell, setup);
+            mounted += 1;
+        }
+    }
+    println!("a limit on the size of files, and {mounted} filesystems that were full");
+}
+
+#[test]
+fn where_nothing_can_be_written_the_old_index_serves_and_the_next_build_says_why() {
+    let chmod = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    unprivileged(
+        "fire::places::where_nothing_can_be_written_the_old_index_serves_and_the_next_build_says_why",
+        |tree| {
+            tree.file("a.txt", "a needle\n").file("b.txt", "straw\n");
+            let cache = tree.path("../cache");
+            fs::create_dir(&cache).unwrap();
+            chmod(&cache, 0o700);
+            if rustix::process::geteuid().is_root() {
+                chown(&cache, Some(65_534), Some(65_534)).unwrap();
+            }
+        },
+        |setup| {
+            let tree = setup.working_dir.clone();
+            let cache = tree.with_file_name("cache");
+            let setup = Setup::new(&tree).with_indexes_at(MAPPED, &cache);
+            setup.build(&Host::hasty());
+            let request = json!({"pattern": "needle"});
+            assert_eq!(compare(&setup, &request).0.excluded, 1);
+            let dir = setup.kept().dir();
+            chmod(&dir, 0o500);
+            chmod(&cache, 0o500);
+            let opened = setup.clone().reopened();
+            assert_eq!(compare(&opened, &request).0.excluded, 1);
+            let error = opened.build_root(&tree, &Host::hasty()).unwrap_err();
+            let said = error.to_string();
+            let dir_shown = dir.to_str().unwrap();
+            assert!(
+                said.contains("could not ") && said.contains(dir_shown),
+                "{said}"
+            );
+            assert!(said.contains("allow this user to write there"), "{said}");
+            assert_eq!(compare(&opened, &request).0.excluded, 1);
+            chmod(&cache, 0o700);
+            chmod(&dir, 0o700);
+            opened.build(&Host::hasty());
+            assert_eq!(compare(&opened, &request).0.excluded, 1);
+        },
+    );
+}
+
+#[test]
+fn a_cache_that_others_own_or_reach_into_is_refused() {
+    unprivileged(
+        "fire::places::a_cache_that_others_own_or_reach_into_is_refused",
+        |tree| {
+            tree.file("a.txt", "a needle\n").file("b.txt", "straw\n");
+            let make = |name: &str, owner: u32, mode: u32| {
+                let dir = tree.path(&format!("../{name}"));
+                fs::create_dir(&dir).unwrap();
+                fs::set_permissions(&dir, fs::Permissions::from_mode(mode)).unwrap();
+                if rustix::process::geteuid().is_root() {
+                    chown(&dir, Some(owner), Some(owner)).unwrap();
+                }
+                dir
+            };
+            let own = make("own", 65_534, 0o700);
+            make("wide", 65_534, 0o777);
+            make("group", 65_534, 0o770);
+            symlink(own, tree.path("../link")).unwrap();
+            if rustix::process::geteuid().is_root() {
+                make("theirs", 0, 0o755);
+                make("their-wide", 0, 0o777);
+            }
+        },
+        |setup| {
+            let tree = setup.working_dir.clone();
+            let request = json!({"pattern": "needle"});
+            let mut refused = 0;
+            for (name, why) in [
+                ("own", None),
+                ("wide", Some("other users have access to it (mode 0777)")),
+                ("group", Some("other users have access to it (mode 0770)")),
+                ("theirs", Some("a directory of user 0")),
+                ("their-wide", Some("a directory of user 0")),
+                ("link", Some("a symbolic link of user 0")),
+            ] {
+                let cache = tree.with_file_name(name);
+                let others = names(tree.parent().unwrap()).contains(&"theirs".to_string());
+                // Without root nothing can be given to others; their link is our own then, and followed.
+                if !cache.exists() || name == "link" && !others {
+                    continue;
+                }
+                let opened = Setup::new(&tree).with_indexes_at(MAPPED, &cache);
+                // What only shows when something is to be made shows then.
+                opened.build(&Host::hasty());
+                let fallback = opened.kept().indexes.fallback();
+                let said = fallback.map(|fallback| fallback.message.clone());
+                match why {
+                    None => assert_eq!(said, None),
+                    Some(why) => {
+                        let said = said.unwrap_or_else(|| panic!("{name} was taken"));
+                        assert!(said.contains(why), "{name}: {said}");
+                        assert!(said.contains("choose another directory"), "{said}");
+                        assert!(
+                            fs::read_dir(&cache)
+                                .is_ok_and(|mut dir| name == "link" || dir.next().is_none())
+                        );
+                        refused += 1;
+                    }
+                }
+                // An index in memory is as good.
+                assert_eq!(compare(&opened, &request).0.excluded, 1, "{name}");
+            }
+            println!("{refused} directories refused");
+            assert!(refused >= 2);
+        },
+    );
+}
+
+/// A host whose clock is wrong.
+struct Skewed {
+    seconds: i64,
+}
+
+impl BuildHost for Skewed {
+    fn now_ns(&self) -> i64 {
+        Host::hasty().now_ns() + self.seconds * 1_000_000_000
+    }
+
+    fn pause(&self, _: Duration) {}
+
+    fn progress(&self, _: Progress) {}
+
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_back_or_forward_changes_no_answer() {
+    const YEARS: i64 = 20 * 365 * 86_400;
+
+    let tree = crate::support::Tree::of([("a.txt", "a needle\n"), ("b.txt", "straw\n")]);
+    let setup = tree.setup().with_indexes(MAPPED);
+    let request = json!({"pattern": "needle"});
+    for (round, years) in [0, 1, -1, 1, 0, -1, -1, 0].into_iter().enumerate() {
+        let seconds = years * YEARS;
+        let sandbox = setup.context().sandbox;
+        let indexes = &setup.kept().indexes;
+        let host = Skewed { seconds };
+        indexes.build(tree.root(), &sandbox, &host).unwrap();
+        let opened = setup.clone().reopened();
+        let tally = compare(&opened, &request).0;
+        // Files of the future may still be changing.
+        assert_eq!(tally.excluded, u64::from(years >= 0), "round {round}");
+        let marker = format!("marker{round}x");
+        tree.file("b.txt", format!("{marker}\n"));
+        let (_, found) = compare(&opened, &json!({"pattern": marker}));
+        assert_eq!(found.unwrap().count, 1);
+    }
+    // Publications are numbered whatever the time is, and whoever comes last is what is found.
+    let place = tempfile::tempdir().unwrap();
+    let store = store(&place.path().join("store"), None);
+    let mut last = 0;
+    for (number, now_ms) in [
+        (1, 0),
+        (2, i64::MAX / 2_000_000),
+        (3, -5),
+        (4, 1_700_000_000_000),
+    ] {
+        let edition = Edition::new(number);
+        edition.publish_at(&store, &key(1), now_ms).unwrap();
+        assert_eq!(load(&store, &key(1)).unwrap(), Some(edition.answer));
+        let listed = store.look_at(&store.dir_of(&key(1)));
+        let sequence = listed.manifest.unwrap().state.sequence;
+        assert!(sequence > last);
+        last = sequence;
+    }
+}

@@ -1,0 +1,188 @@
+//! What is kept says nothing of what is in files: no text, no n-gram as text, no name of what is denied.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+
+use super::disks::image_of;
+use crate::cli::forge_search;
+
+/// Words that are in one file each, and nowhere else. In two trees, other files have them.
+const WORDS: [&str; 6] = [
+    "zqxjvkwy",
+    "Pfmbqzgh",
+    "wjxqkvzp",
+    "QZJXWVKB",
+    "kvjzqxwq",
+    "éñüzqjxk",
+];
+
+/// Names that patterns deny, and what is in those files.
+const DENIED: [(&str, &str); 3] = [
+    ("secret/xvqzinner.txt", "jxqzvwkq"),
+    ("src/private-zvqx.secret", "wvqzjkxp"),
+    ("src/id_rsa", "zqxvwkjj"),
+];
+
+struct World {
+    place: tempfile::TempDir,
+    /// What the program has said, on both of its channels.
+    said: Vec<u8>,
+}
+
+impl World {
+    /// A tree with the words, of which nothing but these is the same in two worlds.
+    fn new(number: usize, storage: &str) -> World {
+        let place = tempfile::tempdir().unwrap();
+        let mut world = World {
+            place,
+            said: Vec::new(),
+        };
+        for (n, word) in WORDS.iter().enumerate() {
+            let text = format!("{word}\n{word} {word}{}\n", "\n".repeat(number * 3 + n));
+            world.write(&format!("d{number}/f{n}"), &text);
+        }
+        for (name, text) in DENIED {
+            world.write(name, text);
+        }
+        for args in [
+            &["index", "build"][..],
+            &["index", "verify"],
+            &["index", "list"],
+            &["doctor"],
+        ] {
+            let ran = world.run(storage, args);
+            assert!(
+                ran.status.success(),
+                "{args:?}: {}",
+                String::from_utf8_lossy(&ran.stderr)
+            );
+        }
+        world
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.place.path().join("tree").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn run(&mut self, storage: &str, args: &[&str]) -> Output {
+        let output = forge_search(&self.place.path().join("tree"))
+            .args(args)
+            .args([
+                "--set",
+                "tools.sandbox.denied_patterns=[\"secret/**\", \"**/*.secret\", \"**/id_rsa\"]",
+            ])
+            .args(["--set", &format!("index_storage={storage}")])
+            .env("XDG_CACHE_HOME", self.place.path().join("cache"))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        self.said.extend_from_slice(&output.stdout);
+        self.said.extend_from_slice(&output.stderr);
+        output
+    }
+
+    /// All bytes that were written anywhere, by file.
+    fn kept(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let files = image_of(&self.place.path().join("cache")).into_iter();
+        let mut kept: Vec<(PathBuf, Vec<u8>)> = files
+            .filter_map(|(path, content)| Some((path, content?)))
+            .collect();
+        assert!(kept.iter().any(|(_, bytes)| bytes.len() > 1_000));
+        kept.push(("what the program said".into(), self.said.clone()));
+        kept
+    }
+}
+
+fn holds(kept: &[(PathBuf, Vec<u8>)], part: &[u8]) -> Option<PathBuf> {
+    let found = kept
+        .iter()
+        .find(|(_, bytes)| bytes.windows(part.len()).any(|bytes| bytes == part));
+    found.map(|(path, _)| path.clone())
+}
+
+/// The n-grams of a text, as text in several encodings.
+fn grams(text: &str) -> Vec<Vec<u8>> {
+    let chars: Vec<char> = text.chars().collect();
+    let mut grams = Vec::new();
+    for three in chars.windows(3) {
+        let gram: String = three.iter().collect();
+        for gram in [gram.to_lowercase(), gram] {
+            let units: Vec<u16> = gram.encode_utf16().collect();
+            grams.push(gram.bytes().rev().collect());
+            grams.push(units.iter().flat_map(|unit| unit.to_le_bytes()).collect());
+            grams.push(units.iter().flat_map(|unit| unit.to_be_bytes()).collect());
+            grams.push(gram.into_bytes());
+        }
+    }
+    grams
+}
+
+fn check(storage: &str) {
+    let worlds = [1, 2].map(|number| World::new(number, storage));
+    let kept = worlds.each_ref().map(World::kept);
+    let mut looked_for = 0;
+    for word in WORDS.iter().chain(DENIED.iter().map(|(_, text)| text)) {
+        for kept in &kept {
+            for part in word.as_bytes().windows(5) {
+                looked_for += 1;
+                assert_eq!(holds(kept, part), None, "{word}: {part:?}");
+            }
+        }
+        for gram in grams(word) {
+            looked_for += 1;
+            // Three bytes may come about by chance, in a checksum or a time; hardly in both worlds.
+            let found = kept.each_ref().map(|kept| holds(kept, &gram));
+            assert!(found.contains(&None), "{word}: {gram:?} is in {found:?}");
+        }
+    }
+    // The patterns themselves are part of the key.
+    for name in ["xvqzinner", "private-zvqx"] {
+        for kept in &kept {
+            looked_for += 1;
+            assert_eq!(holds(kept, name.as_bytes()), None, "{name}");
+        }
+    }
+    // What the test relies on: names of files are kept, and found.
+    assert!(holds(&kept[0], b"d1").is_some());
+    println!(
+        "{storage}: {looked_for} pieces of text are not in {} files",
+        kept[0].len()
+    );
+}
+
+#[test]
+fn nothing_that_is_kept_or_said_has_text_of_files_or_names_of_denied_ones() {
+    check("mmap");
+    #[cfg(feature = "sqlite")]
+    check("sqlite");
+}
+
+/// Temporary files are no exception: what a killed build leaves behind.
+#[test]
+fn an_unfinished_file_has_no_text_of_files_either() {
+    use super::edition::{Edition, key, store};
+
+    let place = tempfile::tempdir().unwrap();
+    let store = store(&place.path().join("store"), None);
+    let left: std::cell::RefCell<Vec<(PathBuf, Vec<u8>)>> = Default::default();
+    let edition = Edition::of(7, 40);
+    edition.publish_seen(&store, &key(1), &|| {
+        let files = image_of(place.path()).into_iter();
+        let files = files.filter_map(|(path, content)| Some((path, content?)));
+        left.borrow_mut().extend(files);
+    });
+    let left = left.into_inner();
+    let unfinished = |path: &Path| path.to_str().unwrap().ends_with(".tmp");
+    assert!(
+        left.iter()
+            .any(|(path, bytes)| unfinished(path) && bytes.len() > 1_000)
+    );
+    for word in ["needle", "marmalade", "edition7x"] {
+        for part in word.as_bytes().windows(5) {
+            assert_eq!(holds(&left, part), None, "{word}");
+        }
+    }
+}
