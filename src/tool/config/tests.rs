@@ -210,6 +210,7 @@ fn the_command_line_has_defaults_of_its_own() {
         ("max_files", "5000000"),
         ("max_file_size_bytes", "67108864"),
         ("index_mode", "\"auto\""),
+        ("index_map", "false"),
         ("index_max_tokenized_bytes", "67108864"),
         ("index_regex_strategy", "\"boolean\""),
         ("allow_absolute", "true"),
