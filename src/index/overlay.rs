@@ -95,6 +95,8 @@ pub struct Overlay {
     /// In emission order.
     extras: Arc<Vec<Arc<Extra>>>,
     dirs: Arc<BTreeMap<PathBuf, DirState>>,
+    /// The extras of each file, by device and inode. What searches are given has none: they do not ask.
+    names: BTreeMap<(u64, u64), BTreeSet<PathBuf>>,
 }
 
 impl Overlay {
@@ -106,6 +108,19 @@ impl Overlay {
             dead_side: Arc::default(),
             extras: Arc::default(),
             dirs: Arc::default(),
+            names: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the overlay as searches are given it, which does not change.
+    pub fn pinned(&self) -> Overlay {
+        Overlay {
+            dead: self.dead.clone(),
+            dead_count: self.dead_count,
+            dead_side: self.dead_side.clone(),
+            extras: self.extras.clone(),
+            dirs: self.dirs.clone(),
+            names: BTreeMap::new(),
         }
     }
 
@@ -293,14 +308,10 @@ impl Overlay {
                 news |= self.found_at(segment, rank, &other, Some(stamp))?;
             }
         }
-        let same = |extra: &&Arc<Extra>| {
-            let own = extra.stamp.map(Stamp::identity);
-            own == Some((device, inode)) && extra.stamp != Some(stamp)
-        };
-        let others: Vec<(PathBuf, u32)> = self
-            .extras
-            .iter()
-            .filter(same)
+        let names = self.names.get(&(device, inode)).into_iter().flatten();
+        let others: Vec<(PathBuf, u32)> = names
+            .filter_map(|name| self.extra(name))
+            .filter(|extra| extra.stamp != Some(stamp))
             .map(|extra| (extra.path.clone(), extra.before_rank))
             .collect();
         for (other, before_rank) in others {
@@ -453,11 +464,13 @@ impl Overlay {
             .any(|extra| extra.path.starts_with(dir))
         {
             let extras = Arc::make_mut(&mut self.extras);
-            let kept: Vec<Arc<Extra>> = extras
+            let (gone, kept): (Vec<Arc<Extra>>, Vec<Arc<Extra>>) = extras
                 .drain(below.clone())
-                .filter(|extra| !extra.path.starts_with(dir))
-                .collect();
+                .partition(|extra| extra.path.starts_with(dir));
             extras.splice(below.start..below.start, kept);
+            for extra in gone {
+                self.forget_name(&extra);
+            }
             news = true;
         }
         if let Some(number) = segment.find_dir(dir)? {
@@ -555,34 +568,52 @@ impl Overlay {
     }
 
     fn put(&mut self, path: &Path, before_rank: u32, stamp: Option<Stamp>) -> bool {
-        let extra = || {
-            Arc::new(Extra {
-                path: path.to_path_buf(),
-                before_rank,
-                stamp,
-                content: Content::Unread,
-            })
-        };
-        match self.extra_at(path) {
+        let found = self.extra_at(path);
+        let before = found.ok().map(|at| self.extras[at].clone());
+        if let Some(before) = &before {
             // A state that is not known may be any.
-            Ok(at) if stamp.is_some() && self.extras[at].stamp == stamp => false,
-            Ok(at) => {
-                Arc::make_mut(&mut self.extras)[at] = extra();
-                true
+            if stamp.is_some() && before.stamp == stamp {
+                return false;
             }
-            Err(at) => {
-                Arc::make_mut(&mut self.extras).insert(at, extra());
-                true
-            }
+            self.forget_name(before);
         }
+        if let Some(stamp) = stamp {
+            let names = self.names.entry(stamp.identity()).or_default();
+            names.insert(path.to_path_buf());
+        }
+        let extra = Arc::new(Extra {
+            path: path.to_path_buf(),
+            before_rank,
+            stamp,
+            content: Content::Unread,
+        });
+        let extras = Arc::make_mut(&mut self.extras);
+        match found {
+            Ok(at) => extras[at] = extra,
+            Err(at) => extras.insert(at, extra),
+        }
+        true
     }
 
     fn remove_extra(&mut self, path: &Path) -> bool {
         let found = self.extra_at(path);
         if let Ok(at) = found {
-            Arc::make_mut(&mut self.extras).remove(at);
+            let extra = Arc::make_mut(&mut self.extras).remove(at);
+            self.forget_name(&extra);
         }
         found.is_ok()
+    }
+
+    fn forget_name(&mut self, extra: &Extra) {
+        let Some(identity) = extra.stamp.map(Stamp::identity) else {
+            return;
+        };
+        if let Some(names) = self.names.get_mut(&identity) {
+            names.remove(&extra.path);
+            if names.is_empty() {
+                self.names.remove(&identity);
+            }
+        }
     }
 
     fn set_dead(&mut self, rank: u32, dead: bool) -> bool {

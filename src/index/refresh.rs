@@ -37,6 +37,8 @@ pub struct Known {
     /// What decides about eligibility inside the tree, by directory.
     inputs: BTreeMap<PathBuf, Inputs>,
     inputs_changed: bool,
+    /// Whether anything was news since somebody last asked.
+    news: bool,
     /// What could not be read, and why.
     errors: BTreeMap<PathBuf, String>,
 }
@@ -49,6 +51,7 @@ impl Known {
             built_inputs: inputs,
             inputs: BTreeMap::new(),
             inputs_changed: false,
+            news: false,
             errors: BTreeMap::new(),
         }
     }
@@ -57,6 +60,12 @@ impl Known {
     pub fn seen_whole(&mut self) {
         self.built_inputs = Inputs::default();
         self.inputs_changed = true;
+    }
+
+    /// Returns true if anything was found to be otherwise since this was last asked: then what searches are given is of
+    /// yesterday.
+    pub fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.news)
     }
 
     /// Returns true if [`Known::inputs`] may be others than when this was last asked.
@@ -85,13 +94,14 @@ impl Known {
 
     fn forget_below(&mut self, path: &Path) {
         self.inputs_changed |= remove_below(&mut self.inputs, path);
-        remove_below(&mut self.errors, path);
+        self.news |= remove_below(&mut self.errors, path);
     }
 
     /// Forgets what is known of a path that is no directory.
-    fn no_dir(&mut self, segment: &Segment, path: &Path) -> Result<bool, FormatError> {
+    fn no_dir(&mut self, segment: &Segment, path: &Path) -> Result<(), FormatError> {
         self.forget_below(path);
-        self.overlay.no_dir(segment, path)
+        self.news |= self.overlay.no_dir(segment, path)?;
+        Ok(())
     }
 }
 
@@ -194,7 +204,7 @@ pub struct Refresh<'a> {
 
 impl Refresh<'_> {
     /// Looks at entries of one directory by their names. Directories among them are left to `cursor`, which lists them from
-    /// now on. Returns true if anything is news.
+    /// now on.
     ///
     /// # Errors
     ///
@@ -206,44 +216,48 @@ impl Refresh<'_> {
         dir: &Path,
         names: &[OsString],
         cursor: &mut Cursor,
-    ) -> Result<bool, FormatError> {
+    ) -> Result<(), FormatError> {
         let looked = match entered.get(self.walk, dir) {
             Some(dir) => self.walk.look(&dir, names.iter().map(|name| &**name)),
             None => names.iter().map(|_| Looked::Nothing).collect(),
         };
-        let mut news = false;
         for (name, looked) in names.iter().zip(looked) {
             let path = dir.join(name);
             remove_below(&mut entered.dirs, &path);
             match looked {
                 Looked::File(_, meta) => {
-                    news |= known.no_dir(self.segment, &path)?;
+                    known.no_dir(self.segment, &path)?;
                     let stamp = Stamp::of(&meta);
-                    news |= known.overlay.found(self.segment, &path, stamp)?;
+                    known.news |= known.overlay.found(self.segment, &path, stamp)?;
                 }
                 Looked::Dir(node) => cursor.stack.push(node),
                 Looked::Nothing => {
-                    news |= known.no_dir(self.segment, &path)?;
-                    news |= known.overlay.no_file(self.segment, &path)?;
+                    known.no_dir(self.segment, &path)?;
+                    known.news |= known.overlay.no_file(self.segment, &path)?;
                 }
                 Looked::LeftOut(meta) => {
-                    news |= known.no_dir(self.segment, &path)?;
-                    news |= known.overlay.no_file(self.segment, &path)?;
+                    known.no_dir(self.segment, &path)?;
+                    known.news |= known.overlay.no_file(self.segment, &path)?;
                     // Other names of it may be eligible, and nothing else tells of them.
                     let stamp = Stamp::of(&meta).filter(|_| meta.kind == EntryKind::File);
-                    news |= known.overlay.found_elsewhere(self.segment, &path, stamp)?;
+                    known.news |= known.overlay.found_elsewhere(self.segment, &path, stamp)?;
                 }
                 Looked::Error(message) => {
-                    known.errors.insert(path, message);
+                    let before = known.errors.insert(path, message.clone());
+                    known.news |= before != Some(message);
                 }
             }
         }
-        Ok(news)
+        Ok(())
     }
 
     /// Lists some of the directories that remain, on the threads of the current pool, and leaves those in them to the cursor.
-    /// Returns how many files were looked at, and whether anything is news. One listing a directory and one look a file.
-    pub fn step(&self, known: &mut Known, cursor: &mut Cursor) -> Result<(u64, bool), FormatError> {
+    /// Returns how many files were looked at. One listing a directory and one look a file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Refresh::entries`].
+    pub fn step(&self, known: &mut Known, cursor: &mut Cursor) -> Result<u64, FormatError> {
         let from = cursor.stack.len().saturating_sub(BATCH_DIRS);
         let batch = cursor.stack.split_off(from);
         let surveys: Vec<(PathBuf, Survey)> = batch
@@ -255,17 +269,17 @@ impl Refresh<'_> {
                 (path, Survey::of(self.walk, node))
             })
             .collect();
-        let (mut files, mut news) = (0, false);
+        let mut files = 0;
         for (path, survey) in surveys {
             files += survey.files.len() as u64;
-            news |= self.take(known, &path, &survey)?;
+            self.take(known, &path, &survey)?;
             cursor.stack.extend(survey.dirs);
         }
-        Ok((files, news))
+        Ok(files)
     }
 
     /// Notes what was found in a directory.
-    fn take(&self, known: &mut Known, path: &Path, survey: &Survey) -> Result<bool, FormatError> {
+    fn take(&self, known: &mut Known, path: &Path, survey: &Survey) -> Result<(), FormatError> {
         let own = |other: &Path| other == path || other.parent() == Some(path);
         let errors: Vec<PathBuf> = known
             .errors
@@ -275,10 +289,14 @@ impl Refresh<'_> {
             .filter(|other| own(other))
             .cloned()
             .collect();
+        let mut before: Vec<(PathBuf, String)> = Vec::new();
         for error in errors {
-            known.errors.remove(&error);
+            before.extend(known.errors.remove_entry(&error));
         }
-        known.errors.extend(survey.errors.iter().cloned());
+        let mut now = survey.errors.clone();
+        now.sort();
+        known.news |= before != now;
+        known.errors.extend(now);
         let before = match survey.inputs.is_empty() {
             true => known.inputs.remove(path),
             false => known
@@ -293,10 +311,11 @@ impl Refresh<'_> {
         let listed = known
             .overlay
             .listed(self.segment, path, &survey.files, &dirs)?;
+        known.news |= listed.news;
         for gone in &listed.gone {
             known.forget_below(gone);
         }
-        Ok(listed.news)
+        Ok(())
     }
 }
 

@@ -49,7 +49,6 @@ impl Tracked {
             segment: &segment,
             enter: &enter,
         };
-        let mut news = false;
         let mut done = true;
         for (dir, names) in by_dir {
             if !go_on() {
@@ -57,16 +56,17 @@ impl Tracked {
                 break;
             }
             let known = &mut self.known;
-            news |= refresh.entries(known, &mut self.entered, dir, &names, &mut cursor)?;
+            refresh.entries(known, &mut self.entered, dir, &names, &mut cursor)?;
         }
         while !cursor.is_done() {
             if !go_on() {
                 done = false;
                 break;
             }
-            news |= refresh.step(&mut self.known, &mut cursor)?.1;
+            refresh.step(&mut self.known, &mut cursor)?;
         }
-        if news {
+        // Also what somebody else has found and not published yet: the marks of it may be among these, and are off now.
+        if self.known.take_news() {
             self.publish(shared);
         }
         Ok(done)
@@ -85,7 +85,7 @@ impl Tracked {
             false => self.snapshot.inputs().clone(),
         };
         let errors = self.known.errors().len() as u64;
-        let overlay = self.known.overlay.clone();
+        let overlay = self.known.overlay.pinned();
         self.snapshot = Arc::new(self.snapshot.later(overlay, inputs, errors));
         let mut status = shared.status();
         // It may have been taken out of use meanwhile.

@@ -54,8 +54,7 @@ pub(super) fn read_some(shared: &Shared) -> Option<u64> {
     let walk_root = {
         let tracked = lock(&shared.known);
         let node = tracked.as_ref()?.walk.start();
-        let place = node.places().next()?.clone();
-        place
+        node.places().next()?.clone()
     };
     let read = |reader: &mut FileReader<'_>, &(extra, stamp): &(&Arc<Extra>, Stamp)| {
         let found = FoundFile {

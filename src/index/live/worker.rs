@@ -532,13 +532,14 @@ fn reconcile(shared: &Shared, timers: &mut Timers) {
         // Rules that have only just changed are not trusted, and this would be for nothing.
         shared.ground.host().pause(RULES_SETTLE);
     }
+    // Looked at before the rules are read: what changes in between shows. Nothing vouches for them before the whole tree was
+    // looked at by them.
+    let inputs_above = shared.ground.inputs_above();
     let mut cursor = {
         let mut tracked = lock(&shared.known);
         let Some(tracked) = tracked.as_mut() else {
             return;
         };
-        // Looked at before the rules are read: what changes in between shows.
-        tracked.inputs_above = shared.ground.inputs_above();
         match shared.ground.walk() {
             Ok(walk) => tracked.walk = walk,
             Err(why) => {
@@ -570,6 +571,7 @@ fn reconcile(shared: &Shared, timers: &mut Timers) {
         let Some(tracked) = tracked.as_mut() else {
             return;
         };
+        tracked.inputs_above = inputs_above;
         tracked.known.seen_whole();
         tracked.publish(shared);
         tracked.known.errors().len()
@@ -593,9 +595,10 @@ fn reconcile(shared: &Shared, timers: &mut Timers) {
         (None, 0) => status.fire(&[Trigger::ReconcileCompleted]),
         (None, errors) => {
             status.fire(&[Trigger::EnumerationErrors]);
-            // The next one would meet them too, as long as nothing changes.
+            // The next one would meet them too, as long as nothing changes; unless they were the system's, and pass.
             status.reconcile_wanted = false;
             status.why = Some(unlisted(errors));
+            timers.reconcile_ms = shared.ground.now_ms().saturating_add(millis(LATER));
         }
     }
     status.news_ms = Some(shared.ground.now_ms());
@@ -624,7 +627,10 @@ fn slice(
         };
         let known = &mut tracked.known;
         let pool = shared.ground.pool();
-        files += pool.install(|| refresh.step(known, cursor))?.0;
+        files += pool.install(|| refresh.step(known, cursor))?;
+        if tracked.known.take_news() {
+            tracked.publish(shared);
+        }
         let elapsed_ms = shared.ground.now_ms().saturating_sub(start_ms);
         if files >= shared.habits.reconcile_max_files
             || elapsed_ms >= millis(shared.habits.reconcile_max)

@@ -52,7 +52,7 @@ impl Edition {
         let files = (0..count).map(|n| {
             let mut text = format!("only in edition{number}x\n");
             for (bit, word) in WORDS.iter().enumerate() {
-                if (n as u64 * 7 + number * 13 + bit as u64 * 5) % 3 == 0 {
+                if (n as u64 * 7 + number * 13 + bit as u64 * 5).is_multiple_of(3) {
                     text.push_str(word);
                     text.push('\n');
                 }

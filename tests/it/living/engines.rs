@@ -128,14 +128,17 @@ impl Alive {
         let mut live = VARIANTS.into_iter().filter(|variant| !variant.frozen);
         let variant = live.nth(seed as usize % 2).unwrap();
         let setup = setup(tree)
-            .config(|config| config.index_watch_debounce_ms = 5)
+            .config(|config| {
+                config.index_watch_debounce_ms = 5;
+                config.reconcile_max_files = [50_000, 5][usize::from(seed % 4 == 3)];
+            })
             .with_indexes(variant);
         let process = Process::new(setup);
         let mut around = Surroundings::new(process.context.sandbox.clone());
         if seed % 4 >= 2 {
             // As good as always at work beside searches.
             around.merge_files = 10;
-            around.reconcile_every = Duration::from_millis(300);
+            around.reconcile_every = Duration::from_millis([300, 2][usize::from(seed % 4 == 3)]);
         }
         let indexes = &process.setup.kept().indexes;
         indexes.live(&process.setup.config, &around).unwrap();
