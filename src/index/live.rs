@@ -16,9 +16,9 @@
 //!
 //! There are two, taken in this order, and neither is held while files are read:
 //!
-//! - *known* ([`Tracked`]) for whoever changes what is known of the tree: the worker, or a search that works marks off. Marks are
+//! - *known* (`Tracked`) for whoever changes what is known of the tree: the worker, or a search that works marks off. Marks are
 //!   worked off in small portions, and directories are listed in small batches.
-//! - *status* ([`Status`]) for a moment at a time: the state, the marks, the published snapshot. The watcher's thread takes
+//! - *status* (`Status`) for a moment at a time: the state, the marks, the published snapshot. The watcher's thread takes
 //!   it, so nobody may wait for that thread while holding it.
 //!
 //! A search that runs holds none: it has its snapshot, which never changes.
