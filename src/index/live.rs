@@ -24,14 +24,13 @@
 //! A search that runs holds none: it has its snapshot, which never changes.
 
 mod apply;
+mod building;
 mod ear;
 mod pin;
+mod reconcile;
 mod status;
 mod tokenize;
 mod worker;
-
-#[cfg(test)]
-mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,0 +1,250 @@
+//! Building: the first segment of a tree, and new ones while searches go on.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::reconcile::watch;
+use super::status::Status;
+use super::worker::{LATER, RETRY, Timers, damaged, millis};
+use super::{Shared, Tracked, lock};
+use crate::format::error::FormatErrorKind;
+use crate::index::builder::BuildError;
+use crate::index::dirty::DirtySet;
+use crate::index::enumerate::Survey;
+use crate::index::inputs::Inputs;
+use crate::index::refresh::{Entered, Known};
+use crate::index::snapshot::Snapshot;
+use crate::index::stamp::Stamp;
+use crate::index::state::{Standing, Trigger};
+
+/// A new segment is built when one in so many files is not as the segment has them, or when their n-grams take this share of
+/// the memory that an index may have.
+const MERGE_SHARE: usize = 8;
+
+/// Returns true if so much differs from the segment that a new one is worth its price: each search pays for what is beside the
+/// segment.
+pub(super) fn is_spread_out(shared: &Shared, status: &Status) -> bool {
+    let Some(snapshot) = &status.published else {
+        return false;
+    };
+    let (overlay, files) = (snapshot.overlay(), snapshot.segment().file_count() as usize);
+    let most = (files / MERGE_SHARE).max(shared.habits.merge_files);
+    overlay.extras().len() > most
+        || overlay.dead_count() as usize > most
+        || overlay.footprint() > shared.ground.options().max_memory_bytes / MERGE_SHARE as u64
+}
+
+/// Builds a new segment of the tree as it is, while searches go on with what there is (decision D53). What is marked meanwhile is marked
+/// again when the new one takes over.
+pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
+    let Some(watching) = shared.watching() else {
+        return;
+    };
+    let (losses, earlier) = {
+        let mut status = shared.status();
+        status.since_build = Some(DirtySet::new());
+        (status.losses, status.published.clone())
+    };
+    let enter = |dir: &Path| shared.enter(Some(&watching), dir);
+    let ground = &shared.ground;
+    let earlier = earlier.as_ref().map(|snapshot| &**snapshot.segment());
+    let built = ground.pool().install(|| ground.build(&enter, earlier));
+    let built = built.map_err(|error| match error {
+        BuildError::Format(error) if error.is_corrupt() => damaged(shared, &error),
+        error => {
+            timers.merge_ms = Some(ground.now_ms().saturating_add(millis(LATER)));
+            if matches!(error, BuildError::OverMemory { .. }) {
+                shared.fire(&[Trigger::MemoryExceeded]);
+            }
+            shared.status().why = Some(error.to_string());
+        }
+    });
+    let new = built.and_then(|(built, snapshot)| {
+        let mut new = tracked_of(shared, &snapshot).map_err(|_| ())?;
+        new.known.set_errors(built.errors.into_iter());
+        Ok(new)
+    });
+    let Ok(new) = new else {
+        shared.status().since_build = None;
+        return;
+    };
+    timers.merge_ms = None;
+    // All at once. Whoever works marks off has the lock on what is known: what was worked off on the old one until now, and
+    // what is on its way, is marked again; and a search that pins notices that it has to begin anew.
+    let mut tracked = lock(&shared.known);
+    let mut status = shared.status();
+    let now_ms = ground.now_ms();
+    let since = status.since_build.take();
+    for (path, extent) in since.iter().flat_map(DirtySet::iter) {
+        status.dirty.mark(path, extent, now_ms);
+    }
+    if status.published.is_some() {
+        status.published = Some(new.snapshot.clone());
+    }
+    status.swaps += 1;
+    *tracked = Some(new);
+    // What was lost meanwhile may be missing in the new one too.
+    status.reconcile_wanted |= status.losses != losses;
+    status.news_ms = Some(now_ms);
+}
+
+/// Puts a snapshot into use that nothing is known about beside it.
+pub(super) fn take_over(shared: &Shared, snapshot: Arc<Snapshot>) -> Result<(), String> {
+    let new = tracked_of(shared, &snapshot)?;
+    let mut tracked = lock(&shared.known);
+    let mut status = shared.status();
+    status.published = Some(snapshot);
+    status.swaps += 1;
+    *tracked = Some(new);
+    Ok(())
+}
+
+/// Begins to follow the tree from the state of a snapshot.
+fn tracked_of(shared: &Shared, snapshot: &Arc<Snapshot>) -> Result<Tracked, String> {
+    Ok(Tracked {
+        known: Known::new(snapshot.segment(), Inputs::clone(snapshot.inputs())),
+        entered: Entered::default(),
+        // If the rules above have changed since, the inputs of the snapshot say so.
+        walk: shared.ground.walk()?,
+        inputs_above: Inputs::default(),
+        snapshot: snapshot.clone(),
+    })
+}
+
+/// Finds out whether the tree is large enough for an index (FR-LSI-BG-05, FR-LSI-BG-06).
+pub(super) fn measure(shared: &Shared) {
+    if !is_small(shared) {
+        shared.fire(&[Trigger::AboveThreshold]);
+    }
+}
+
+/// Returns true if the tree is below both thresholds. Ends as soon as it is not.
+fn is_small(shared: &Shared) -> bool {
+    let Some(thresholds) = shared.habits.thresholds else {
+        return false;
+    };
+    // Without a walk there is nothing to build either, which a build says.
+    let Ok(walk) = shared.ground.walk() else {
+        return false;
+    };
+    let mut stack = vec![walk.start()];
+    let (mut files, mut bytes) = (0u64, 0u64);
+    while let Some(node) = stack.pop() {
+        let survey = Survey::of(&walk, &node);
+        files += survey.files.len() as u64;
+        let stamps = survey.files.iter().filter_map(|(_, stamp)| *stamp);
+        bytes = stamps.map(Stamp::len).fold(bytes, u64::saturating_add);
+        if files > thresholds.files || bytes > thresholds.bytes {
+            return false;
+        }
+        if shared.status().stop {
+            return true;
+        }
+        stack.extend(survey.dirs);
+    }
+    true
+}
+
+/// Builds the index.
+pub(super) fn build(shared: &Shared, timers: &mut Timers) {
+    let (is_first, standing) = {
+        let status = shared.status();
+        (status.published.is_none(), status.standing)
+    };
+    if standing == Standing::Absent && is_small(shared) {
+        shared.fire(&[Trigger::BelowThreshold]);
+        shared.status().why = Some(
+            "the tree is below index_auto_threshold_files and index_auto_threshold_bytes, and is searched without an index"
+                .to_string(),
+        );
+        return;
+    }
+    // From before the tree is listed (FR-LSI-BG-60).
+    let watching = watch(shared);
+    let (moment, losses) = {
+        let mut status = shared.status();
+        status.reconcile_wanted = false;
+        (status.dirty.now(), status.losses)
+    };
+    shared.fire(&[Trigger::BuildStarted]);
+    let enter = |dir: &Path| shared.enter(watching.as_ref(), dir);
+    let ground = &shared.ground;
+    let built = ground.pool().install(|| ground.build(&enter, None));
+    match built {
+        Ok((built, snapshot)) => {
+            let mut errors = Vec::new();
+            errors.extend(built.errors);
+            if let Err(why) = take_over(shared, snapshot) {
+                shared.fire(&[Trigger::BuildFailedClean]);
+                shared.status().why = Some(why);
+                return;
+            }
+            if let Some(tracked) = lock(&shared.known).as_mut() {
+                tracked.known.set_errors(errors.iter().cloned());
+            }
+            let mut status = shared.status();
+            status.clear(moment);
+            status.tracking = watching.is_some() && status.unwatched.is_none();
+            // If coverage was lost meanwhile, the state says so, and a reconcile follows.
+            let mut triggers = vec![Trigger::BuildCompleted];
+            if !errors.is_empty() {
+                triggers = vec![Trigger::EnumerationErrors];
+            }
+            status.fire(&triggers);
+            // Nothing has changed since that listing would find; marks and time say when to look again.
+            if status.losses != losses && !errors.is_empty() {
+                status.reconcile_wanted = false;
+            }
+            if !status.tracking {
+                status.reconcile_wanted = false;
+            }
+            let unwatched = status.unwatched.clone();
+            if let Some(why) = &unwatched {
+                // It is complete, but nobody hears of what changes from now on.
+                status.fire(&[Trigger::WatcherDown]);
+                status.reconcile_wanted = false;
+                status.why = Some(why.clone());
+            }
+            status.news_ms = Some(shared.ground.now_ms());
+            drop(status);
+            if unwatched.is_some() {
+                timers.reconcile_ms = shared.ground.now_ms().saturating_add(millis(LATER));
+                // Watches that prove nothing are others' to use.
+                *lock(&shared.watching) = None;
+            }
+        }
+        Err(error) => failed(shared, timers, &error, is_first),
+    }
+    shared.wake.notify_all();
+}
+
+/// Notes that a build came to nothing.
+fn failed(shared: &Shared, timers: &mut Timers, error: &BuildError, is_first: bool) {
+    let now_ms = shared.ground.now_ms();
+    let again = |time: Duration| Some(now_ms.saturating_add(millis(time)));
+    match error {
+        BuildError::Stopped => shared.fire(&[Trigger::BuildFailedClean]),
+        BuildError::BudgetExceeded(_) => shared.fire(&[Trigger::BuildBudgetExceeded]),
+        BuildError::OverMemory { .. } => shared.fire(&[Trigger::MemoryExceeded]),
+        // Another process builds it: what that publishes is opened.
+        BuildError::Format(error) if matches!(error.kind(), FormatErrorKind::Locked { .. }) => {
+            shared.fire(&[Trigger::BuildFailedClean]);
+            timers.retry_ms = again(RETRY);
+        }
+        // Publishing is one rename: whatever failed, what was there before is still there.
+        _ => {
+            shared.fire(&[Trigger::BuildFailedClean]);
+            if shared.habits.retry || !is_first {
+                timers.retry_ms = again(LATER);
+            }
+        }
+    }
+    let mut status = shared.status();
+    status.why = Some(error.to_string());
+    status.build_wanted = false;
+    if status.published.is_none() {
+        // Whatever was lost meanwhile: there is nothing to compare with the tree.
+        status.reconcile_wanted = false;
+    }
+}

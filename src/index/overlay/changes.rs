@@ -1,0 +1,382 @@
+//! What changes an overlay: what was found in the tree.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Content, DirState, Extra, Listed, Overlay};
+use crate::format::error::FormatError;
+use crate::index::names::has_line_break;
+use crate::index::segment::Segment;
+use crate::index::stamp::Stamp;
+
+impl Overlay {
+    /// Notes that a file was found in a state. Returns true if that is news; what is known of its content is forgotten then.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] for damage of the segment; the overlay is of no use then. So in all of these.
+    pub fn found(
+        &mut self,
+        segment: &Segment,
+        path: &Path,
+        stamp: Option<Stamp>,
+    ) -> Result<bool, FormatError> {
+        let news = self.found_alone(segment, path, stamp)?;
+        if news {
+            self.found_elsewhere(segment, path, stamp)?;
+        }
+        Ok(news)
+    }
+
+    /// Notes for the other names of a file that was found in a state that it is in this state. Nothing else may tell: what is
+    /// written, and that there is one more name, is heard of one name only. Returns true if anything is news.
+    ///
+    /// # Errors
+    ///
+    /// As [`Overlay::found`].
+    pub fn found_elsewhere(
+        &mut self,
+        segment: &Segment,
+        path: &Path,
+        stamp: Option<Stamp>,
+    ) -> Result<bool, FormatError> {
+        let Some(stamp) = stamp.filter(|stamp| stamp.links() > 1) else {
+            return Ok(false);
+        };
+        let mut news = false;
+        let (device, inode) = stamp.identity();
+        for rank in segment.with_identity(device, inode)? {
+            let other = segment.path(rank)?;
+            // One that is dead is gone, or an extra.
+            if !self.dead.contains(rank) && other != path {
+                news |= self.found_at(segment, rank, &other, Some(stamp))?;
+            }
+        }
+        let names = self.names.get(&(device, inode)).into_iter().flatten();
+        let others: Vec<(PathBuf, u32)> = names
+            .filter_map(|name| self.extra(name))
+            .filter(|extra| extra.stamp != Some(stamp))
+            .map(|extra| (extra.path.clone(), extra.before_rank))
+            .collect();
+        for (other, before_rank) in others {
+            news |= self.put(&other, before_rank, Some(stamp));
+        }
+        Ok(news)
+    }
+
+    fn found_alone(
+        &mut self,
+        segment: &Segment,
+        path: &Path,
+        stamp: Option<Stamp>,
+    ) -> Result<bool, FormatError> {
+        if has_line_break(path.as_os_str()) {
+            return self.found_beside_catalog(segment, path, stamp);
+        }
+        let rank = segment.position(path)?;
+        if rank >= segment.file_count() || segment.path(rank)? != path {
+            return Ok(self.put(path, rank, stamp));
+        }
+        self.found_at(segment, rank, path, stamp)
+    }
+
+    /// Notes that the file of the segment with a rank was found in a state.
+    fn found_at(
+        &mut self,
+        segment: &Segment,
+        rank: u32,
+        path: &Path,
+        stamp: Option<Stamp>,
+    ) -> Result<bool, FormatError> {
+        let kept = Stamp::from_record(segment.file(rank)?.stamp);
+        if stamp == Some(kept) {
+            // As it was when it was read: also if something else was seen between.
+            let revived = self.set_dead(rank, false);
+            return Ok(self.remove_extra(path) || revived);
+        }
+        self.set_dead(rank, true);
+        Ok(self.put(path, rank, stamp))
+    }
+
+    /// Notes what is directly in a directory: all eligible files with their states, and all directories that are entered, by
+    /// their paths. Linear in what is in it, but for a search in the segment for each
+    /// new file.
+    pub fn listed(
+        &mut self,
+        segment: &Segment,
+        dir: &Path,
+        files: &[(OsString, Option<Stamp>)],
+        dirs: &BTreeSet<PathBuf>,
+    ) -> Result<Listed, FormatError> {
+        let mut news = self.entered(segment, dir)?;
+        // One of that name that was a file has become a directory.
+        news |= self.no_file(segment, dir)?;
+        let mut ranks: BTreeMap<OsString, u32> = BTreeMap::new();
+        if let Some(number) = segment.find_dir(dir)? {
+            for &rank in segment.files_in(number)? {
+                ranks.insert(segment.name(segment.file(rank)?.name)?, rank);
+            }
+        }
+        let names: BTreeSet<&OsStr> = files.iter().map(|(name, _)| &**name).collect();
+        for path in self.beside_in(segment, dir)? {
+            if !names.contains(path.file_name().unwrap_or_default()) {
+                news |= self.no_file(segment, &path)?;
+            }
+        }
+        // Before anything is found: a file takes its other names along, as far as they are not known to be gone.
+        for (_, &rank) in ranks.iter().filter(|(name, _)| !names.contains(&***name)) {
+            news |= self.set_dead(rank, true);
+        }
+        for (name, stamp) in files {
+            let path = dir.join(name);
+            news |= match ranks.get(name).copied() {
+                Some(rank) => {
+                    let news = self.found_at(segment, rank, &path, *stamp)?;
+                    if news {
+                        self.found_elsewhere(segment, &path, *stamp)?;
+                    }
+                    news
+                }
+                None => self.found(segment, &path, *stamp)?,
+            };
+        }
+        let mut gone = self.dirs_in(segment, dir)?;
+        gone.retain(|path| !dirs.contains(path));
+        for path in &gone {
+            news |= self.no_dir(segment, path)?;
+        }
+        Ok(Listed { news, gone })
+    }
+
+    /// Notes that a file with a line break in its path was found: such files are never in the catalog.
+    fn found_beside_catalog(
+        &mut self,
+        segment: &Segment,
+        path: &Path,
+        stamp: Option<Stamp>,
+    ) -> Result<bool, FormatError> {
+        for n in 0..segment.side_count() {
+            if segment.side_path(n)? == path {
+                return Ok(match self.dead_side.contains(&n) {
+                    true => Arc::make_mut(&mut self.dead_side).remove(&n),
+                    false => false,
+                });
+            }
+        }
+        let position = segment.position(path)?;
+        Ok(self.put(path, position, stamp))
+    }
+
+    /// Notes that a directory is entered.
+    fn entered(&mut self, segment: &Segment, dir: &Path) -> Result<bool, FormatError> {
+        let known = segment.find_dir(dir)?.is_some();
+        let state = self.dirs.get(dir).copied();
+        match (known, state) {
+            (true, None) | (false, Some(DirState::Entered)) => Ok(false),
+            (true, Some(_)) => {
+                Arc::make_mut(&mut self.dirs).remove(dir);
+                Ok(true)
+            }
+            (false, _) => {
+                Arc::make_mut(&mut self.dirs).insert(dir.to_path_buf(), DirState::Entered);
+                Ok(true)
+            }
+        }
+    }
+
+    /// Notes that a path is no eligible file. Returns true if that is news.
+    pub fn no_file(&mut self, segment: &Segment, path: &Path) -> Result<bool, FormatError> {
+        let mut news = self.remove_extra(path);
+        if has_line_break(path.as_os_str()) {
+            for n in 0..segment.side_count() {
+                if segment.side_path(n)? == path && !self.dead_side.contains(&n) {
+                    news |= Arc::make_mut(&mut self.dead_side).insert(n);
+                }
+            }
+        } else if let Some(rank) = segment.find_file(path)? {
+            news |= self.set_dead(rank, true);
+        }
+        Ok(news)
+    }
+
+    /// Notes that a path is no directory that is entered, so that nothing below it is eligible. Linear in what was.
+    pub fn no_dir(&mut self, segment: &Segment, dir: &Path) -> Result<bool, FormatError> {
+        let mut news = false;
+        let below = self.range_below(dir);
+        if self.extras[below.clone()]
+            .iter()
+            .any(|extra| extra.path.starts_with(dir))
+        {
+            let extras = Arc::make_mut(&mut self.extras);
+            let (gone, kept): (Vec<Arc<Extra>>, Vec<Arc<Extra>>) = extras
+                .drain(below.clone())
+                .partition(|extra| extra.path.starts_with(dir));
+            extras.splice(below.start..below.start, kept);
+            for extra in gone {
+                self.forget_name(&extra);
+            }
+            news = true;
+        }
+        if let Some(number) = segment.find_dir(dir)? {
+            let own = segment.dir(number)?;
+            for rank in own.first_rank..own.end_rank {
+                // Twins of the directory share the range.
+                let below = segment.dir_path(segment.file(rank)?.dir)?.starts_with(dir);
+                news |= below && self.set_dead(rank, true);
+            }
+            for n in 0..segment.side_count() {
+                if !self.dead_side.contains(&n) && segment.side_path(n)?.starts_with(dir) {
+                    news |= Arc::make_mut(&mut self.dead_side).insert(n);
+                }
+            }
+        }
+        news |= self.leave(segment, dir)?;
+        Ok(news)
+    }
+
+    /// Notes that no directory at and below a path is entered.
+    fn leave(&mut self, segment: &Segment, dir: &Path) -> Result<bool, FormatError> {
+        let mut news = false;
+        let entered: Vec<PathBuf> = self
+            .dirs
+            .range::<Path, _>((Bound::Included(dir), Bound::Unbounded))
+            .take_while(|(path, _)| path.starts_with(dir))
+            .filter(|(_, state)| **state == DirState::Entered)
+            .map(|(path, _)| path.clone())
+            .collect();
+        for path in entered {
+            Arc::make_mut(&mut self.dirs).remove(&path);
+            news = true;
+        }
+        let mut below: Vec<u32> = segment.find_dir(dir)?.into_iter().collect();
+        while let Some(number) = below.pop() {
+            below.extend_from_slice(segment.dirs_in(number)?);
+            let path = segment.dir_path(number)?;
+            if !self.dirs.contains_key(path) {
+                Arc::make_mut(&mut self.dirs).insert(path.to_path_buf(), DirState::Gone);
+                news = true;
+            }
+        }
+        Ok(news)
+    }
+
+    /// Returns the files directly in a directory that are not in the segment's catalog, as far as is known.
+    fn beside_in(&self, segment: &Segment, dir: &Path) -> Result<Vec<PathBuf>, FormatError> {
+        let below = &self.extras[self.range_below(dir)];
+        let own = below.iter().filter(|extra| extra.dir() == dir);
+        let mut paths: Vec<PathBuf> = own.map(|extra| extra.path.clone()).collect();
+        for n in 0..segment.side_count() {
+            let path = segment.side_path(n)?;
+            if !self.dead_side.contains(&n) && path.parent() == Some(dir) {
+                paths.push(path);
+            }
+        }
+        Ok(paths)
+    }
+
+    /// Returns the directories directly in a directory that are entered, as far as is known.
+    fn dirs_in(&self, segment: &Segment, dir: &Path) -> Result<Vec<PathBuf>, FormatError> {
+        let mut paths = Vec::new();
+        if let Some(number) = segment.find_dir(dir)? {
+            for &child in segment.dirs_in(number)? {
+                let path = segment.dir_path(child)?;
+                if self.dirs.get(path) != Some(&DirState::Gone) {
+                    paths.push(path.to_path_buf());
+                }
+            }
+        }
+        let states = self
+            .dirs
+            .range::<Path, _>((Bound::Excluded(dir), Bound::Unbounded));
+        let own = states
+            .take_while(|(path, _)| path.starts_with(dir))
+            .filter(|(path, state)| **state == DirState::Entered && path.parent() == Some(dir));
+        paths.extend(own.map(|(path, _)| path.clone()));
+        Ok(paths)
+    }
+
+    /// Takes what was read of a file, if it still is in the state in which it was read. Returns whether it is.
+    pub fn read(&mut self, path: &Path, stamp: Stamp, content: Content) -> bool {
+        let Ok(at) = self.extra_at(path) else {
+            return false;
+        };
+        if self.extras[at].stamp != Some(stamp) {
+            return false;
+        }
+        let read = Extra {
+            content,
+            ..Extra::clone(&self.extras[at])
+        };
+        Arc::make_mut(&mut self.extras)[at] = Arc::new(read);
+        true
+    }
+
+    fn put(&mut self, path: &Path, before_rank: u32, stamp: Option<Stamp>) -> bool {
+        let found = self.extra_at(path);
+        let before = found.ok().map(|at| self.extras[at].clone());
+        if let Some(before) = &before {
+            // A state that is not known may be any.
+            if stamp.is_some() && before.stamp == stamp {
+                return false;
+            }
+            self.forget_name(before);
+        }
+        if let Some(stamp) = stamp {
+            let names = self.names.entry(stamp.identity()).or_default();
+            names.insert(path.to_path_buf());
+        }
+        let extra = Arc::new(Extra {
+            path: path.to_path_buf(),
+            before_rank,
+            stamp,
+            content: Content::Unread,
+        });
+        let extras = Arc::make_mut(&mut self.extras);
+        match found {
+            Ok(at) => extras[at] = extra,
+            Err(at) => extras.insert(at, extra),
+        }
+        true
+    }
+
+    fn remove_extra(&mut self, path: &Path) -> bool {
+        let found = self.extra_at(path);
+        if let Ok(at) = found {
+            let extra = Arc::make_mut(&mut self.extras).remove(at);
+            self.forget_name(&extra);
+        }
+        found.is_ok()
+    }
+
+    fn forget_name(&mut self, extra: &Extra) {
+        let Some(identity) = extra.stamp.map(Stamp::identity) else {
+            return;
+        };
+        if let Some(names) = self.names.get_mut(&identity) {
+            names.remove(&extra.path);
+            if names.is_empty() {
+                self.names.remove(&identity);
+            }
+        }
+    }
+
+    fn set_dead(&mut self, rank: u32, dead: bool) -> bool {
+        if self.dead.contains(rank) == dead {
+            return false;
+        }
+        let set = Arc::make_mut(&mut self.dead);
+        let changed = match dead {
+            true => set.insert(rank),
+            false => set.remove(rank),
+        };
+        match (changed, dead) {
+            (true, true) => self.dead_count += 1,
+            (true, false) => self.dead_count -= 1,
+            (false, _) => {}
+        }
+        changed
+    }
+}

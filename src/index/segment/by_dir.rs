@@ -1,0 +1,133 @@
+//! What is in each directory, and which names are of one file: found out by going through the catalog once, when somebody asks.
+
+use super::Segment;
+use crate::format::error::FormatError;
+use crate::index::ranks::RankSet;
+
+/// What is directly in each directory.
+#[derive(Debug)]
+pub(super) struct ByDir {
+    files: Lists,
+    dirs: Lists,
+    linked: RankSet,
+}
+
+/// A list of numbers for each owner, all in one piece of memory.
+#[derive(Debug)]
+struct Lists {
+    /// Where the list of each owner starts; the end of the last one after it.
+    starts: Vec<u32>,
+    items: Vec<u32>,
+}
+
+impl Lists {
+    /// Makes the lists from the owner of each item, which has the number of its place. Owners that do not exist have none.
+    fn of_owners(owners: &[u32], count: u32) -> Lists {
+        let mut starts = vec![0u32; count as usize + 1];
+        let known = |owner: &&u32| **owner < count;
+        for owner in owners.iter().filter(known) {
+            starts[*owner as usize + 1] += 1;
+        }
+        for n in 1..starts.len() {
+            starts[n] += starts[n - 1];
+        }
+        let mut next = starts.clone();
+        let mut items = vec![0u32; starts.last().map_or(0, |end| *end as usize)];
+        for (item, owner) in (0u32..).zip(owners).filter(|(_, owner)| known(owner)) {
+            let at = &mut next[*owner as usize];
+            items[*at as usize] = item;
+            *at += 1;
+        }
+        Lists { starts, items }
+    }
+
+    fn of(&self, owner: u32) -> &[u32] {
+        let owner = owner as usize;
+        match (self.starts.get(owner), self.starts.get(owner + 1)) {
+            (Some(&start), Some(&end)) => &self.items[start as usize..end as usize],
+            _ => &[],
+        }
+    }
+}
+
+impl Segment {
+    /// Returns the ranks of the files directly in a directory. The first call goes through the whole catalog, once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::file`].
+    pub fn files_in(&self, number: u32) -> Result<&[u32], FormatError> {
+        Ok(self.by_dir()?.files.of(number))
+    }
+
+    /// Returns the numbers of the directories directly in a directory. As [`Segment::files_in`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::file`].
+    pub fn dirs_in(&self, number: u32) -> Result<&[u32], FormatError> {
+        Ok(self.by_dir()?.dirs.of(number))
+    }
+
+    /// Returns the files with other names beside the one in the catalog (hard links). As [`Segment::files_in`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::file`].
+    pub fn linked(&self) -> Result<&RankSet, FormatError> {
+        Ok(&self.by_dir()?.linked)
+    }
+
+    /// Returns the ranks of the files with an identity: of all names that one file has in the catalog. The first call goes
+    /// through the whole catalog and sorts it, once; others are logarithmic.
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::file`].
+    pub fn with_identity(&self, device: u64, inode: u64) -> Result<Vec<u32>, FormatError> {
+        let known = match self.by_identity.get() {
+            Some(known) => known,
+            None => {
+                let mut all = Vec::with_capacity(self.meta.files as usize);
+                for rank in 0..self.meta.files {
+                    let stamp = self.file(rank)?.stamp;
+                    all.push((stamp.inode, stamp.device, rank));
+                }
+                all.sort_unstable();
+                self.by_identity.get_or_init(|| all)
+            }
+        };
+        let first = known.partition_point(|&(i, d, _)| (i, d) < (inode, device));
+        let rest = known.iter().skip(first);
+        let same = rest.take_while(|&&(i, d, _)| (i, d) == (inode, device));
+        Ok(same.map(|&(_, _, rank)| rank).collect())
+    }
+
+    fn by_dir(&self) -> Result<&ByDir, FormatError> {
+        if let Some(known) = self.by_dir.get() {
+            return Ok(known);
+        }
+        let mut linked = RankSet::empty(self.meta.files);
+        let mut dirs_of_files = Vec::with_capacity(self.meta.files as usize);
+        for rank in 0..self.meta.files {
+            let file = self.file(rank)?;
+            dirs_of_files.push(file.dir);
+            if file.stamp.links > 1 {
+                linked.insert(rank);
+            }
+        }
+        let mut parents = Vec::with_capacity(self.meta.dirs as usize);
+        for number in 0..self.meta.dirs {
+            // The root is in none.
+            parents.push(match number {
+                0 => u32::MAX,
+                _ => self.dir(number)?.parent,
+            });
+        }
+        Ok(self.by_dir.get_or_init(|| ByDir {
+            files: Lists::of_owners(&dirs_of_files, self.meta.dirs),
+            dirs: Lists::of_owners(&parents, self.meta.dirs),
+            linked,
+        }))
+    }
+}
