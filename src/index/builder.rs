@@ -131,6 +131,27 @@ pub struct Built {
     pub unsettled: u64,
     /// What had to go for it, and what should have; known when it is published.
     pub eviction: Eviction,
+    /// Why not all files were read that there are, if that is so. Such a segment proves nothing to a search; another build
+    /// can go on from it.
+    pub unfinished: Option<Unfinished>,
+}
+
+/// Why a build ended before it was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unfinished {
+    /// The host stopped it.
+    Stopped,
+    /// It took more than it may.
+    BudgetExceeded(Exceeded),
+}
+
+impl From<Unfinished> for BuildError {
+    fn from(unfinished: Unfinished) -> BuildError {
+        match unfinished {
+            Unfinished::Stopped => BuildError::Stopped,
+            Unfinished::BudgetExceeded(exceeded) => BuildError::BudgetExceeded(exceeded),
+        }
+    }
 }
 
 /// Why there is no segment.
@@ -269,6 +290,7 @@ fn assemble_with<W: Write>(
         spreads: Spreads::new(options.params, bytes.map(Stamp::len).sum()),
         sections: Sections::default(),
         ngrams: 0,
+        unfinished: None,
     };
     build.out.begin(id::ROWS)?;
     if let Some(reuse) = reuse {
@@ -322,6 +344,8 @@ struct Build<'a, W: Write> {
     spreads: Spreads,
     sections: Sections,
     ngrams: u64,
+    /// Set when nothing more is read, and what was read is completed.
+    unfinished: Option<Unfinished>,
 }
 
 /// N-grams that wait for a group to become full.
@@ -420,7 +444,8 @@ impl<W: Write> Build<'_, W> {
                 bytes_total,
             });
             if self.host.stopped() {
-                return Err(BuildError::Stopped);
+                self.leave_off(Unfinished::Stopped, files_done)?;
+                break;
             }
             let mut batch_bytes = 0;
             let batch = rest
@@ -453,7 +478,10 @@ impl<W: Write> Build<'_, W> {
                     |reader, &rank| (!self.host.stopped()).then(|| read(reader, rank)),
                 )
                 .collect();
-            let outcomes = outcomes.ok_or(BuildError::Stopped)?;
+            let Some(outcomes) = outcomes else {
+                self.leave_off(Unfinished::Stopped, files_done)?;
+                break;
+            };
             for (&rank, outcome) in now.iter().zip(outcomes) {
                 files_done += 1;
                 bytes_done += len(&rank);
@@ -480,7 +508,10 @@ impl<W: Write> Build<'_, W> {
                 },
                 Piece::Batch,
             );
-            self.may_go_on(files_total)?;
+            if let Err(exceeded) = self.host.may_go_on(files_total, self.read_bytes) {
+                self.leave_off(Unfinished::BudgetExceeded(exceeded), files_done)?;
+                break;
+            }
             if pending_bytes > budget {
                 self.flush(&mut pending)?;
                 pending_bytes = 0;
@@ -496,9 +527,13 @@ impl<W: Write> Build<'_, W> {
         self.host.threads(most).clamp(1, most)
     }
 
-    /// Ends the build if it takes more than it may.
-    fn may_go_on(&self, files: u64) -> Result<(), BuildError> {
-        Ok(self.host.may_go_on(files, self.read_bytes)?)
+    /// Reads no more files. What was read is completed, if there is something and somebody wants it; else the build ends here.
+    fn leave_off(&mut self, why: Unfinished, files_done: u64) -> Result<(), BuildError> {
+        if files_done == 0 || !self.host.keeps_unfinished() {
+            return Err(why.into());
+        }
+        self.unfinished = Some(why);
+        Ok(())
     }
 
     /// Writes a group of blocks.
@@ -525,8 +560,10 @@ impl<W: Write> Build<'_, W> {
         self.host.worked(rayon::current_num_threads(), Piece::Part);
         let mut rest = &blocks[..];
         while !rest.is_empty() {
-            if self.host.stopped() {
-                return Err(BuildError::Stopped);
+            if self.unfinished.is_none() && self.host.stopped() {
+                // What was read until now can still be completed.
+                let files_done = u64::from(self.host.keeps_unfinished());
+                self.leave_off(Unfinished::Stopped, files_done)?;
             }
             // As many at once as there are threads, and memory: encoded blocks take that too, twice while they are made.
             let mut bytes = 0;
@@ -648,6 +685,7 @@ impl<W: Write> Build<'_, W> {
             excludable: kept.iter().filter(|own| own.excludable).count() as u64,
             unsettled: kept.iter().filter(|own| !own.settled).count() as u64,
             eviction: Eviction::default(),
+            unfinished: self.unfinished,
         })
     }
 }

@@ -47,6 +47,9 @@ pub use evict::{Evicted, Eviction, Limits, Spared};
 /// The name of the manifest in an index's directory.
 const MANIFEST: &str = "manifest";
 
+/// The name of the manifest of a build that is not finished. What it names proves nothing to a search.
+const UNFINISHED: &str = "unfinished";
+
 /// The name of the database in an index's directory.
 pub(super) const DATABASE: &str = "index.sqlite";
 
@@ -221,7 +224,12 @@ impl Store {
         let build = |out: &mut dyn io::Write| Bounded::run(&self.terms, out, build);
         let (mut built, manifest, segment) =
             self.form.publish(&self.terms, &to, Box::new(build))?;
-        self.remove_others(disk, &dir, &manifest);
+        if let Some(why) = built.unfinished {
+            let kept = before.iter().chain([&manifest]);
+            self.remove_others(disk, &dir, &kept.collect::<Vec<_>>(), true);
+            return Err(why.into());
+        }
+        self.remove_others(disk, &dir, &[&manifest], false);
         access::note_first(disk, &dir, host.now_ns() / 1_000_000);
         built.eviction = self.make_room(Some(&dir));
         Ok((built, snapshot_of(self.form, manifest, segment)))
@@ -272,13 +280,35 @@ impl Store {
         Ok(opened.map(|(manifest, segment)| snapshot_of(self.form, manifest, segment)))
     }
 
-    /// Lists what the store has, ordered by directory. What a first build that came to nothing left behind is no
-    /// index.
+    /// Opens what an earlier build with a key has left that was not finished, for the next one to go on from
+    /// (`FR-LSI-BG-51`). `None` if there is nothing, or nothing that can be relied on: the build then begins anew.
+    pub fn unfinished(&self, key: &KeyParts, pause: &mut dyn FnMut(Duration)) -> Option<Segment> {
+        let dir = self.dir_of(key);
+        let lock = self
+            .lock_shared(&dir, self.terms.lock_timeout, pause)
+            .ok()?;
+        let segment = self.form.unfinished(&self.terms, &dir, key);
+        drop(lock);
+        segment
+    }
+
+    /// Lists what the store has, ordered by directory. What a first build that came to nothing or is not finished left behind
+    /// is no index.
     ///
     /// # Errors
     ///
     /// [`FormatError`] if the directory can't be listed; what is wrong with a single index is part of the list.
     pub fn list(&self) -> Result<Vec<Listed>, FormatError> {
+        let mut listed = self.list_with_unfinished()?;
+        listed.retain(|one| {
+            let is_one = FORMS.iter().any(|form| is_there(*form, &one.dir));
+            is_one || !one.dir.join(UNFINISHED).exists()
+        });
+        Ok(listed)
+    }
+
+    /// Lists what takes room.
+    fn list_with_unfinished(&self) -> Result<Vec<Listed>, FormatError> {
         let names = match self.terms.disk.names(&self.root) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             names => names.map_err(|error| {
@@ -442,12 +472,14 @@ impl Store {
         known.max(last).saturating_add(1)
     }
 
-    /// Removes what does not belong to the index with a manifest: those before it, of whichever form. Those who have
-    /// one open keep it.
-    fn remove_others(&self, disk: &dyn Disk, dir: &Path, manifest: &Manifest) {
+    /// Removes what does not belong to indexes with these manifests: those before them, of whichever form; and a build that is not
+    /// finished, unless that is to stay. Those who have one open keep it.
+    fn remove_others(&self, disk: &dyn Disk, dir: &Path, kept: &[&Manifest], unfinished: bool) {
         for name in disk.names(dir).unwrap_or_default() {
             let text = name.to_string_lossy();
-            if is_of_an_index(&text) && !self.form.owns(manifest, &text) {
+            let owned = kept.iter().any(|manifest| self.form.owns(manifest, &text))
+                || (unfinished && text == UNFINISHED);
+            if is_of_an_index(&text) && !owned {
                 // What can't be removed, because it is open or is no file, is in nobody's way, and the new index is
                 // published already: the next publication tries again.
                 let _left_behind = disk.remove(&dir.join(&name));
@@ -470,7 +502,7 @@ fn empty(disk: &dyn Disk, lock: &DirLock) -> Result<(), FormatError> {
         }
     };
     // These first: an index without one of them is none.
-    for name in [MANIFEST, DATABASE] {
+    for name in [MANIFEST, UNFINISHED, DATABASE] {
         remove(name.as_ref())?;
     }
     // Else a loss of power might bring it back without the rest, and that would be damage.
@@ -498,7 +530,10 @@ fn empty(disk: &dyn Disk, lock: &DirLock) -> Result<(), FormatError> {
 
 /// Returns whether a file of this name, in a directory that is an index's, belongs to the index, whatever its form.
 fn is_of_an_index(name: &str) -> bool {
-    name.starts_with("segment-") || name == MANIFEST || name.starts_with(DATABASE)
+    name.starts_with("segment-")
+        || name == MANIFEST
+        || name == UNFINISHED
+        || name.starts_with(DATABASE)
 }
 
 /// Returns whether a directory has an index of a form.

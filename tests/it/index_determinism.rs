@@ -64,11 +64,12 @@ fn planted() -> Tree {
     tree
 }
 
-fn setup(tree: &Tree, storage: IndexStorage) -> Setup {
+/// With little memory a segment has several groups; in memory it must fit there as a whole.
+fn setup(tree: &Tree, storage: IndexStorage, memory: u64) -> Setup {
     let variant = Variant { storage, ..LIVE };
     let setup = tree
         .setup()
-        .config(|config| config.index_max_memory_bytes = 1 << 20);
+        .config(|config| config.index_max_memory_bytes = memory);
     setup.with_indexes(variant)
 }
 
@@ -140,8 +141,9 @@ fn without_stamps(snapshot: &Snapshot) -> (Vec<Vec<u8>>, Vec<String>) {
 #[test]
 fn one_tree_gives_one_segment() {
     let tree = planted();
-    let memory = setup(&tree, IndexStorage::Memory);
-    let first = built(&memory, 1);
+    let kept = setup(&tree, IndexStorage::Mmap, 1 << 20);
+    let first = built(&kept, 1);
+    assert!(first.segment().storage().is_mapped());
     let meta = first.segment().meta();
     assert!(
         meta.groups > 2 && meta.blocks > 5 && meta.side > 0,
@@ -150,16 +152,17 @@ fn one_tree_gives_one_segment() {
     first.segment().verify().unwrap();
     let bytes = first.segment().storage().as_bytes();
     for threads in [2, 8] {
-        let other = built(&memory, threads);
+        let other = built(&kept, threads);
         assert!(
             other.segment().storage().as_bytes() == bytes,
             "{threads} threads"
         );
     }
     // What is published is what was built.
-    let mapped = built(&setup(&tree, IndexStorage::Mmap), 3);
-    assert!(mapped.segment().storage().is_mapped());
-    assert!(mapped.segment().storage().as_bytes() == bytes);
+    let all_of = |storage| built(&setup(&tree, storage, 64 << 20), 3);
+    let (memory, mapped) = (all_of(IndexStorage::Memory), all_of(IndexStorage::Mmap));
+    let bytes_of = |snapshot: &Snapshot| snapshot.segment().storage().as_bytes().to_vec();
+    assert!(bytes_of(&memory) == bytes_of(&mapped));
     // Of the same files in another order only the times of the last changes differ.
     let listed = |dir: &str| -> Vec<_> {
         let entries = fs::read_dir(tree.path(dir)).unwrap();
@@ -173,7 +176,7 @@ fn one_tree_gives_one_segment() {
     if tree.root().starts_with(MEMORY) {
         assert_ne!(before, after);
     }
-    let other = built(&memory, 2);
+    let other = built(&kept, 2);
     let (expected, found) = (without_stamps(&first), without_stamps(&other));
     assert!(found.0 == expected.0, "a section differs");
     assert_eq!(found.1, expected.1);

@@ -33,6 +33,7 @@ mod index_parts;
 mod index_precision;
 mod index_properties;
 mod index_support;
+mod index_unfinished;
 mod indexing;
 mod layering;
 mod lifecycle;

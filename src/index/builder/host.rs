@@ -25,6 +25,12 @@ pub trait BuildHost: Sync {
     /// Returns true when the build is to end.
     fn stopped(&self) -> bool;
 
+    /// Returns true if what a build has done that is stopped, or that takes more than it may, is to be kept, for the next one to
+    /// go on from (`FR-LSI-BG-41`). It then takes some time to end.
+    fn keeps_unfinished(&self) -> bool {
+        false
+    }
+
     /// Returns how many threads are to work on the next batch of files, of the `most` that could (`FR-LSI-BG-31`).
     fn threads(&self, most: usize) -> usize {
         most

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::keep::Terms;
-use super::{DATABASE, FORMS, Listed, Store, empty, is_hash, is_there, size_of_dir};
+use super::{DATABASE, FORMS, Listed, Store, UNFINISHED, empty, is_hash, is_there, size_of_dir};
 use crate::format::disk::Disk;
 use crate::format::error::{FormatError, FormatErrorKind};
 use crate::format::lock::{DirLock, LockFile};
@@ -82,7 +82,7 @@ impl Store {
     pub fn make_room(&self, but: Option<&Path>) -> Eviction {
         self.sweep(but);
         // What can't be listed can't be removed either; the store's next user will be told.
-        let mut kept = self.list().unwrap_or_default();
+        let mut kept = self.list_with_unfinished().unwrap_or_default();
         let limits = self.terms.limits;
         let mut bytes = kept
             .iter()
@@ -172,7 +172,9 @@ impl Store {
 
 /// Returns whether a directory has an index, whatever its form, also of one that this build can't read.
 fn has_index(dir: &Path) -> bool {
-    FORMS.iter().any(|form| is_there(*form, dir)) || dir.join(DATABASE).exists()
+    let forms = FORMS.iter().any(|form| is_there(*form, dir));
+    // What a build has left that is to go on is worth as much.
+    forms || dir.join(DATABASE).exists() || dir.join(UNFINISHED).exists()
 }
 
 fn is_locked(error: &FormatError) -> bool {

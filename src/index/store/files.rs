@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use super::MANIFEST;
 use super::keep::{Build, Keep, Publishing, Terms};
+use super::{MANIFEST, UNFINISHED};
 use crate::format::error::FormatError;
 use crate::format::manifest::{KeyParts, MAX_MANIFEST_BYTES, Manifest};
 use crate::format::publish::publish;
@@ -48,18 +48,28 @@ impl Keep for Files {
             }
             return Err(error);
         }
-        publish(&*terms.disk, to.lock, MANIFEST, |out| {
+        let file = match built.unfinished {
+            Some(_) => UNFINISHED,
+            None => MANIFEST,
+        };
+        publish(&*terms.disk, to.lock, file, |out| {
             let written = out.write_all(&encoded).map_err(BuildError::Output);
-            written.map_err(|error| placed(error, &dir.join(MANIFEST)))
+            written.map_err(|error| placed(error, &dir.join(file)))
         })?;
         let segment = open_segment(terms, dir, &manifest)?;
         Ok((built, manifest, segment))
     }
 
     fn manifest(&self, terms: &Terms, dir: &Path) -> Result<Manifest, FormatError> {
-        let path = dir.join(MANIFEST);
-        let storage = Storage::read_on(&*terms.disk, &path, MAX_MANIFEST_BYTES, terms.privacy)?;
-        Manifest::decode(storage).map_err(|error| error.in_file(&path))
+        read_manifest(terms, &dir.join(MANIFEST))
+    }
+
+    fn unfinished(&self, terms: &Terms, dir: &Path, key: &KeyParts) -> Option<Segment> {
+        let manifest = read_manifest(terms, &dir.join(UNFINISHED)).ok()?;
+        let segment = open_segment(terms, dir, &manifest).ok()?;
+        // All of it is going to be read, and written again as if it were sound.
+        let sound = manifest.key == *key && segment.verify().is_ok();
+        sound.then_some(segment)
     }
 
     fn open(
@@ -123,6 +133,11 @@ fn placed(error: BuildError, path: &Path) -> BuildError {
         }
         other => other,
     }
+}
+
+fn read_manifest(terms: &Terms, path: &Path) -> Result<Manifest, FormatError> {
+    let storage = Storage::read_on(&*terms.disk, path, MAX_MANIFEST_BYTES, terms.privacy)?;
+    Manifest::decode(storage).map_err(|error| error.in_file(path))
 }
 
 /// Opens the segment that a manifest names.

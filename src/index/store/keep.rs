@@ -88,7 +88,8 @@ pub(super) trait Keep: fmt::Debug + Send + Sync {
     /// Returns the name of the file without which there is no index of this form.
     fn file(&self) -> &'static str;
 
-    /// Builds an index and puts it in the place of the one before. Returns it as it is used from now on.
+    /// Builds an index and puts it in the place of the one before. Returns it as it is used from now on. One that is not
+    /// finished is put beside the one before; a form that does not keep such has none built.
     ///
     /// # Errors
     ///
@@ -119,6 +120,11 @@ pub(super) trait Keep: fmt::Debug + Send + Sync {
         dir: &Path,
         asked: &dyn Fn(&KeyParts) -> bool,
     ) -> Result<Option<(Manifest, Segment)>, FormatError>;
+
+    /// Opens what an unfinished build with a key has left in a directory, if this form keeps that and it can be relied on.
+    fn unfinished(&self, _terms: &Terms, _dir: &Path, _key: &KeyParts) -> Option<Segment> {
+        None
+    }
 
     /// Checks that the index in a directory can be read, or if `deep` everything of it. Returns what it says about
     /// itself.

@@ -152,6 +152,15 @@ pub(super) fn live(setup: &Setup, wait: bool) {
         complain(&format!("indexes are not kept up to date: {error}"));
         return;
     }
+    let ending = indexes.clone();
+    let lingers = setup.signals.linger(move || {
+        ending.shut_down();
+    });
+    if let Err(error) = lingers {
+        complain(&format!(
+            "a signal will end a build without keeping what it did: {error}"
+        ));
+    }
     if !wait {
         return;
     }

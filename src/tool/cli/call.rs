@@ -31,9 +31,13 @@ pub(super) fn run(args: &CallArgs, environment: &Environment) -> Result<u8, Fail
     }
     setup.context.max_output_bytes = args.max_output_bytes;
     if args.jsonl {
-        // The process stays, so the index is worth following the tree. It ends with the setup.
+        // The process stays, so the index is worth following the tree.
         building::live(&setup, args.wait_index);
-        answer_lines(&setup, &mut out)?;
+        let answered = answer_lines(&setup, &mut out);
+        if let Some(indexes) = setup.tool.indexes() {
+            indexes.shut_down();
+        }
+        answered?;
         return Ok(setup.signals.status().unwrap_or(0));
     }
     let text = match &args.request {

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -12,6 +13,9 @@ use signal_hook::flag;
 use super::{FAILED, Failure};
 use crate::exec::stop::CancelHandle;
 use crate::tool::error::ToolError;
+
+/// How often it is looked whether a call has ended that a signal cancelled.
+const NAP: Duration = Duration::from_millis(10);
 
 /// The signals that end the process, from now on under its own control.
 #[derive(Clone, Debug)]
@@ -22,6 +26,10 @@ pub(super) struct Signals {
     cancelled: Arc<AtomicBool>,
     /// The number of that signal.
     number: Arc<AtomicUsize>,
+    /// A call is under way.
+    calling: Arc<AtomicBool>,
+    /// Something has to be ended in order when a signal comes, also between calls.
+    lingers: Arc<AtomicBool>,
 }
 
 impl Signals {
@@ -35,6 +43,8 @@ impl Signals {
             idle: Arc::new(AtomicBool::new(true)),
             cancelled: Arc::default(),
             number: Arc::default(),
+            calling: Arc::default(),
+            lingers: Arc::default(),
         };
         let refused = |error| ToolError::ExecutionFailed {
             tool: "forge-search".to_string(),
@@ -62,9 +72,40 @@ impl Signals {
     /// Runs a call, which a signal cancels instead of ending the process.
     pub(super) fn while_calling<T>(&self, call: impl FnOnce() -> T) -> T {
         self.idle.store(false, Ordering::SeqCst);
+        self.calling.store(true, Ordering::SeqCst);
         let answer = call();
-        self.idle.store(true, Ordering::SeqCst);
+        self.calling.store(false, Ordering::SeqCst);
+        let lingers = self.lingers.load(Ordering::SeqCst);
+        self.idle.store(!lingers, Ordering::SeqCst);
         answer
+    }
+
+    /// Has a signal between calls run `end` before it ends the process (FR-LSI-BG-40). A call that is under way is cancelled as
+    /// ever, and whoever made it ends the process. A second signal ends it at once.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system; signals then end the process as before.
+    pub(super) fn linger(&self, end: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+        let calling = self.calling.clone();
+        std::thread::Builder::new()
+            .name("forge-search-signals".to_string())
+            .spawn(move || {
+                let Some(signal) = signals.forever().next() else {
+                    return;
+                };
+                while calling.load(Ordering::SeqCst) {
+                    std::thread::sleep(NAP);
+                }
+                // Whoever made a call has a moment to end in order.
+                std::thread::sleep(NAP);
+                end();
+                std::process::exit(128 + signal);
+            })?;
+        self.lingers.store(true, Ordering::SeqCst);
+        self.idle.store(false, Ordering::SeqCst);
+        Ok(())
     }
 
     /// Returns the exit status that tells of the signal which cancelled a call, if one did.

@@ -218,8 +218,8 @@ tables! {
         index_idle_boost_ms: u64 = 1_000; DELAY;
         /// Whether a build that failed for a passing reason is tried again by itself.
         index_retry_on_failure: bool = false; Kind::Boolean;
-        /// Whether an unfinished build is saved on shutdown, to be resumed.
-        /// Has no effect yet.
+        /// Whether what a build in the background has done is kept when it is ended or runs out of its time, for the next
+        /// one to go on from; with `index_storage = "mmap"`.
         index_checkpoint_on_shutdown: bool = true; Kind::Boolean;
         /// How long shutdown waits for the indexer, in milliseconds.
         index_shutdown_timeout_ms: u64 = 5_000; DELAY;

@@ -80,7 +80,8 @@ impl Keeping {
     }
 
     /// Builds the index of a root, whatever there is, and puts it into use. What `earlier`, a segment of this index, has of the tree
-    /// as it is, is not read again; but a database has no room for what is left empty then, and is built from the tree.
+    /// as it is, is not read again, nor what a build has read that was not finished (`FR-LSI-BG-51`); but a database has no room
+    /// for what is left empty then, and is built from the tree.
     pub(super) fn build(
         &self,
         root: &IndexRoot,
@@ -100,6 +101,11 @@ impl Keeping {
         let above = above(root, host);
         let walk = walk(root, sandbox).ok_or_else(|| BuildError::NotARoot(root.path.clone()))?;
         let earlier = earlier.filter(|_| self.storage() != StorageMode::Sqlite);
+        let unfinished = match (earlier, self.store()) {
+            (None, Some(store)) => store.unfinished(root.key.parts(), &mut |time| host.pause(time)),
+            _ => None,
+        };
+        let earlier = earlier.or(unfinished.as_ref());
         let build = |out: &mut dyn Write| match earlier {
             Some(earlier) => build_again(&walk, &self.options, host, earlier, out),
             None => build(&walk, &self.options, host, out),

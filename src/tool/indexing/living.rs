@@ -18,7 +18,7 @@ use crate::index::inputs::Inputs;
 use crate::index::live::{Ground, Habits, LiveIndex, Opened, Thresholds};
 use crate::index::pace::{Activity, Clock, Exceeded, Piece, background_pool};
 use crate::index::segment::Segment;
-use crate::index::snapshot::Snapshot;
+use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::state::Standing;
 use crate::index::walk::Walk;
 use crate::index::watch::filesystem::{Reliability, reliability};
@@ -299,7 +299,13 @@ impl Ground for TreeGround {
             self.around.activity.clone(),
             self.cancel.clone(),
         );
-        let host = Entering { host: &host, enter };
+        let kept = self.keeping.storage() == StorageMode::Mmap;
+        let host = Entering {
+            host: &host,
+            enter,
+            // A merge has lost nothing when it ends: what it began from is still there.
+            keeps_unfinished: kept && earlier.is_none() && self.config.index_checkpoint_on_shutdown,
+        };
         let sandbox = &self.around.sandbox;
         self.keeping.build(&self.root, sandbox, &host, earlier)
     }
@@ -333,6 +339,7 @@ impl Ground for TreeGround {
 struct Entering<'a> {
     host: &'a Background,
     enter: &'a (dyn Fn(&Path) + Sync),
+    keeps_unfinished: bool,
 }
 
 impl BuildHost for Entering<'_> {
@@ -358,6 +365,10 @@ impl BuildHost for Entering<'_> {
 
     fn stopped(&self) -> bool {
         self.host.stopped()
+    }
+
+    fn keeps_unfinished(&self) -> bool {
+        self.keeps_unfinished
     }
 
     fn threads(&self, most: usize) -> usize {

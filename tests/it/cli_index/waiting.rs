@@ -269,3 +269,44 @@ fn a_terminal_sees_that_another_process_is_waited_for() {
         world.write(&format!("src/{}.rs", timeout.len()), "fn other() {}\n");
     }
 }
+
+/// What lives is ended in order, at the end of the input and by a signal that comes between calls (FR-LSI-BG-40).
+#[test]
+fn what_lives_is_ended_in_order() {
+    for (signal, code) in [
+        (None, 0),
+        (Some(Signal::TERM), 143),
+        (Some(Signal::INT), 130),
+    ] {
+        let world = World::new();
+        let args = [
+            "call",
+            "--jsonl",
+            "--wait-index",
+            "--set",
+            "emit_stats=true",
+        ];
+        let mut child = world
+            .program(&world.tree, &args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
+        stdin.write_all(b"{\"pattern\": \"everyone\"}\n").unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+        assert!(line.contains("\"index_exclusion_used\":true"), "{line}");
+        let cookies = world.store().join("cookies");
+        let own = || fs::read_dir(&cookies).map_or(0, |entries| entries.count());
+        assert!(own() > 0, "nothing is watched");
+        match signal {
+            // Between calls: nothing is asked any more.
+            Some(signal) => kill_process(Pid::from_child(&child), signal).unwrap(),
+            None => drop(stdin),
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{signal:?}");
+        assert_eq!(own(), 0, "{signal:?}: a watcher was left behind");
+    }
+}

@@ -1,0 +1,250 @@
+//! Builds that are ended before they are done: what they did is kept, and the next one goes on from it.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use forge_search::index::builder::{BuildError, BuildHost, Phase, Progress};
+use forge_search::index::pace::{Exceeded, Piece};
+use serde_json::json;
+
+use crate::index_support::{VARIANTS, Variant};
+use crate::support::{Setup, Tree};
+
+/// More than two batches.
+const FILES: u64 = 2_500;
+
+/// Ends a build after some batches, or lets it end.
+struct Ending {
+    after: Option<u64>,
+    by_budget: bool,
+    keeps: bool,
+    batches: AtomicU64,
+    ended: AtomicBool,
+    /// Files that were to be read.
+    to_read: AtomicU64,
+}
+
+impl Ending {
+    fn after(batches: u64) -> Ending {
+        Ending {
+            after: Some(batches),
+            by_budget: false,
+            keeps: true,
+            batches: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+            to_read: AtomicU64::new(0),
+        }
+    }
+
+    fn never() -> Ending {
+        Ending {
+            after: None,
+            ..Ending::after(0)
+        }
+    }
+}
+
+impl BuildHost for Ending {
+    fn now_ns(&self) -> i64 {
+        // An hour ahead, so that nothing has changed just now.
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        (now.unwrap() + Duration::from_secs(3_600)).as_nanos() as i64
+    }
+
+    fn pause(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    fn progress(&self, progress: Progress) {
+        if progress.phase == Phase::Tokenize && progress.files_done == 0 {
+            self.to_read.store(progress.files_total, Ordering::SeqCst);
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.ended.load(Ordering::SeqCst) && !self.by_budget
+    }
+
+    fn keeps_unfinished(&self) -> bool {
+        self.keeps
+    }
+
+    fn worked(&self, _: usize, piece: Piece) {
+        if piece == Piece::Batch {
+            let batches = self.batches.fetch_add(1, Ordering::SeqCst) + 1;
+            if Some(batches) == self.after {
+                self.ended.store(true, Ordering::SeqCst);
+            }
+        }
+    }
+
+    fn may_go_on(&self, _: u64, _: u64) -> Result<(), Exceeded> {
+        match self.by_budget && self.ended.load(Ordering::SeqCst) {
+            true => Err(Exceeded::Time { limit: 1, found: 2 }),
+            false => Ok(()),
+        }
+    }
+}
+
+fn tree() -> Tree {
+    let tree = Tree::new();
+    for n in 0..FILES {
+        let name = format!("d{}/f{n}", n % 40);
+        tree.dir(&format!("d{}", n % 40));
+        tree.file(&name, format!("some text with number{n}x in it\n"));
+    }
+    tree
+}
+
+fn build(setup: &Setup, host: &Ending) -> Result<(), BuildError> {
+    let context = setup.context();
+    let indexes = &setup.kept().indexes;
+    let built = indexes.build(&setup.working_dir, &context.sandbox, host);
+    built.map(|_| ())
+}
+
+/// The files in the directory of the index.
+fn names(setup: &Setup) -> Vec<String> {
+    let root = setup.kept().indexes.store().unwrap().root().to_path_buf();
+    let mut dirs = fs::read_dir(root).unwrap().map(|dir| dir.unwrap().path());
+    let dir = dirs.find(|dir| dir.is_dir()).unwrap();
+    let mut names: Vec<String> = fs::read_dir(&dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| !name.starts_with('.') && !name.ends_with("lock") && name != "accessed")
+        .collect();
+    names.sort();
+    names
+}
+
+fn check_answers(setup: &Setup, numbers: impl Iterator<Item = u64>) {
+    for n in numbers {
+        let response =
+            setup.search(json!({"pattern": format!("number{n}x"), "fixed_strings": true}));
+        assert_eq!(response.count, 1, "{n}");
+    }
+}
+
+/// In mapped files, where unfinished builds are kept.
+fn mapped() -> Variant {
+    VARIANTS[2]
+}
+
+#[test]
+fn fr_lsi_bg_41_a_build_goes_on_where_the_last_one_was_ended() {
+    let tree = tree();
+    let setup = tree.setup().generous().with_indexes(mapped());
+    let first = Ending::after(1);
+    assert!(matches!(build(&setup, &first), Err(BuildError::Stopped)));
+    assert_eq!(first.to_read.load(Ordering::SeqCst), FILES);
+    // It is none: nothing is left out by it, and nobody lists it.
+    assert_eq!(names(&setup), ["segment-1.seg", "unfinished"]);
+    assert!(
+        setup
+            .kept()
+            .indexes
+            .store()
+            .unwrap()
+            .list()
+            .unwrap()
+            .is_empty()
+    );
+    check_answers(&setup, [3, 2_000].into_iter());
+    // What has changed since is read again, whether it was read before or not.
+    tree.file("d3/f3", "some text with number3x in it, and more\n");
+    tree.file("d0/f2000", "some text with number2000x in it, and more\n");
+    fs::remove_file(tree.path("d1/f1")).unwrap();
+    let second = Ending::after(1);
+    assert!(matches!(build(&setup, &second), Err(BuildError::Stopped)));
+    let left = second.to_read.load(Ordering::SeqCst);
+    assert!(left < FILES - 1_000 && left > 100, "{left}");
+    assert_eq!(names(&setup), ["segment-2.seg", "unfinished"]);
+    let last = Ending::never();
+    build(&setup, &last).unwrap();
+    assert!(last.to_read.load(Ordering::SeqCst) < left - 100);
+    assert_eq!(names(&setup), ["manifest", "segment-3.seg"]);
+    let store = setup.kept().indexes.store().unwrap();
+    store.check(&setup.kept().dir(), true, &mut |_| {}).unwrap();
+    let numbers = (0..FILES).step_by(101).filter(|n| *n != 1);
+    check_answers(&setup, numbers.chain([3, 2_000]));
+    println!("{FILES} files, then {left}, then {:?}", last.to_read);
+}
+
+#[test]
+fn fr_lsi_bud_init_02_what_was_done_within_the_budget_is_kept() {
+    let tree = tree();
+    let setup = tree.setup().generous().with_indexes(mapped());
+    let first = Ending {
+        by_budget: true,
+        ..Ending::after(1)
+    };
+    assert!(matches!(
+        build(&setup, &first),
+        Err(BuildError::BudgetExceeded(Exceeded::Time { .. }))
+    ));
+    assert_eq!(names(&setup), ["segment-1.seg", "unfinished"]);
+    check_answers(&setup, [0, 2_499].into_iter());
+    let last = Ending::never();
+    build(&setup, &last).unwrap();
+    assert!(last.to_read.load(Ordering::SeqCst) < FILES - 1_000);
+    check_answers(&setup, (0..FILES).step_by(97));
+}
+
+#[test]
+fn an_unfinished_build_stays_beside_the_index_before_it() {
+    let tree = tree();
+    let setup = tree.setup().generous().with_indexes(mapped());
+    build(&setup, &Ending::never()).unwrap();
+    assert!(build(&setup, &Ending::after(1)).is_err());
+    assert_eq!(
+        names(&setup),
+        ["manifest", "segment-1.seg", "segment-2.seg", "unfinished"]
+    );
+    check_answers(&setup, [5].into_iter());
+    build(&setup, &Ending::never()).unwrap();
+    assert_eq!(names(&setup), ["manifest", "segment-3.seg"]);
+}
+
+#[test]
+fn nothing_is_kept_that_nobody_wants_or_that_is_nothing() {
+    let tree = tree();
+    let setup = tree.setup().generous().with_indexes(mapped());
+    let unwanted = Ending {
+        keeps: false,
+        ..Ending::after(1)
+    };
+    assert!(build(&setup, &unwanted).is_err());
+    assert!(names(&setup).is_empty(), "{:?}", names(&setup));
+    let at_once = Ending::after(0);
+    at_once.ended.store(true, Ordering::SeqCst);
+    assert!(build(&setup, &at_once).is_err());
+    assert!(names(&setup).is_empty(), "{:?}", names(&setup));
+}
+
+/// Changes one byte in the middle.
+fn damage(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x10;
+    fs::remove_file(path).unwrap();
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn fr_lsi_bg_51_what_is_damaged_is_not_gone_on_from() {
+    for which in ["segment-1.seg", "unfinished"] {
+        let tree = tree();
+        let setup = tree.setup().generous().with_indexes(mapped());
+        assert!(build(&setup, &Ending::after(1)).is_err());
+        let root = setup.kept().indexes.store().unwrap().root().to_path_buf();
+        let mut dirs = fs::read_dir(root).unwrap().map(|dir| dir.unwrap().path());
+        let dir = dirs.find(|dir| dir.is_dir()).unwrap();
+        damage(&dir.join(which));
+        let last = Ending::never();
+        build(&setup, &last).unwrap();
+        assert_eq!(last.to_read.load(Ordering::SeqCst), FILES, "{which}");
+        check_answers(&setup, [7, 1_234].into_iter());
+    }
+}
