@@ -27,7 +27,7 @@ pub enum Pinned {
     /// Files may be left out by it: it says how the tree is, as of a moment within the call. Files with several names have to
     /// be looked at first.
     Exact(Arc<Snapshot>),
-    /// There is an index, but the tree is not watched: whoever uses it compares it with the tree.
+    /// If there is an index, the tree is not watched, or not yet: whoever uses it compares it with the tree.
     Unwatched,
     /// Nothing: why.
     Nothing(String),
@@ -52,7 +52,8 @@ impl LiveIndex {
         let why = status.why.clone();
         let has_index = status.published.is_some();
         drop(status);
-        if !tracking && has_index {
+        // Also before the worker has opened what is kept: whoever compares can open it as well.
+        if !tracking && (has_index || standing == Standing::Absent) {
             return Pin {
                 standing,
                 what: Pinned::Unwatched,
