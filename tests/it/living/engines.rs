@@ -123,10 +123,13 @@ impl Engine for Validating {
 pub(crate) struct Alive(Process);
 
 impl Alive {
-    /// Its storage is one or the other, by the seed.
+    /// How it is kept follows from the seed, and so does whether it is at work all the time.
     pub(crate) fn new(tree: &Tree, seed: u64) -> Alive {
-        let mut live = VARIANTS.into_iter().filter(|variant| !variant.frozen);
-        let variant = live.nth(seed as usize % 2).unwrap();
+        let live: Vec<Variant> = VARIANTS
+            .into_iter()
+            .filter(|variant| !variant.frozen)
+            .collect();
+        let variant = live[(seed / 4) as usize % live.len()];
         let setup = setup(tree)
             .config(|config| {
                 config.index_watch_debounce_ms = 5;
