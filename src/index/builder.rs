@@ -376,7 +376,7 @@ impl<W: Write> Build<'_, W> {
                     files: block.shape.files,
                     words: block.shape.words,
                     hashed_rows: block.shape.hashed_rows,
-                    rows_at: write_rows(&mut self.out, block.rows)?,
+                    rows_at: write_rows(&mut self.out, &block.rows)?,
                 });
                 let slots = block.slots.iter();
                 self.sections.slots.extend(slots.map(|slot| Slot {

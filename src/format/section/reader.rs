@@ -194,6 +194,33 @@ impl Container {
         self.view().bytes(start, len)
     }
 
+    /// Returns `len` bytes of the file from `start`, as [`bytes`](Self::bytes), but keeps nothing of a file that is read as it is
+    /// looked at: for what is large and needed once.
+    ///
+    /// # Errors
+    ///
+    /// As [`View::bytes`].
+    pub fn passing(&self, start: usize, len: usize) -> Result<Cow<'_, [u8]>, FormatError> {
+        let Some((_, list)) = &self.read else {
+            return self.bytes(start, len).map(Cow::Borrowed);
+        };
+        self.check_range(start, len)?;
+        let (from, to) = (start >> PAGE_SHIFT, (start + len).div_ceil(PAGE_SIZE));
+        let mut bytes = self.read_pages(list, from, to)?;
+        bytes.drain(..(start - (from << PAGE_SHIFT)).min(bytes.len()));
+        bytes.truncate(len);
+        Ok(Cow::Owned(bytes))
+    }
+
+    /// Checks that a range lies within the pages.
+    fn check_range(&self, start: usize, len: usize) -> Result<(), FormatError> {
+        if start > self.pages_end || len > self.pages_end - start {
+            let problem = "a range reaches beyond the sections";
+            return Err(FormatError::inconsistent("the file", start as u64, problem));
+        }
+        Ok(())
+    }
+
     /// Checks every page, whether it was checked before or not, and the lists again.
     ///
     /// # Errors
@@ -247,10 +274,7 @@ impl Container {
         start: usize,
         len: usize,
     ) -> Result<&'a [u8], FormatError> {
-        if start > self.pages_end || len > self.pages_end - start {
-            let problem = "a range reaches beyond the sections";
-            return Err(FormatError::inconsistent("the file", start as u64, problem));
-        }
+        self.check_range(start, len)?;
         if len == 0 {
             return Ok(&[]);
         }
@@ -264,14 +288,19 @@ impl Container {
             Some((number, entry.offset as usize, entry.len as usize))
         };
         pages.bytes(start, len, section, |from, to| {
-            let start = from << PAGE_SHIFT;
-            let end = (to << PAGE_SHIFT).min(self.pages_end);
-            let bytes = self.storage.part(start, end.saturating_sub(start))?;
-            for (page, bytes) in (from..to).zip(bytes.chunks(PAGE_SIZE)) {
-                self.check_sum(page, bytes, list.get(page * 4..page * 4 + 4))?;
-            }
-            Ok(bytes.into_owned())
+            self.read_pages(list, from, to)
         })
+    }
+
+    /// Reads the pages from one to before another of a file that is read as it is looked at.
+    fn read_pages(&self, list: &[u8], from: usize, to: usize) -> Result<Vec<u8>, FormatError> {
+        let start = from << PAGE_SHIFT;
+        let end = (to << PAGE_SHIFT).min(self.pages_end);
+        let bytes = self.storage.part(start, end.saturating_sub(start))?;
+        for (page, bytes) in (from..to).zip(bytes.chunks(PAGE_SIZE)) {
+            self.check_sum(page, bytes, list.get(page * 4..page * 4 + 4))?;
+        }
+        Ok(bytes.into_owned())
     }
 
     /// As [`checked`](Self::checked), for a length that is known to the compiler.

@@ -2,6 +2,7 @@
 //!
 //! Owns nothing; it hands out what a segment has, group by group.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::format::error::FormatError;
@@ -18,7 +19,7 @@ pub(crate) struct BlockContent<'a> {
     /// What is in its slots.
     pub(crate) slots: Vec<Slot>,
     /// Its rows.
-    pub(crate) rows: &'a [u8],
+    pub(crate) rows: Cow<'a, [u8]>,
 }
 
 impl Segment {
@@ -94,7 +95,9 @@ impl Segment {
                             Ok(Slot { rank, start })
                         })
                         .collect::<Result<_, FormatError>>()?,
-                    rows: view.bytes(block.rows_at, block.shape.bytes() as usize)?,
+                    rows: self
+                        .container
+                        .passing(block.rows_at, block.shape.bytes() as usize)?,
                 })
             })
             .collect()

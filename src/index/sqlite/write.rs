@@ -369,7 +369,7 @@ impl<'a> Writer<'a> {
                 self.wrote(ranks.len() + starts.len())?;
                 let of_block = block.slots.iter().enumerate();
                 slots.extend(of_block.map(|(slot, own)| (own.rank, n, slot)));
-                columns.push((from_rows(block.rows, shape), shape.files as usize));
+                columns.push((from_rows(&block.rows, shape), shape.files as usize));
             }
             slots.sort_unstable();
             self.bitsets(&slots, &columns)?;
