@@ -274,6 +274,11 @@ impl FormatError {
         matches!(&self.inner.kind, FormatErrorKind::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
+    /// Returns true if somebody else holds a lock.
+    pub fn is_locked(&self) -> bool {
+        matches!(self.inner.kind, FormatErrorKind::Locked { .. })
+    }
+
     /// What the user can do, or need not do.
     fn remedy(&self) -> &'static str {
         match self.inner.kind {

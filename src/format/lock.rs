@@ -219,7 +219,7 @@ impl DirLock {
         timeout: Duration,
         wait: &mut dyn FnMut(Duration),
     ) -> Result<Self, FormatError> {
-        Self::acquire(&RealDisk, dir, which, true, timeout, wait)
+        Self::exclusive_on(&RealDisk, dir, which, timeout, wait)
     }
 
     /// As [`exclusive`](Self::exclusive), on a disk.
@@ -249,7 +249,7 @@ impl DirLock {
         timeout: Duration,
         wait: &mut dyn FnMut(Duration),
     ) -> Result<Self, FormatError> {
-        Self::acquire(&RealDisk, dir, which, false, timeout, wait)
+        Self::shared_on(&RealDisk, dir, which, timeout, wait)
     }
 
     /// As [`shared`](Self::shared), on a disk.

@@ -216,12 +216,7 @@ pub fn build<W: Write>(
     host: &dyn BuildHost,
     out: W,
 ) -> Result<Built, BuildError> {
-    let (tree, started_ns) = enumerate(walk, host)?;
-    let read = |reader: &mut FileReader, rank: usize| {
-        let file: &FileEntry = &tree.files[rank];
-        reader.read(&tree.found(rank), file.stamp)
-    };
-    assemble(&tree, started_ns, options, host, out, &read)
+    build_from(walk, options, host, None, out)
 }
 
 /// Builds the segment of a tree as [`build`] does, but for the files that an earlier segment of it has as they are: their blocks
@@ -230,11 +225,11 @@ pub fn build<W: Write>(
 /// # Errors
 ///
 /// As [`build`], and [`BuildError::Format`] if the earlier segment is damaged.
-pub fn build_again<W: Write>(
+pub fn build_from<W: Write>(
     walk: &Walk,
     options: &BuildOptions,
     host: &dyn BuildHost,
-    earlier: &Segment,
+    earlier: Option<&Segment>,
     out: W,
 ) -> Result<Built, BuildError> {
     let (tree, started_ns) = enumerate(walk, host)?;
@@ -242,8 +237,10 @@ pub fn build_again<W: Write>(
         let file: &FileEntry = &tree.files[rank];
         reader.read(&tree.found(rank), file.stamp)
     };
-    let reuse = Reuse::of(earlier, &tree)?;
-    assemble_with(&tree, started_ns, options, host, out, &read, Some(&reuse))
+    let reuse = earlier
+        .map(|earlier| Reuse::of(earlier, &tree))
+        .transpose()?;
+    assemble_with(&tree, started_ns, options, host, out, &read, reuse.as_ref())
 }
 
 /// Builds the segment of a tree that was listed after the moment `started_ns`, of whose files `read` tells what is
@@ -444,7 +441,7 @@ impl<W: Write> Build<'_, W> {
                 bytes_total,
             });
             if self.host.stopped() {
-                self.leave_off(Unfinished::Stopped, files_done)?;
+                self.leave_off(Unfinished::Stopped, files_done > 0)?;
                 break;
             }
             let mut batch_bytes = 0;
@@ -479,7 +476,7 @@ impl<W: Write> Build<'_, W> {
                 )
                 .collect();
             let Some(outcomes) = outcomes else {
-                self.leave_off(Unfinished::Stopped, files_done)?;
+                self.leave_off(Unfinished::Stopped, files_done > 0)?;
                 break;
             };
             for (&rank, outcome) in now.iter().zip(outcomes) {
@@ -509,7 +506,7 @@ impl<W: Write> Build<'_, W> {
                 Piece::Batch,
             );
             if let Err(exceeded) = self.host.may_go_on(files_total, self.read_bytes) {
-                self.leave_off(Unfinished::BudgetExceeded(exceeded), files_done)?;
+                self.leave_off(Unfinished::BudgetExceeded(exceeded), files_done > 0)?;
                 break;
             }
             if pending_bytes > budget {
@@ -528,8 +525,8 @@ impl<W: Write> Build<'_, W> {
     }
 
     /// Reads no more files. What was read is completed, if there is something and somebody wants it; else the build ends here.
-    fn leave_off(&mut self, why: Unfinished, files_done: u64) -> Result<(), BuildError> {
-        if files_done == 0 || !self.host.keeps_unfinished() {
+    fn leave_off(&mut self, why: Unfinished, any: bool) -> Result<(), BuildError> {
+        if !any || !self.host.keeps_unfinished() {
             return Err(why.into());
         }
         self.unfinished = Some(why);
@@ -562,8 +559,7 @@ impl<W: Write> Build<'_, W> {
         while !rest.is_empty() {
             if self.unfinished.is_none() && self.host.stopped() {
                 // What was read until now can still be completed.
-                let files_done = u64::from(self.host.keeps_unfinished());
-                self.leave_off(Unfinished::Stopped, files_done)?;
+                self.leave_off(Unfinished::Stopped, true)?;
             }
             // As many at once as there are threads, and memory: encoded blocks take that too, twice while they are made.
             let mut bytes = 0;

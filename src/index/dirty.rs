@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::format::sort_key::sort_key;
+use crate::index::pace::millis;
 
 /// The most marks that are kept. Beyond them, files are marked by their directories, and then everything is.
 pub const MAX_MARKS: usize = 1 << 16;
@@ -131,7 +132,7 @@ impl DirtySet {
     /// marked within the last `debounce` waits, unless it has waited for long already (FR-LSI-TRK-06). Linear in what is
     /// older than that.
     pub fn ready(&self, limit: usize, now_ms: u64, debounce: Duration) -> Vec<Work> {
-        let debounce_ms = u64::try_from(debounce.as_millis()).unwrap_or(u64::MAX);
+        let debounce_ms = millis(debounce);
         let patience_ms = debounce_ms.saturating_mul(PATIENCE.into());
         let is_ready = |mark: &Mark| {
             now_ms.saturating_sub(mark.marked_at_ms) >= debounce_ms

@@ -252,14 +252,7 @@ impl LiveIndex {
 
     /// Notes damage that showed while the index was used: it is not used again before it was built anew.
     pub fn report_damage(&self, error: &FormatError) {
-        self.shared.fire(&[Trigger::IntegrityFailure]);
-        self.shared.status().why = Some(error.to_string());
-    }
-
-    /// Has the worker compare the whole tree with what is known, soon.
-    pub fn reconcile(&self) {
-        self.shared.status().reconcile_wanted = true;
-        self.shared.wake.notify_all();
+        self.shared.damaged(error);
     }
 
     /// Ends the worker and the watcher, and waits for that as long as was configured (FR-LSI-BG-40, FR-LSI-BG-43). Returns
@@ -320,6 +313,22 @@ impl Shared {
     /// Feeds the state machine, and notes what follows for the worker.
     fn fire(&self, triggers: &[Trigger]) {
         self.status().fire(triggers);
+        self.notify();
+    }
+
+    /// Does the same, and notes in words why.
+    fn fire_because(&self, trigger: Trigger, why: impl Into<String>) {
+        self.status().fire_because(trigger, why);
+        self.notify();
+    }
+
+    /// Takes a damaged index out of use.
+    fn damaged(&self, error: &FormatError) {
+        self.fire_because(Trigger::IntegrityFailure, error.to_string());
+    }
+
+    /// Tells whoever waits for something to do, or for the index.
+    fn notify(&self) {
         self.wake.notify_all();
         self.settled.notify_all();
     }

@@ -125,14 +125,6 @@ impl Overlay {
         }
     }
 
-    /// Returns true if the tree does not differ.
-    pub fn is_none(&self) -> bool {
-        self.dead_count == 0
-            && self.dead_side.is_empty()
-            && self.extras.is_empty()
-            && self.dirs.is_empty()
-    }
-
     /// Returns the files of the segment that are gone or not as they were; `None` if there are none.
     pub fn dead(&self) -> Option<&RankSet> {
         (self.dead_count > 0).then_some(&*self.dead)

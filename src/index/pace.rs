@@ -27,6 +27,11 @@ const NAP_MS: u64 = 10;
 /// not more exact than that.
 const LEAST_REST_MS: u64 = 10;
 
+/// Returns whole milliseconds.
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// A source of monotonic time, injected so that nothing here has to be tested by sleeping.
 pub trait Clock: Send + Sync {
     /// Returns the time since some moment in the past, in milliseconds. It never goes back.

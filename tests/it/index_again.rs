@@ -8,7 +8,7 @@ use std::sync::Arc;
 use forge_search::format::storage::Storage;
 use forge_search::index::beneath::RootDir;
 use forge_search::index::bloom::BloomParams;
-use forge_search::index::builder::{BuildOptions, Built, build, build_again};
+use forge_search::index::builder::{BuildOptions, Built, build_from};
 use forge_search::index::casefold::Casefold;
 use forge_search::index::deny::DenySet;
 use forge_search::index::plan::SupersetSafe;
@@ -75,10 +75,7 @@ fn options() -> BuildOptions {
 fn built(root: &Path, earlier: Option<&Segment>) -> (Built, Segment) {
     let mut bytes = Vec::new();
     let host = Host::hasty();
-    let built = match earlier {
-        Some(earlier) => build_again(&walk(root), &options(), &host, earlier, &mut bytes),
-        None => build(&walk(root), &options(), &host, &mut bytes),
-    };
+    let built = build_from(&walk(root), &options(), &host, earlier, &mut bytes);
     (built.unwrap(), Segment::open(Storage::from(bytes)).unwrap())
 }
 

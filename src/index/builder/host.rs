@@ -45,7 +45,8 @@ pub trait BuildHost: Sync {
     ///
     /// # Errors
     ///
-    /// [`Exceeded`] ends the build, of which nothing is published then (`FR-LSI-BUD-INIT-02`).
+    /// [`Exceeded`] ends the build; what it has done until then is kept if [that is wanted](Self::keeps_unfinished)
+    /// (`FR-LSI-BUD-INIT-02`).
     fn may_go_on(&self, _files: u64, _bytes: u64) -> Result<(), Exceeded> {
         Ok(())
     }

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use super::reconcile::watch;
 use super::status::Status;
-use super::worker::{LATER, RETRY, Timers, damaged, millis};
+use super::worker::{LATER, RETRY, Timers};
 use super::{Shared, Tracked, lock};
-use crate::format::error::FormatErrorKind;
 use crate::index::builder::BuildError;
 use crate::index::dirty::DirtySet;
 use crate::index::enumerate::Survey;
 use crate::index::inputs::Inputs;
+use crate::index::pace::millis;
 use crate::index::refresh::{Entered, Known};
 use crate::index::snapshot::Snapshot;
 use crate::index::stamp::Stamp;
@@ -51,7 +51,7 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
     let earlier = earlier.as_ref().map(|snapshot| &**snapshot.segment());
     let built = ground.pool().install(|| ground.build(&enter, earlier));
     let built = built.map_err(|error| match error {
-        BuildError::Format(error) if error.is_corrupt() => damaged(shared, &error),
+        BuildError::Format(error) if error.is_corrupt() => shared.damaged(&error),
         error => {
             timers.merge_ms = Some(ground.now_ms().saturating_add(millis(LATER)));
             if matches!(error, BuildError::OverMemory { .. }) {
@@ -153,10 +153,9 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
         (status.published.is_none(), status.standing)
     };
     if standing == Standing::Absent && is_small(shared) {
-        shared.fire(&[Trigger::BelowThreshold]);
-        shared.status().why = Some(
-            "the tree is below index_auto_threshold_files and index_auto_threshold_bytes, and is searched without an index"
-                .to_string(),
+        shared.fire_because(
+            Trigger::BelowThreshold,
+            "the tree is below index_auto_threshold_files and index_auto_threshold_bytes, and is searched without an index",
         );
         return;
     }
@@ -176,8 +175,7 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
             let mut errors = Vec::new();
             errors.extend(built.errors);
             if let Err(why) = take_over(shared, snapshot) {
-                shared.fire(&[Trigger::BuildFailedClean]);
-                shared.status().why = Some(why);
+                shared.fire_because(Trigger::BuildFailedClean, why);
                 return;
             }
             if let Some(tracked) = lock(&shared.known).as_mut() {
@@ -228,7 +226,7 @@ fn failed(shared: &Shared, timers: &mut Timers, error: &BuildError, is_first: bo
         BuildError::BudgetExceeded(_) => shared.fire(&[Trigger::BuildBudgetExceeded]),
         BuildError::OverMemory { .. } => shared.fire(&[Trigger::MemoryExceeded]),
         // Another process builds it: what that publishes is opened.
-        BuildError::Format(error) if matches!(error.kind(), FormatErrorKind::Locked { .. }) => {
+        BuildError::Format(error) if error.is_locked() => {
             shared.fire(&[Trigger::BuildFailedClean]);
             timers.retry_ms = again(RETRY);
         }

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 
-use super::status::Status;
+use super::status::{Status, decisive};
 use super::{Ground, lock};
 use crate::index::dirty::Extent;
 use crate::index::rules::is_control_name;
@@ -28,16 +28,15 @@ impl Ear for Listener {
             Heard::Overflow => {
                 let mut status = lock(&self.status);
                 status.mark(Path::new(""), Extent::Subtree, self.ground.now_ms());
-                status.fire(&[Trigger::WatcherOverflow]);
-                status.why = Some("changes came faster than they could be heard".to_string());
+                let why = "changes came faster than they could be heard";
+                status.fire_because(Trigger::WatcherOverflow, why);
             }
             Heard::Down(why) => {
                 {
                     let mut status = lock(&self.status);
                     status.unwatched = Some(why.clone());
                     status.tracking = false;
-                    status.fire(&[Trigger::WatcherDown]);
-                    status.why = Some(why);
+                    status.fire_because(Trigger::WatcherDown, why);
                 }
                 self.barrier.down();
             }
@@ -56,11 +55,7 @@ impl Listener {
         if is_control_name(path.file_name().unwrap_or(OsStr::new(""))) {
             let dir = path.parent().unwrap_or(Path::new(""));
             status.mark(dir, Extent::Subtree, self.ground.now_ms());
-            status.fire(&[Trigger::EligibilityChanged]);
-            status.why = Some(format!(
-                "{}, which decides about what is searched, changed",
-                path.display()
-            ));
+            status.fire_because(Trigger::EligibilityChanged, decisive(path));
             news = true;
         }
         drop(status);

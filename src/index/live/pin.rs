@@ -4,7 +4,9 @@ use std::sync::{Arc, TryLockError};
 use std::time::Duration;
 
 use super::apply::PORTION;
+use super::status::decisive;
 use super::{LiveIndex, Shared, Watching};
+use crate::index::pace::millis;
 use crate::index::snapshot::Snapshot;
 use crate::index::state::{Standing, Trigger, UncertainReason};
 use crate::index::watch::BarrierError;
@@ -124,11 +126,7 @@ impl Shared {
             _ => return Err((standing, why)),
         };
         if let Some(path) = snapshot.inputs().changed() {
-            let why = format!(
-                "{}, which decides about what is searched, changed",
-                path.display()
-            );
-            return Err(self.lost(Trigger::EligibilityChanged, &why));
+            return Err(self.lost(Trigger::EligibilityChanged, &decisive(&path)));
         }
         if snapshot.incomplete().is_some() {
             let why = "something could not be listed, and may hide files";
@@ -169,10 +167,7 @@ impl Shared {
             drop(tracked);
             match applied {
                 Ok(true) => {
-                    let mut status = self.status();
-                    for work in portion {
-                        status.dirty.done(work);
-                    }
+                    self.status().take_off(portion);
                 }
                 Ok(false) => return Err(self.lost(Trigger::DirtyBacklog, TOO_MANY)),
                 Err(error) => {
@@ -194,8 +189,7 @@ impl Shared {
     fn lost(&self, trigger: Trigger, why: &str) -> Bypass {
         let standing = {
             let mut status = self.status();
-            status.fire(&[trigger]);
-            status.why = Some(why.to_string());
+            status.fire_because(trigger, why);
             match trigger {
                 // What was not looked at is looked at by the worker, all of it.
                 Trigger::MaintBudgetExceeded => {
@@ -210,8 +204,7 @@ impl Shared {
             }
             status.standing
         };
-        self.wake.notify_all();
-        self.settled.notify_all();
+        self.notify();
         match standing.allows_exclusion() {
             // It was not complete any more before; this call has to do without in any case.
             true => (
@@ -224,7 +217,3 @@ impl Shared {
 }
 
 const TOO_MANY: &str = "more has changed than could be looked at within this call";
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ear::Listener;
-use super::worker::{LATER, Timers, damaged, millis, unlisted};
+use super::worker::{LATER, Timers, unlisted};
 use super::{Shared, Watching, lock};
 use crate::format::error::FormatError;
+use crate::index::pace::millis;
 use crate::index::refresh::{Cursor, Refresh};
 use crate::index::state::{Standing, Trigger, UncertainReason};
 use crate::index::watch::Barrier;
@@ -112,7 +113,7 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
     };
     while !cursor.is_done() {
         if let Err(error) = slice(shared, watching.as_ref(), &mut cursor) {
-            damaged(shared, &error);
+            shared.damaged(&error);
             return;
         }
         let status = shared.status();
@@ -144,8 +145,7 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
     status.tracking = status.unwatched.is_none();
     match (status.unwatched.clone(), errors) {
         (Some(why), _) => {
-            status.fire(&[Trigger::WatcherDown]);
-            status.why = Some(why);
+            status.fire_because(Trigger::WatcherDown, why);
             status.reconcile_wanted = false;
             drop(status);
             // Watches that prove nothing are others' to use.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::index::dirty::{DirtySet, Extent, Moment};
+use crate::index::dirty::{DirtySet, Extent, Moment, Work};
 use crate::index::snapshot::Snapshot;
 use crate::index::state::{Action, Standing, Trigger, step};
 
@@ -109,6 +109,12 @@ impl Status {
         }
     }
 
+    /// Does the same, and notes in words why.
+    pub(super) fn fire_because(&mut self, trigger: Trigger, why: impl Into<String>) {
+        self.fire(&[trigger]);
+        self.why = Some(why.into());
+    }
+
     /// Notes an action. What the caller of the machine does at once anyway, or what follows from the state, needs none.
     fn note(&mut self, action: Action) {
         match action {
@@ -145,6 +151,13 @@ impl Status {
         self.dirty.mark(path, extent, now_ms);
         if let Some(since) = &mut self.since_build {
             since.mark(path, extent, now_ms);
+        }
+    }
+
+    /// Takes off marks that were worked off, as far as they were not renewed meanwhile.
+    pub(super) fn take_off(&mut self, works: &[Work]) {
+        for work in works {
+            self.dirty.done(work);
         }
     }
 
@@ -185,4 +198,12 @@ impl Status {
             why: self.why.clone(),
         }
     }
+}
+
+/// Says that something changed that decides about what is searched (FR-LSI-TRK-07).
+pub(super) fn decisive(path: &Path) -> String {
+    format!(
+        "{}, which decides about what is searched, changed",
+        path.display()
+    )
 }

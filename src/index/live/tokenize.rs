@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use rayon::prelude::*;
 
-use super::worker::millis;
 use super::{Shared, lock};
 use crate::index::builder::{FileReader, MAX_SETTLE};
 use crate::index::overlay::{Content, Extra};
+use crate::index::pace::millis;
 use crate::index::stamp::Stamp;
 use crate::index::walk::{FoundFile, Place, join};
 

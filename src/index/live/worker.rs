@@ -10,8 +10,8 @@ use super::building::{build, is_spread_out, measure, merge, take_over};
 use super::reconcile::reconcile;
 use super::status::Status;
 use super::{Opened, Shared, lock, tokenize};
-use crate::format::error::FormatError;
 use crate::index::dirty::Work;
+use crate::index::pace::millis;
 use crate::index::state::{SafetyState, Standing, Trigger, UncertainReason};
 
 /// How long something that may pass is waited for before it is tried again: a lock, or a watch that could not be had.
@@ -205,12 +205,10 @@ fn open(shared: &Shared, timers: &mut Timers) {
         },
         Opened::Absent => shared.fire(&[Trigger::IndexMissing]),
         Opened::Damaged(why) => {
-            shared.fire(&[Trigger::IntegrityFailure]);
-            shared.status().why = Some(why);
+            shared.fire_because(Trigger::IntegrityFailure, why);
         }
         Opened::Unavailable(why) => {
-            shared.fire(&[Trigger::LockTimeout]);
-            shared.status().why = Some(why);
+            shared.fire_because(Trigger::LockTimeout, why);
             timers.retry_ms = Some(shared.ground.now_ms().saturating_add(millis(RETRY)));
         }
     }
@@ -231,15 +229,11 @@ fn drain(shared: &Shared, works: &[Work]) {
         };
         let mut status = shared.status();
         match applied {
-            Ok(true) => {
-                for work in portion {
-                    status.dirty.done(work);
-                }
-            }
+            Ok(true) => status.take_off(portion),
             Ok(false) => return,
             Err(error) => {
                 drop(status);
-                damaged(shared, &error);
+                shared.damaged(&error);
                 return;
             }
         }
@@ -255,9 +249,8 @@ fn drain(shared: &Shared, works: &[Work]) {
             // What hid files is gone.
             (0, true) => status.reconcile_wanted = true,
             (1.., false) => {
-                status.fire(&[Trigger::EnumerationErrors]);
+                status.fire_because(Trigger::EnumerationErrors, unlisted(errors));
                 status.reconcile_wanted = false;
-                status.why = Some(unlisted(errors));
             }
             _ => {}
         }
@@ -271,7 +264,7 @@ fn drain(shared: &Shared, works: &[Work]) {
 fn check(shared: &Shared) {
     let snapshot = shared.status().published.clone();
     if let Some(Err(error)) = snapshot.map(|snapshot| snapshot.segment().verify()) {
-        damaged(shared, &error);
+        shared.damaged(&error);
     }
 }
 
@@ -281,14 +274,4 @@ pub(super) fn unlisted(errors: usize) -> String {
         "{errors} files or directories could not be listed, and more may be hidden behind them; make them readable, or \
          deny them"
     )
-}
-
-/// Takes a damaged index out of use.
-pub(super) fn damaged(shared: &Shared, error: &FormatError) {
-    shared.fire(&[Trigger::IntegrityFailure]);
-    shared.status().why = Some(error.to_string());
-}
-
-pub(super) fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -132,16 +132,14 @@ impl Overlay {
         }
         for (name, stamp) in files {
             let path = dir.join(name);
-            news |= match ranks.get(name).copied() {
-                Some(rank) => {
-                    let news = self.found_at(segment, rank, &path, *stamp)?;
-                    if news {
-                        self.found_elsewhere(segment, &path, *stamp)?;
-                    }
-                    news
-                }
-                None => self.found(segment, &path, *stamp)?,
+            let own = match ranks.get(name) {
+                Some(&rank) => self.found_at(segment, rank, &path, *stamp)?,
+                None => self.found_alone(segment, &path, *stamp)?,
             };
+            if own {
+                self.found_elsewhere(segment, &path, *stamp)?;
+            }
+            news |= own;
         }
         let mut gone = self.dirs_in(segment, dir)?;
         gone.retain(|path| !dirs.contains(path));

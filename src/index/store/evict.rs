@@ -105,7 +105,7 @@ impl Store {
             let root = root.and_then(|manifest| root_of(&manifest.key));
             let dir = one.dir.clone();
             if !gone {
-                let problem = removed.err().filter(|error| !is_locked(error));
+                let problem = removed.err().filter(|error| !error.is_locked());
                 let problem = problem.map(|error| error.to_string());
                 done.spared.push(Spared { dir, root, problem });
                 continue;
@@ -175,10 +175,6 @@ fn has_index(dir: &Path) -> bool {
     let forms = FORMS.iter().any(|form| is_there(*form, dir));
     // What a build has left that is to go on is worth as much.
     forms || dir.join(DATABASE).exists() || dir.join(UNFINISHED).exists()
-}
-
-fn is_locked(error: &FormatError) -> bool {
-    matches!(error.kind(), FormatErrorKind::Locked { .. })
 }
 
 /// Takes a lock that nobody holds.

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::lock;
-use crate::format::error::{FormatError, FormatErrorKind};
+use crate::format::error::FormatError;
 use crate::format::lock::{DirLock, LockFile, create_private_dir};
 use crate::format::storage::Privacy;
 
@@ -97,10 +97,7 @@ impl CookieDir {
         }
         let lock = match lock_dir(&path) {
             Ok(lock) => lock,
-            Err(error) if error.is_not_found() => return Ok(None),
-            Err(error) if matches!(error.kind(), FormatErrorKind::Locked { .. }) => {
-                return Ok(None);
-            }
+            Err(error) if error.is_not_found() || error.is_locked() => return Ok(None),
             Err(error) => return Err(error),
         };
         Ok(Some(CookieDir {

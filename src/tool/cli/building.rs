@@ -9,7 +9,6 @@ use super::setup::{Environment, Setup};
 use super::show::{self, bytes};
 use super::{Failure, complain};
 use crate::exec::stop::Deadline;
-use crate::format::error::{FormatError, FormatErrorKind};
 use crate::index::builder::{BuildError, BuildHost};
 use crate::index::state::UncertainReason;
 use crate::index::store::Eviction;
@@ -247,6 +246,5 @@ pub(super) fn failed(error: BuildError) -> ToolError {
 }
 
 fn is_locked(error: &BuildError) -> bool {
-    let kind = |error: &FormatError| matches!(error.kind(), FormatErrorKind::Locked { .. });
-    matches!(error, BuildError::Format(error) if kind(error))
+    matches!(error, BuildError::Format(error) if error.is_locked())
 }

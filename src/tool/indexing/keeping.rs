@@ -9,9 +9,7 @@ use std::sync::{Arc, OnceLock};
 use super::places::{Fallback, Place};
 use super::roots::IndexRoot;
 use crate::format::storage::Storage;
-use crate::index::builder::{
-    BuildError, BuildHost, BuildOptions, Built, MAX_SETTLE, build, build_again,
-};
+use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built, MAX_SETTLE, build_from};
 use crate::index::inputs::Inputs;
 use crate::index::segment::Segment;
 use crate::index::snapshot::{Snapshot, StorageMode};
@@ -106,10 +104,7 @@ impl Keeping {
             _ => None,
         };
         let earlier = earlier.or(unfinished.as_ref());
-        let build = |out: &mut dyn Write| match earlier {
-            Some(earlier) => build_again(&walk, &self.options, host, earlier, out),
-            None => build(&walk, &self.options, host, out),
-        };
+        let build = |out: &mut dyn Write| build_from(&walk, &self.options, host, earlier, out);
         let (built, snapshot) = match self.store() {
             Some(store) => {
                 let publication = Publication {

@@ -123,7 +123,7 @@ impl Indexes {
                 host: Background::new(config, around.activity.clone(), cancel.clone()),
                 cancel,
                 pool,
-                cookies: self.cookie_dir(root),
+                cookies: self.cookie_dir(),
                 config: config.clone(),
             };
             let index = LiveIndex::start(
@@ -167,7 +167,7 @@ impl Indexes {
             ));
         }
         // Where nothing is built, nothing is made in the cache directory.
-        let Some(cookies) = self.temporary_dir(root) else {
+        let Some(cookies) = self.temporary_dir() else {
             return Some("there is no directory outside of the tree for the files that prove that all changes were heard; set \
                  index_path in [tools.search]".to_string());
         };
@@ -204,20 +204,20 @@ impl Indexes {
     }
 
     /// Returns the directory for cookies: that of the indexes, else one for temporary files; outside of all roots.
-    fn cookie_dir(&self, root: &IndexRoot) -> Option<PathBuf> {
+    fn cookie_dir(&self) -> Option<PathBuf> {
         let kept = self.store().map(|store| store.root().join("cookies"));
-        let kept = kept.filter(|dir| self.is_outside(root, dir));
-        kept.or_else(|| self.temporary_dir(root))
+        let kept = kept.filter(|dir| self.is_outside(dir));
+        kept.or_else(|| self.temporary_dir())
     }
 
-    fn temporary_dir(&self, root: &IndexRoot) -> Option<PathBuf> {
+    fn temporary_dir(&self) -> Option<PathBuf> {
         let dir = std::env::temp_dir().canonicalize().ok()?;
         let dir = dir.join(format!("forge-search-cookies-{}", user()));
-        self.is_outside(root, &dir).then_some(dir)
+        self.is_outside(&dir).then_some(dir)
     }
 
-    fn is_outside(&self, root: &IndexRoot, dir: &Path) -> bool {
-        !dir.starts_with(&root.path) && self.roots().all(|other| !dir.starts_with(other))
+    fn is_outside(&self, dir: &Path) -> bool {
+        self.roots().all(|root| !dir.starts_with(root))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Waiting for builds: `--wait-index`, signals, and what a terminal sees meanwhile.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::process::{Child, Stdio};
+use std::io::{BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use forge_search::format::lock::LockFile;
@@ -85,9 +85,8 @@ fn wait_index_waits_for_whoever_is_building() {
     assert_eq!(answer["count"], 1);
 }
 
-#[test]
-fn requests_by_the_line_see_what_changes_between_them() {
-    let world = World::new();
+/// Starts a process that answers line by line, the first with a usable index.
+fn by_the_line(world: &World) -> (Child, ChildStdin, BufReader<ChildStdout>) {
     let args = [
         "call",
         "--jsonl",
@@ -101,8 +100,15 @@ fn requests_by_the_line_see_what_changes_between_them() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
+    let stdin = child.stdin.take().unwrap();
+    let stdout = BufReader::new(child.stdout.take().unwrap());
+    (child, stdin, stdout)
+}
+
+#[test]
+fn requests_by_the_line_see_what_changes_between_them() {
+    let world = World::new();
+    let (mut child, mut stdin, mut stdout) = by_the_line(&world);
     let mut ask = || {
         stdin.write_all(b"{\"pattern\": \"everyone\"}\n").unwrap();
         let mut line = String::new();
@@ -279,21 +285,7 @@ fn what_lives_is_ended_in_order() {
         (Some(Signal::INT), 130),
     ] {
         let world = World::new();
-        let args = [
-            "call",
-            "--jsonl",
-            "--wait-index",
-            "--set",
-            "emit_stats=true",
-        ];
-        let mut child = world
-            .program(&world.tree, &args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
+        let (mut child, mut stdin, mut stdout) = by_the_line(&world);
         stdin.write_all(b"{\"pattern\": \"everyone\"}\n").unwrap();
         let mut line = String::new();
         std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();

@@ -8,7 +8,7 @@ use super::{pause, wall_clock_ns};
 use crate::exec::stop;
 use crate::exec::stop::CancelHandle;
 use crate::index::builder::{BuildHost, Phase, Progress};
-use crate::index::pace::{Activity, BuildBudget, Clock, Exceeded, Pace, Pacer, Piece};
+use crate::index::pace::{Activity, BuildBudget, Clock, Exceeded, Pace, Pacer, Piece, millis};
 use crate::tool::config::SearchConfig;
 
 /// Returns a clock for [`Activity`] that starts at zero and goes as another one does.
@@ -21,8 +21,7 @@ pub fn monotonic(clock: Arc<dyn stop::Clock>) -> Arc<dyn Clock> {
 
     impl Clock for Since {
         fn now_ms(&self) -> u64 {
-            let since = self.clock.now().saturating_duration_since(self.start);
-            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+            millis(self.clock.now().saturating_duration_since(self.start))
         }
     }
 
