@@ -101,26 +101,27 @@ impl Keep for Files {
 }
 
 impl Files {
-    /// Opens the segment that a manifest names. If it is gone, another one may just have been published in its place; if
-    /// not, the index is damaged.
+    /// Opens the segment that a manifest names. If it is gone and there is another manifest by now, that one's is opened: whoever
+    /// publishes removes what nobody needs any more only afterwards. If there is none, the index is damaged. Each turn more means
+    /// that somebody has published once more.
     fn with_segment(
         &self,
         terms: &Terms,
         dir: &Path,
-        manifest: Manifest,
+        mut manifest: Manifest,
     ) -> Result<(Manifest, Segment), FormatError> {
-        match open_segment(terms, dir, &manifest) {
-            Err(error) if error.is_not_found() => {}
-            opened => return Ok((manifest, opened?)),
-        }
-        let manifest = self.manifest(terms, dir)?;
-        match open_segment(terms, dir, &manifest) {
-            Err(error) if error.is_not_found() => {
+        loop {
+            match open_segment(terms, dir, &manifest) {
+                Err(error) if error.is_not_found() => {}
+                opened => return Ok((manifest, opened?)),
+            }
+            let newer = self.manifest(terms, dir)?;
+            if newer == manifest {
                 let problem = "the segment that it names is gone";
                 let error = FormatError::inconsistent("the manifest", 0, problem);
-                Err(error.in_file(&dir.join(MANIFEST)))
+                return Err(error.in_file(&dir.join(MANIFEST)));
             }
-            opened => Ok((manifest, opened?)),
+            manifest = newer;
         }
     }
 }

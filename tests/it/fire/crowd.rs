@@ -1,6 +1,7 @@
 //! Eight writers and eight readers of one index, as threads with stores of their own and as processes.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use forge_search::format::storage::Privacy;
 use forge_search::index::builder::BuildError;
 use forge_search::index::store::Store;
 
+use super::disks::Overtaken;
 use super::edition::{Edition, check_tidy, key, load, store};
 use super::times;
 use crate::child::{self, Started};
@@ -151,4 +153,33 @@ fn readers_in_a_crowd_of_writers_see_whole_states_in_order() {
     assert!(published > 30 && loads > 100 && numbers > 10);
     Edition::new(2).publish(&plain, &key(1)).unwrap();
     check_tidy(&dir, "after the crowd");
+}
+
+#[test]
+fn a_reader_that_is_overtaken_again_and_again_gets_the_last_state() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().join("store");
+    let writer = store(&root, None);
+    let editions = Arc::new(editions());
+    editions[0].publish(&writer, &key(1)).unwrap();
+    for times in 0..editions.len() {
+        let next = AtomicU64::new(0);
+        let publishing = (editions.clone(), writer.clone());
+        // Whenever a reader has read which segment there is, it is replaced.
+        let disk = Overtaken(move |path: &Path| {
+            let (editions, writer) = &publishing;
+            let n = next.load(Ordering::Relaxed) as usize;
+            if n < times && path.extension().is_some_and(|end| end == "seg") {
+                next.fetch_add(1, Ordering::Relaxed);
+                editions[n].publish(writer, &key(1)).unwrap();
+            }
+        });
+        let reader = store(&root, Some(Arc::new(disk)));
+        let expected = match times {
+            0 => load(&writer, &key(1)).unwrap().unwrap(),
+            _ => editions[times - 1].answer.clone(),
+        };
+        let found = load(&reader, &key(1)).unwrap_or_else(|error| panic!("{times}: {error}"));
+        assert_eq!(found.unwrap(), expected, "{times}");
+    }
 }

@@ -30,6 +30,54 @@ pub(super) struct Fault {
 #[derive(Debug)]
 pub(super) struct Faulty(Arc<Mutex<Steps>>);
 
+/// A disk on which something else happens before a file is opened.
+pub(super) struct Overtaken<F>(pub(super) F);
+
+impl<F> std::fmt::Debug for Overtaken<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Overtaken")
+    }
+}
+
+impl<F: Fn(&Path) + Send + Sync> Disk for Overtaken<F> {
+    fn make_dir(&self, dir: &Path) -> io::Result<()> {
+        RealDisk.make_dir(dir)
+    }
+
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        RealDisk.remove_dir(dir)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<File> {
+        self.0(path);
+        RealDisk.open(path)
+    }
+
+    fn open_lock(&self, path: &Path, exclusive: bool) -> io::Result<File> {
+        RealDisk.open_lock(path, exclusive)
+    }
+
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        RealDisk.create_new(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealDisk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        RealDisk.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        RealDisk.sync_dir(dir)
+    }
+
+    fn names(&self, dir: &Path) -> io::Result<Vec<OsString>> {
+        RealDisk.names(dir)
+    }
+}
+
 #[derive(Debug)]
 struct Steps {
     fault: Option<Fault>,
