@@ -1,8 +1,8 @@
 //! What is kept, under fire: operations that fail, losses of power, damage, killed and stopped processes, crowds, full
 //! disks. Whatever happens, there is the old index or the new one, whole, or it is noticed that there is none.
 //!
-//! One variable of the environment sizes all of it: `FORGE_SEARCH_TEST_FIRE` times as much is done as by default, which
-//! is what continuous integration has time for. Every test prints how much that was.
+//! One variable of the environment sizes all of it: `FORGE_SEARCH_TEST_FIRE` times as much is done as by default. Continuous
+//! integration does ten times as much once, in a release build. Every test prints how much that was.
 
 mod crashes;
 mod crowd;
