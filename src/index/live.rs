@@ -135,6 +135,8 @@ pub struct Habits {
     pub check_calls: Option<u64>,
     /// Whether a build that failed is tried again (`index_retry_on_failure`).
     pub retry: bool,
+    /// How long the index stays disabled when its resources were exhausted (`index_cooldown_ms`); `None` for as long as it lives.
+    pub cooldown: Option<Duration>,
     /// How long the end of the worker is waited for (`index_shutdown_timeout_ms`).
     pub shutdown: Duration,
 }

@@ -40,10 +40,23 @@ pub(super) struct Status {
     pub(super) calls: u64,
     /// Searches since the index was checked as a whole.
     pub(super) unchecked_calls: u64,
+    /// How long there is to be no index.
+    pub(super) cooldown: Cooldown,
     /// Whether the worker is at something.
     pub(super) busy: bool,
     pub(super) stop: bool,
     pub(super) ended: bool,
+}
+
+/// How long an index stays disabled whose resources were exhausted (FR-LSI-BUD-04).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cooldown {
+    /// It is not, or it stays so.
+    Off,
+    /// From now on.
+    Begins,
+    /// Until then, in milliseconds of the clock.
+    Until(u64),
 }
 
 impl Default for Status {
@@ -66,6 +79,7 @@ impl Default for Status {
             news_ms: None,
             calls: 0,
             unchecked_calls: 0,
+            cooldown: Cooldown::Off,
             busy: false,
             stop: false,
             ended: false,
@@ -127,6 +141,8 @@ impl Status {
             Action::OpenIndex => self.open_wanted = true,
             Action::CloseIndex | Action::Delete | Action::Quarantine => self.published = None,
             Action::RaiseEpoch => self.epoch += 1,
+            Action::SetCooldown => self.cooldown = Cooldown::Begins,
+            Action::ClearCooldown => self.cooldown = Cooldown::Off,
             // Those who clear do it up to the moment from which they looked; see `clear`.
             Action::ClearDirty => {}
             Action::StopWatching
@@ -137,8 +153,6 @@ impl Status {
             | Action::KeepCheckpoint
             | Action::RunReconcile
             | Action::PurgeDenied
-            | Action::SetCooldown
-            | Action::ClearCooldown
             | Action::SkipMaintenance
             | Action::BypassCall
             | Action::ApplyDirty

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::apply::PORTION;
 use super::building::{build, is_spread_out, measure, merge, take_over};
 use super::reconcile::reconcile;
-use super::status::Status;
+use super::status::{Cooldown, Status};
 use super::{Opened, Shared, lock, tokenize};
 use crate::index::dirty::Work;
 use crate::index::pace::millis;
@@ -37,6 +37,7 @@ enum Task {
     Read,
     Merge,
     Check,
+    Close,
 }
 
 /// When what is to be done next that nobody asks for.
@@ -75,6 +76,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
             Task::Read => timers.read_ms = tokenize::read_some(shared),
             Task::Merge => merge(shared, &mut timers),
             Task::Check => check(shared),
+            Task::Close => close(shared),
         }
     }
 }
@@ -111,7 +113,12 @@ fn next(shared: &Shared, timers: &mut Timers) -> Task {
         let quiet = status
             .news_ms
             .map(|news_ms| news_ms.saturating_add(debounce_ms));
+        let cooled_ms = match status.cooldown {
+            Cooldown::Until(at) => Some(at),
+            Cooldown::Begins | Cooldown::Off => None,
+        };
         let at = [
+            cooled_ms,
             (shared.habits.watch && status.published.is_some()).then_some(timers.reconcile_ms),
             timers.retry_ms,
             timers.read_ms.filter(|_| reads),
@@ -137,6 +144,21 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
     if timers.retry_ms.is_some_and(|at| at <= now_ms) {
         timers.retry_ms = None;
         status.open_wanted = true;
+    }
+    if status.cooldown == Cooldown::Begins {
+        let until_ms = |time| Cooldown::Until(now_ms.saturating_add(millis(time)));
+        status.cooldown = shared.habits.cooldown.map_or(Cooldown::Off, until_ms);
+        // What is known of the tree takes memory, and so do watches.
+        return Some(Task::Close);
+    }
+    if let Cooldown::Until(at) = status.cooldown {
+        // Nothing else that is due ends it earlier.
+        let trigger = match at <= now_ms {
+            true => Trigger::CooldownExpired,
+            false => Trigger::CooldownActive,
+        };
+        status.open_wanted = false;
+        status.fire(&[trigger]);
     }
     if std::mem::take(&mut status.open_wanted) {
         return Some(Task::Open);
@@ -266,6 +288,16 @@ fn check(shared: &Shared) {
     if let Some(Err(error)) = snapshot.map(|snapshot| snapshot.segment().verify()) {
         shared.damaged(&error);
     }
+}
+
+/// Lets go of all that is kept of the tree.
+fn close(shared: &Shared) {
+    *lock(&shared.known) = None;
+    *lock(&shared.watching) = None;
+    let mut status = shared.status();
+    status.tracking = false;
+    let moment = status.dirty.now();
+    status.clear(moment);
 }
 
 /// Says that something could not be listed.

@@ -218,6 +218,9 @@ tables! {
         index_idle_boost_ms: u64 = 1_000; DELAY;
         /// Whether a build that failed for a passing reason is tried again by itself.
         index_retry_on_failure: bool = false; Kind::Boolean;
+        /// How long indexing stays disabled after it took more memory than `index_max_memory_bytes`, until it is tried again,
+        /// in milliseconds. 0 means as long as the process lives.
+        index_cooldown_ms: u64 = 3_600_000; Kind::COUNT;
         /// Whether what a build in the background has done is kept when it is ended or runs out of its time, for the next
         /// one to go on from; with `index_storage = "mmap"`.
         index_checkpoint_on_shutdown: bool = true; Kind::Boolean;

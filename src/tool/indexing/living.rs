@@ -249,6 +249,10 @@ fn habits(config: &SearchConfig, around: &Surroundings) -> Habits {
         check_calls: (config.index_integrity_check == IntegrityCheck::Periodic)
             .then_some(config.index_integrity_period_calls),
         retry: config.index_retry_on_failure,
+        cooldown: match config.index_cooldown_ms {
+            0 => None,
+            ms => Some(Duration::from_millis(ms)),
+        },
         shutdown: Duration::from_millis(config.index_shutdown_timeout_ms),
     }
 }

@@ -1,5 +1,6 @@
 //! Budgets: what a search spends on maintenance, and what a build may take.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use forge_search::index::watch::Heard;
@@ -26,6 +27,25 @@ fn fr_lsi_bud_maint_01_a_search_spends_no_more_than_its_share_on_maintenance() {
         stats.index_uncertain_reason.as_deref(),
         Some("MAINT_BUDGET_EXCEEDED")
     );
+}
+
+/// Even if maintenance may take all of a call's time, the call ends when it has to.
+#[test]
+fn nfr_lsi_perf_03_maintenance_does_not_delay_the_end_of_a_call() {
+    let world = World::complete(LIVE, |config| config.index_maint_budget_fraction = 1.0);
+    world.watchers.set_cookies(Cookies::Lost);
+    for timeout_ms in [50, 400] {
+        let start = Instant::now();
+        let request = json!({"pattern": "needle", "timeout_ms": timeout_ms});
+        let answer = world.setup.search(request);
+        let took = start.elapsed();
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        // What was left of the time is up to the machine; a full answer is the same as any other.
+        assert!(answer.timed_out || answer.count == 3, "{answer:?}");
+        let stats = answer.stats.unwrap();
+        assert!(!stats.index_exclusion_used);
+        world.until_complete();
+    }
 }
 
 #[test]
@@ -77,6 +97,52 @@ fn fr_lsi_rec_01_and_fr_lsi_rec_02_slices_go_on_in_the_background_until_all_was_
     world.until_complete();
     assert_eq!(world.report().epoch, epoch + 1);
     assert_eq!(world.check_used("needle").len(), 4);
+}
+
+#[test]
+fn fr_lsi_bud_04_after_a_cooldown_indexing_is_tried_again() {
+    let world = World::new(LIVE, |config| {
+        config.index_max_memory_bytes = 4_000;
+        config.index_cooldown_ms = 1_000;
+    });
+    for n in 0..40 {
+        world.write(&format!("large/{n}.txt"), &format!("{n} needles and more"));
+    }
+    world.hands.stop();
+    world.live();
+    let reason = Some("MEMORY_BUDGET_EXCEEDED");
+    world.until_standing("DISABLED", reason);
+    // Neither memory nor watches are kept for what is not used.
+    world.until("nobody listens", |report| {
+        !report.tracking && !world.watchers.is_heard()
+    });
+    fs::remove_dir_all(world.tree.path("large")).unwrap();
+    world.hands.put_forward(999);
+    let (_, found) = world.find("needle");
+    assert_eq!(found.len(), 3);
+    assert_eq!(world.standing(), ("DISABLED", reason));
+    assert_eq!(world.watchers.starts(), 1);
+    world.hands.put_forward(1);
+    world.until_complete();
+    assert_eq!(world.watchers.starts(), 2);
+    assert_eq!(world.check_used("needle").len(), 3);
+}
+
+#[test]
+fn fr_lsi_bud_04_without_a_cooldown_indexing_stays_disabled() {
+    let world = World::new(LIVE, |config| {
+        config.index_max_memory_bytes = 2_000;
+        config.index_cooldown_ms = 0;
+    });
+    world.live();
+    let reason = Some("MEMORY_BUDGET_EXCEEDED");
+    world.until_standing("DISABLED", reason);
+    world.until("nobody listens", |_| !world.watchers.is_heard());
+    world.hands.put_forward(100 * 3_600_000);
+    let (stats, _) = world.find("needle");
+    assert_eq!(stats.index_safety_state, "DISABLED");
+    assert_eq!(world.standing(), ("DISABLED", reason));
+    assert_eq!(world.watchers.starts(), 1);
 }
 
 /// Whoever waits is told, also when coverage was lost while the build went on.

@@ -115,6 +115,12 @@ impl Watchers {
         *self.on_watch.lock().unwrap() = Some(Arc::new(Box::new(act)));
     }
 
+    /// Whether anybody listens to the latest watcher.
+    pub(super) fn is_heard(&self) -> bool {
+        let ear = self.lock().ear.as_ref().and_then(Weak::upgrade);
+        ear.is_some()
+    }
+
     /// How many watchers were started.
     pub(super) fn starts(&self) -> usize {
         self.lock().starts

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::atomic::Ordering;
 
 use forge_search::index::watch::Heard;
-use forge_search::tool::config::IndexMode;
+use forge_search::tool::config::{IndexMode, SearchConfig};
 use forge_search::tool::indexing::Report;
 use forge_search::tool::search::SearchTool;
 use serde_json::json;
@@ -277,6 +277,22 @@ fn fr_lsi_bg_05_below_threshold_shows() {
     world.check_unused("needle", "DISABLED", reason);
     // Nothing was listed for it, nor watched.
     assert_eq!(world.watchers.starts(), 0);
+}
+
+#[test]
+fn cfg_lsi_idx_02_thresholds_count_only_with_auto() {
+    let high = |config: &mut SearchConfig| {
+        config.index_auto_threshold_files = 1_000;
+        config.index_auto_threshold_bytes = 1 << 20;
+    };
+    // These have index_mode = "on".
+    for variant in [LIVE, MAPPED] {
+        let world = World::complete(variant, high);
+        world.check_used("needle");
+        let world = World::new(variant, high).auto();
+        world.live();
+        world.until_standing("DISABLED", Some("BELOW_THRESHOLD"));
+    }
 }
 
 #[test]

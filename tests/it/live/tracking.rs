@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use forge_search::index::watch::Heard;
+use forge_search::tool::indexing::Report;
+use serde_json::json;
 
 use super::{LIVE, MAPPED, World, set};
 use crate::support::Tree;
@@ -23,6 +25,33 @@ fn fr_lsi_trk_04_what_was_heard_until_a_search_is_in_its_answer() {
         world.watchers.queue(Heard::Subtree("a/two.txt".into()));
         assert_eq!(world.check_used("needle").len(), 3);
         assert_eq!(world.report().dirty, 0);
+    }
+}
+
+#[test]
+fn nfr_lsi_perf_01_an_update_looks_at_nothing_but_what_changed() {
+    for variant in [LIVE, MAPPED] {
+        let world = World::complete(variant, |_| {});
+        let listed = world.watchers.calls();
+        // Whoever looked at more would find these, of which nobody hears.
+        fs::remove_dir_all(world.tree.path("b")).unwrap();
+        world.write("a/b/four.txt", "changed, but not heard of\n");
+        for n in 1..=3 {
+            world.write("a/two.txt", &format!("a needle, change {n}\n"));
+            world.hear_file("a/two.txt");
+            let read = |report: &Report| (report.dirty, report.unread) == (0, 0);
+            let report = world.until("it was read", |report| report.beside == 1 && read(report));
+            assert_eq!(report.dead, 1, "{report:?}");
+            let request = json!({"pattern": format!("change {n}"), "path": "a"});
+            let (stats, response) = world.ask(&request);
+            assert!(stats.index_exclusion_used && response.count == 1);
+        }
+        assert_eq!(world.watchers.calls(), listed);
+        // As it does when it is told to.
+        world.hear_subtree("");
+        world.until("all was found", |report| {
+            (report.beside, report.dead) == (2, 3)
+        });
     }
 }
 
