@@ -160,6 +160,14 @@ impl World {
         self.until_standing("COMPLETE", None)
     }
 
+    /// Waits until nothing is searched because it has only just changed.
+    #[track_caller]
+    fn until_read(&self) {
+        self.until("all was read", |report| {
+            (report.dirty, report.unread) == (0, 0)
+        });
+    }
+
     #[track_caller]
     fn until_held(&self) {
         let start = Instant::now();

@@ -63,6 +63,7 @@ fn fr_lsi_trk_09_a_storm_of_renames_beside_searches_loses_nothing() {
             41
         );
         world.until_complete();
+        world.until_read();
         world.check_used("needle");
         println!(
             "round {round}: {RENAMES} renames in {:?}, {} searches beside, then {} {:?}",
@@ -147,6 +148,7 @@ fn t_lsi_safe_01_events_that_the_system_loses_lose_no_match() {
         loses.store(false, Ordering::SeqCst);
         let start = Instant::now();
         world.until_complete();
+        world.until_read();
         assert_eq!(world.check_used(&needle).len(), 60);
         assert!(start.elapsed() < LONG);
         println!(
