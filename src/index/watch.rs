@@ -32,9 +32,15 @@ mod barrier;
 mod cookie;
 pub mod filesystem;
 mod known;
+// On Linux the tests have it.
+#[cfg(any(test, not(target_os = "linux")))]
+mod library;
 mod listener;
 mod mounts;
 mod native;
+#[cfg(target_os = "linux")]
+mod queue;
+mod source;
 #[cfg(test)]
 mod tests;
 

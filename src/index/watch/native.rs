@@ -1,19 +1,17 @@
-//! Watchers of the operating system, by way of the crate `notify`.
+//! Watchers of the operating system.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use notify::{
-    Config, ErrorKind, EventKindMask, RecommendedWatcher, RecursiveMode, WatchPathConfig,
-    Watcher as _,
-};
+use notify::ErrorKind;
 
 use super::cookie::CookieDir;
 use super::known::{Identity, Needed, is_gone};
 use super::listener::{Listener, Shared};
 use super::mounts::Mounts;
+use super::source::{self, Source};
 use super::{Ear, WatchError, Watcher, WatcherFactory, lock};
 
 /// Makes watchers of the operating system: inotify on Linux, FSEvents on macOS, `ReadDirectoryChangesW` on Windows.
@@ -29,24 +27,34 @@ impl WatcherFactory for NativeWatchers {
         cookie_dir: &Path,
         ear: Arc<dyn Ear>,
     ) -> Result<Arc<dyn Watcher>, WatchError> {
-        Ok(Arc::new(NativeWatcher::start(root, cookie_dir, ear)?))
+        Ok(Arc::new(NativeWatcher::start(
+            root,
+            cookie_dir,
+            ear,
+            source::start,
+        )?))
     }
 }
 
-struct NativeWatcher {
+pub(super) struct NativeWatcher {
     /// Canonical.
     root: PathBuf,
     /// What the root's path led to at the start.
     identity: Identity,
     shared: Arc<Shared>,
     /// `None` while it is dropped.
-    inner: Mutex<Option<RecommendedWatcher>>,
+    inner: Mutex<Option<Box<dyn Source>>>,
     mounts: Mounts,
     cookies: CookieDir,
 }
 
 impl NativeWatcher {
-    fn start(root: &Path, cookie_dir: &Path, ear: Arc<dyn Ear>) -> Result<Self, WatchError> {
+    pub(super) fn start(
+        root: &Path,
+        cookie_dir: &Path,
+        ear: Arc<dyn Ear>,
+        source: fn(Listener) -> notify::Result<Box<dyn Source>>,
+    ) -> Result<Self, WatchError> {
         let root = std::fs::canonicalize(root).map_err(|error| failed(&error))?;
         let identity = Identity::of(&root)
             .map_err(|error| failed(&error))?
@@ -68,14 +76,9 @@ impl NativeWatcher {
             ear,
             failures: 0,
         };
-        // Only what changes something is asked of the kernel: one search of another program opens every file of the tree.
-        let config = Config::default()
-            .with_event_kinds(EventKindMask::CORE)
-            .with_follow_symlinks(false);
-        let mut inner = RecommendedWatcher::new(listener, config)
-            .map_err(|error| refused(&error, "max_user_instances"))?;
+        let mut inner = source(listener).map_err(|error| refused(&error, "max_user_instances"))?;
         inner
-            .watch_with(cookies.path(), by_itself())
+            .watch(cookies.path())
             .map_err(|error| refused(&error, "max_user_watches"))?;
         let watcher = Self {
             root,
@@ -98,11 +101,6 @@ impl NativeWatcher {
     fn is_down(&self) -> bool {
         self.shared.is_down.load(Ordering::Acquire)
     }
-}
-
-/// The directory, but not what is below it, nor what a symbolic link leads to.
-fn by_itself() -> WatchPathConfig {
-    WatchPathConfig::new(RecursiveMode::NonRecursive).with_dereference_symlinks(false)
 }
 
 impl Watcher for NativeWatcher {
@@ -133,7 +131,7 @@ impl Watcher for NativeWatcher {
             Ok(Some(identity)) => identity,
             gone_or_hidden => {
                 if known().forget(dir) {
-                    let _not_known_any_more = inner.unwatch(&path);
+                    inner.unwatch(&path);
                 }
                 return Err(match gone_or_hidden {
                     Err(error) => failed(&error),
@@ -146,11 +144,11 @@ impl Watcher for NativeWatcher {
             Needed::Nothing => return Ok(()),
             Needed::Watch => {}
             Needed::Renew => {
-                // The library may have dropped it already.
-                let _not_known_any_more = inner.unwatch(&path);
+                // It may have been dropped already.
+                inner.unwatch(&path);
             }
         }
-        match inner.watch_with(&path, by_itself()) {
+        match inner.watch(&path) {
             Ok(()) => {
                 known().watched(dir, identity);
                 Ok(())
@@ -193,11 +191,7 @@ impl Watcher for NativeWatcher {
 impl Drop for NativeWatcher {
     fn drop(&mut self) {
         self.shared.is_open.store(false, Ordering::Release);
-        let inner = lock(&self.inner).take();
-        if self.shared.has_ended.load(Ordering::Acquire) {
-            // The library ends its thread when it is dropped, and panics if there is none.
-            std::mem::forget(inner);
-        }
+        lock(&self.inner).take();
     }
 }
 

@@ -13,6 +13,36 @@ use super::*;
 /// Longer than anything takes.
 const LONG: Duration = Duration::from_secs(60);
 
+/// Starts where events come from.
+type Start = fn(listener::Listener) -> notify::Result<Box<dyn source::Source>>;
+
+std::thread_local! {
+    /// Where the scenes of a test have their events from.
+    static START: std::cell::Cell<Start> = const { std::cell::Cell::new(source::start) };
+}
+
+/// Has everything that is tested here of this system's source be tested of the crate `notify` too.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_crate_that_other_systems_watch_with_does_as_well() {
+    START.set(|listener| Ok(Box::new(library::ByNotify::start(listener)?)));
+    what_happens_in_a_watched_directory_is_heard_before_a_barrier();
+    attributes_are_heard_of_and_reading_is_not();
+    only_directories_below_the_root_are_watched();
+    watching_again_changes_nothing_while_the_directory_is_the_same();
+    a_renamed_directory_is_watched_again_under_its_new_name();
+    a_directory_renamed_there_and_back_is_watched_again();
+    a_directory_replaced_by_another_is_watched_again();
+    cookies_are_heard_in_order_and_with_the_same_number_twice();
+    lost_events_are_heard_of_and_everything_can_be_watched_again();
+    a_root_that_is_removed_or_renamed_ends_it();
+    a_root_removed_while_it_is_open_lets_nobody_through();
+    a_dropped_watcher_leaves_nothing_behind_and_says_nothing();
+    a_watcher_whose_cookies_are_removed_is_down();
+    trees_and_cookies_that_will_not_do_are_refused();
+    a_root_behind_a_link_is_watched();
+}
+
 /// Writes down what it hears.
 #[derive(Default)]
 pub(super) struct Notes {
@@ -57,9 +87,10 @@ impl Scene {
         let notes = Arc::new(Notes::default());
         let ear: Arc<dyn Ear> = notes.clone();
         let root = base.path().join("above/root");
-        let watcher = NativeWatchers.start(&root, &base.path().join("cookies"), ear);
+        let cookies = base.path().join("cookies");
+        let watcher = native::NativeWatcher::start(&root, &cookies, ear, START.get()).unwrap();
         Scene {
-            watcher: watcher.unwrap(),
+            watcher: Arc::new(watcher),
             base,
             notes,
         }

@@ -1,0 +1,61 @@
+//! The crate `notify`: FSEvents on macOS, `ReadDirectoryChangesW` on Windows, kqueue on BSD.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use notify::{
+    Config, EventKindMask, RecommendedWatcher, RecursiveMode, WatchPathConfig, Watcher as _,
+};
+
+use super::listener::{Listener, Shared};
+use super::source::Source;
+
+/// The crate's own way of watching the system at hand.
+pub(super) struct ByNotify {
+    /// `None` while it is dropped.
+    inner: Option<RecommendedWatcher>,
+    shared: Arc<Shared>,
+}
+
+impl ByNotify {
+    pub(super) fn start(listener: Listener) -> notify::Result<ByNotify> {
+        let shared = Arc::clone(&listener.shared);
+        // Only what changes something is asked of the system: one search of another program opens every file of the tree.
+        let config = Config::default()
+            .with_event_kinds(EventKindMask::CORE)
+            .with_follow_symlinks(false);
+        let inner = RecommendedWatcher::new(listener, config)?;
+        Ok(ByNotify {
+            inner: Some(inner),
+            shared,
+        })
+    }
+}
+
+impl Source for ByNotify {
+    fn watch(&mut self, path: &Path) -> notify::Result<()> {
+        let by_itself =
+            WatchPathConfig::new(RecursiveMode::NonRecursive).with_dereference_symlinks(false);
+        match &mut self.inner {
+            Some(inner) => inner.watch_with(path, by_itself),
+            None => Err(notify::Error::watch_not_found()),
+        }
+    }
+
+    fn unwatch(&mut self, path: &Path) {
+        if let Some(inner) = &mut self.inner {
+            let _not_known_any_more = inner.unwatch(path);
+        }
+    }
+}
+
+impl Drop for ByNotify {
+    fn drop(&mut self) {
+        let inner = self.inner.take();
+        if self.shared.has_ended.load(Ordering::Acquire) {
+            // The library ends its thread when it is dropped, and panics if there is none.
+            std::mem::forget(inner);
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! The queue of inotify.
+//!
+//! Owns the queue, the thread that reads it, and which path each watch is on. It tells what the crate `notify` would tell,
+//! and drops watches as that does; but whenever a directory goes, `notify` looks at all watches of the tree, so that removing
+//! 10,000 of 30,000 directories keeps a processor busy for minutes and overflows the queue meanwhile. Here that costs the
+//! logarithm of their number, and what is below the directory.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io;
+use std::mem::MaybeUninit;
+use std::ops::Bound;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use notify::event::{
+    CreateKind, DataChange, Flag, MetadataKind, ModifyKind, RemoveKind, RenameMode,
+};
+use notify::{ErrorKind, Event, EventHandler, EventKind};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::io::Errno;
+
+use super::listener::Listener;
+use super::lock;
+use super::source::Source;
+
+/// Bytes that are read at once: some hundred events.
+const BUFFER: usize = 64 << 10;
+
+/// What is asked of the kernel: all that changes something.
+const MASK: WatchFlags = WatchFlags::CREATE
+    .union(WatchFlags::DELETE)
+    .union(WatchFlags::DELETE_SELF)
+    .union(WatchFlags::MODIFY)
+    .union(WatchFlags::ATTRIB)
+    .union(WatchFlags::MOVED_FROM)
+    .union(WatchFlags::MOVED_TO)
+    .union(WatchFlags::MOVE_SELF)
+    .union(WatchFlags::ONLYDIR)
+    .union(WatchFlags::DONT_FOLLOW);
+
+/// A queue, and the thread that reads it. Dropping it ends the thread, which is not waited for.
+pub(super) struct Queue {
+    watches: Arc<Mutex<Watches>>,
+    end: Arc<OwnedFd>,
+}
+
+/// Which path each watch is on. A directory that is renamed keeps its watch, and may have been watched under the new name
+/// before the rename is read: the last path counts then.
+struct Watches {
+    queue: Arc<OwnedFd>,
+    dirs: BTreeMap<PathBuf, i32>,
+    paths: BTreeMap<i32, Vec<PathBuf>>,
+}
+
+impl Queue {
+    pub(super) fn start(listener: Listener) -> notify::Result<Queue> {
+        let system = |errno: Errno| notify::Error::io(errno.into());
+        let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(system)?;
+        let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(system)?;
+        let (queue, end) = (Arc::new(queue), Arc::new(end));
+        let watches = Arc::new(Mutex::new(Watches {
+            queue: Arc::clone(&queue),
+            dirs: BTreeMap::new(),
+            paths: BTreeMap::new(),
+        }));
+        let mut reader = Reader {
+            queue,
+            end: Arc::clone(&end),
+            watches: Arc::clone(&watches),
+            listener,
+        };
+        std::thread::Builder::new()
+            .name("forge-watch".to_string())
+            .spawn(move || reader.run())
+            .map_err(notify::Error::io)?;
+        Ok(Queue { watches, end })
+    }
+}
+
+impl Source for Queue {
+    fn watch(&mut self, path: &Path) -> notify::Result<()> {
+        // Held until the watch has its path: its first event may be read before this returns.
+        let mut watches = lock(&self.watches);
+        let id = inotify::add_watch(&*watches.queue, path, MASK).map_err(|errno| {
+            let error = match errno {
+                Errno::NOSPC => notify::Error::new(ErrorKind::MaxFilesWatch),
+                Errno::NOENT => notify::Error::new(ErrorKind::PathNotFound),
+                errno => notify::Error::io(errno.into()),
+            };
+            error.add_path(path.to_path_buf())
+        })?;
+        watches.add(path, id);
+        Ok(())
+    }
+
+    fn unwatch(&mut self, path: &Path) {
+        lock(&self.watches).drop_one(path);
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        // It can't be full: nobody else writes to it.
+        let _always_room = rustix::io::write(&*self.end, &1u64.to_ne_bytes());
+    }
+}
+
+impl Watches {
+    fn add(&mut self, path: &Path, id: i32) {
+        match self.dirs.insert(path.to_path_buf(), id) {
+            Some(before) if before != id => self.release(before, path),
+            Some(_) => return,
+            None => {}
+        }
+        // Nearly all have one.
+        let paths = self.paths.entry(id);
+        paths
+            .or_insert_with(|| Vec::with_capacity(1))
+            .push(path.to_path_buf());
+    }
+
+    /// The path that a watch is on.
+    fn path(&self, id: i32) -> Option<&Path> {
+        self.paths.get(&id)?.last().map(PathBuf::as_path)
+    }
+
+    /// Ends the watch of a path, unless it is on another path too.
+    fn drop_one(&mut self, path: &Path) {
+        if let Some(id) = self.dirs.remove(path) {
+            self.release(id, path);
+        }
+    }
+
+    /// Ends the watches of a path and of all below it. Logarithmic in all watches, linear in those.
+    fn drop_below(&mut self, path: &Path) {
+        loop {
+            // What is below a path follows it without a gap: paths are ordered by their components.
+            let from = (Bound::Included(path), Bound::Unbounded);
+            let first = self.dirs.range::<Path, _>(from).next();
+            let Some((first, _)) = first.filter(|(first, _)| first.starts_with(path)) else {
+                return;
+            };
+            let first = first.clone();
+            self.drop_one(&first);
+        }
+    }
+
+    fn release(&mut self, id: i32, path: &Path) {
+        let Some(paths) = self.paths.get_mut(&id) else {
+            return;
+        };
+        paths.retain(|other| other != path);
+        if paths.is_empty() {
+            self.paths.remove(&id);
+            // The kernel drops those of directories that are gone by itself.
+            let _may_be_gone = inotify::remove_watch(&*self.queue, id);
+        }
+    }
+
+    /// Takes note that the kernel has dropped a watch.
+    fn ended(&mut self, id: i32) {
+        for path in self.paths.remove(&id).unwrap_or_default() {
+            if self.dirs.get(&path) == Some(&id) {
+                self.dirs.remove(&path);
+            }
+        }
+    }
+}
+
+/// The thread that reads.
+struct Reader {
+    queue: Arc<OwnedFd>,
+    end: Arc<OwnedFd>,
+    watches: Arc<Mutex<Watches>>,
+    listener: Listener,
+}
+
+impl Reader {
+    fn run(&mut self) {
+        let mut buffer = vec![MaybeUninit::uninit(); BUFFER];
+        let queue = Arc::clone(&self.queue);
+        while !self.is_over() {
+            let mut events = inotify::Reader::new(&*queue, &mut buffer);
+            loop {
+                match events.next() {
+                    Ok(event) => self.take(&event),
+                    Err(Errno::AGAIN) => break,
+                    Err(Errno::INTR) => {}
+                    Err(errno) => self.fail(errno),
+                }
+                // Whether to end is asked again even if there is always more to be read.
+                if self.is_down() || events.is_buffer_empty() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Waits for something to read; returns true if there will be nothing more.
+    fn is_over(&mut self) -> bool {
+        let mut both = [
+            PollFd::new(&*self.queue, PollFlags::IN),
+            PollFd::new(&*self.end, PollFlags::IN),
+        ];
+        let failed = match poll(&mut both, None) {
+            Ok(_) | Err(Errno::INTR) => None,
+            Err(errno) => Some(errno),
+        };
+        let told_to_end = !both[1].revents().is_empty();
+        if let Some(errno) = failed {
+            self.fail(errno);
+        }
+        told_to_end || self.is_down()
+    }
+
+    fn is_down(&self) -> bool {
+        self.listener.shared.is_down.load(Ordering::Acquire)
+    }
+
+    fn fail(&mut self, errno: Errno) {
+        let error = notify::Error::io(io::Error::from(errno));
+        self.listener.handle_event(Err(error));
+    }
+
+    /// Tells of an event, after what follows from it for the watches.
+    fn take(&mut self, event: &inotify::Event<'_>) {
+        let (id, what) = (event.wd(), event.events());
+        if what.contains(ReadFlags::QUEUE_OVERFLOW) {
+            let lost = Event::new(EventKind::Other).set_flag(Flag::Rescan);
+            self.listener.handle_event(Ok(lost));
+            return;
+        }
+        let mut watches = lock(&self.watches);
+        if what.contains(ReadFlags::IGNORED) {
+            watches.ended(id);
+            return;
+        }
+        // Of a watch that was dropped: whoever did that has told of all below its path.
+        let Some(dir) = watches.path(id) else {
+            return;
+        };
+        let path = match event.file_name() {
+            Some(name) => dir.join(OsStr::from_bytes(name.to_bytes())),
+            None => dir.to_path_buf(),
+        };
+        let Some(kind) = kind_of(what) else {
+            return;
+        };
+        match kind {
+            // The directory itself is gone, and need not be the one that has the path now.
+            EventKind::Remove(_)
+                if event.file_name().is_none() && watches.dirs.get(&path) != Some(&id) => {}
+            EventKind::Remove(_) => watches.drop_below(&path),
+            EventKind::Modify(ModifyKind::Name(RenameMode::From))
+                if event.file_name().is_some() =>
+            {
+                watches.drop_below(&path);
+            }
+            _ => {}
+        }
+        drop(watches);
+        let mut told = Event::new(kind).add_path(path);
+        if what.intersects(ReadFlags::MOVED_FROM | ReadFlags::MOVED_TO) {
+            told = told.set_tracker(event.cookie() as usize);
+        }
+        self.listener.handle_event(Ok(told));
+    }
+}
+
+/// What an event is of; `None` for what changes nothing.
+fn kind_of(what: ReadFlags) -> Option<EventKind> {
+    let is_dir = what.contains(ReadFlags::ISDIR);
+    let rename = |mode| EventKind::Modify(ModifyKind::Name(mode));
+    let kinds = [
+        (
+            ReadFlags::CREATE,
+            EventKind::Create(match is_dir {
+                true => CreateKind::Folder,
+                false => CreateKind::File,
+            }),
+        ),
+        (
+            ReadFlags::DELETE,
+            EventKind::Remove(match is_dir {
+                true => RemoveKind::Folder,
+                false => RemoveKind::File,
+            }),
+        ),
+        (
+            ReadFlags::DELETE_SELF,
+            EventKind::Remove(RemoveKind::Folder),
+        ),
+        (ReadFlags::UNMOUNT, EventKind::Remove(RemoveKind::Other)),
+        (ReadFlags::MOVED_FROM, rename(RenameMode::From)),
+        (ReadFlags::MOVED_TO, rename(RenameMode::To)),
+        (ReadFlags::MOVE_SELF, rename(RenameMode::From)),
+        (
+            ReadFlags::MODIFY,
+            EventKind::Modify(ModifyKind::Data(DataChange::Any)),
+        ),
+        (
+            ReadFlags::ATTRIB,
+            EventKind::Modify(ModifyKind::Metadata(MetadataKind::Any)),
+        ),
+    ];
+    let mut kinds = kinds.into_iter();
+    kinds.find_map(|(flag, kind)| what.contains(flag).then_some(kind))
+}
