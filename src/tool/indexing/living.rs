@@ -3,12 +3,12 @@
 //! Owns what connects one with the configuration, the sandbox and the clocks. How it lives is a lower layer's to know.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rayon::ThreadPool;
 
-use super::host::Background;
+use super::host::{Background, BuildMonitor, BuildReport};
 use super::keeping::{Keeping, above, walk};
 use super::roots::{IndexRoot, State};
 use super::{Indexes, Report};
@@ -94,6 +94,29 @@ pub(super) struct Living {
     pub(super) root: PathBuf,
     pub(super) index: LiveIndex,
     pub(super) activity: Arc<Activity>,
+    building: Building,
+}
+
+/// Shows how far the build of a living index is, to whoever asks.
+#[derive(Clone, Debug, Default)]
+struct Building(Arc<Mutex<Option<Arc<BuildMonitor>>>>);
+
+impl Building {
+    /// Shows a build, until that has ended.
+    fn show(&self, monitor: Arc<BuildMonitor>) {
+        *self.lock() = Some(monitor);
+    }
+
+    /// Returns how far the build is; `None` if none runs.
+    fn report(&self) -> Option<BuildReport> {
+        let report = self.lock().as_ref()?.report();
+        (!report.ended).then_some(report)
+    }
+
+    /// Locks even after a panic elsewhere: there is one value, which is replaced.
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<BuildMonitor>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Indexes {
@@ -116,6 +139,7 @@ impl Indexes {
             let processors = std::thread::available_parallelism().map_or(1, usize::from);
             let pool = background_pool(processors).map_err(std::io::Error::other)?;
             let cancel = CancelHandle::new();
+            let building = Building::default();
             let ground = TreeGround {
                 root: root.clone(),
                 keeping: self.keeping.clone(),
@@ -124,6 +148,7 @@ impl Indexes {
                 cancel,
                 pool,
                 cookies: self.cookie_dir(),
+                building: building.clone(),
                 config: config.clone(),
             };
             let index = LiveIndex::start(
@@ -135,6 +160,7 @@ impl Indexes {
                 root: root.path.clone(),
                 index,
                 activity: around.activity.clone(),
+                building,
             });
         }
         // If another thread was faster, these end again.
@@ -145,6 +171,12 @@ impl Indexes {
     /// Says how the living index of a root is; `None` if none lives there.
     pub fn live_report(&self, root: &Path) -> Option<Report> {
         Some(self.living_at(root)?.index.report())
+    }
+
+    /// Says how far the build of the living index of a root is (`FR-LSI-BG-21`); `None` if none lives there, or none is being
+    /// built. A merge, which makes a new segment while the index is in use, is no such build.
+    pub fn live_build(&self, root: &Path) -> Option<BuildReport> {
+        self.living_at(root)?.building.report()
     }
 
     /// Waits until the living index of a root can be used, or will not come to that by itself. Returns its state, or nothing if
@@ -262,6 +294,7 @@ struct TreeGround {
     cancel: CancelHandle,
     pool: ThreadPool,
     cookies: Option<PathBuf>,
+    building: Building,
     config: SearchConfig,
 }
 
@@ -299,6 +332,9 @@ impl Ground for TreeGround {
             self.around.activity.clone(),
             self.cancel.clone(),
         );
+        if earlier.is_none() {
+            self.building.show(host.monitor());
+        }
         let kept = self.keeping.storage() == StorageMode::Mmap;
         let host = Entering {
             host: &host,

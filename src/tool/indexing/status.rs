@@ -18,6 +18,7 @@ use crate::format::segment::StampRecord;
 use crate::index::beneath::RootDir;
 use crate::index::snapshot::{Snapshot, Stale, StorageMode};
 use crate::index::state::{DisabledReason, Standing, UncertainReason};
+use crate::tool::response::IndexUse;
 use crate::tool::sandbox::Sandbox;
 
 /// Whether the index of a root can be used, found out as a search finds it out: what was built is compared with
@@ -297,6 +298,20 @@ impl Indexes {
         match snapshot.incomplete() {
             None if !self.frozen => snapshot.stale(allowed, base, scope),
             incomplete => Ok(incomplete),
+        }
+    }
+
+    /// Returns the facts of `stats`, for a request that the index of a root may serve.
+    pub(super) fn facts(&self, root: Option<&Path>, standing: Standing, used: bool) -> IndexUse {
+        IndexUse {
+            standing,
+            exclusion_used: used,
+            storage_mode: match self.keeping.nowhere() {
+                Some(_) => "none".to_string(),
+                None => self.storage().as_str().to_string(),
+            },
+            storage_fallback_reason: self.keeping.fallback_code().map(str::to_string),
+            build: root.and_then(|root| self.live_build(root)),
         }
     }
 

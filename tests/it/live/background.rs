@@ -4,15 +4,20 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use forge_search::format::lock::LockFile;
 use forge_search::format::manifest::MANIFEST_VERSION;
 use forge_search::format::section::FileKind;
+use forge_search::index::builder::Phase;
+use forge_search::index::pace::Activity;
 use forge_search::index::watch::Heard;
 use forge_search::tool::config::{IndexMode, IndexStorage};
 use forge_search::tool::indexing::{CachePlaces, Indexes, Surroundings};
+use forge_search::tool::response::BuildStats;
 use serde_json::json;
 
+use super::double::Hearing;
 use super::{LIVE, LONG, MAPPED, VARIANTS, Variant, World, set};
 use crate::index_support::{Host, locked};
 use crate::indexing::keys::of_version;
@@ -159,6 +164,79 @@ fn fr_lsi_bg_61_what_changes_during_a_build_is_looked_at_after_it() {
     let now = set(["late.txt", "a/b/three.rs", "a/b/c/six.rs"]);
     assert_eq!(world.check_used("needle"), now);
     assert_eq!(world.report().dirty, 0);
+}
+
+#[test]
+fn fr_lsi_bg_21_stats_say_how_far_a_build_is_while_it_runs() {
+    let world = World::new(MAPPED, |config| {
+        config.index_build_max_cpu_percent = 100;
+        config.index_build_throttle_ms = 3_600_000;
+    });
+    // Somebody who searches all the time: the build rests for an hour after what it reads first.
+    let activity = Arc::new(Activity::new(world.hands.clone()));
+    let searching = activity.begin();
+    let around = Surroundings {
+        activity,
+        clock: world.hands.clone(),
+        watchers: Arc::new(Hearing(world.watchers.clone())),
+        ..Surroundings::new(world.setup.context().sandbox)
+    };
+    world.hands.stop();
+    world.watchers.hold("a/b/c");
+    let indexes = &world.setup.kept().indexes;
+    indexes.live(&world.setup.config, &around).unwrap();
+    world.until_held();
+    world.hands.put_forward(1_500);
+    let build = |request| world.ask(&request).0.build.unwrap();
+    let expected = |phase: &str, total, elapsed_ms| BuildStats {
+        build_phase: phase.to_string(),
+        build_files_total: total,
+        build_files_done: 0,
+        build_elapsed_ms: elapsed_ms,
+    };
+    let needle = json!({"pattern": "needle"});
+    assert_eq!(build(needle.clone()), expected("ENUMERATE", 0, 1_500));
+    world.hands.put_forward(1_000);
+    world.watchers.release();
+    let in_phase = |phase: Phase| {
+        let is_in = || {
+            indexes
+                .live_build(world.root())
+                .is_some_and(|build| build.phase == Some(phase))
+        };
+        let start = Instant::now();
+        while !is_in() {
+            assert!(
+                start.elapsed() < LONG,
+                "{:?}",
+                indexes.live_build(world.root())
+            );
+            std::thread::sleep(super::LOOK);
+        }
+    };
+    in_phase(Phase::Tokenize);
+    // Whatever is searched: also a file, which no index is asked about.
+    let one = json!({"pattern": "needle", "path": "a/one.txt"});
+    for request in [&needle, &one] {
+        assert_eq!(build(request.clone()), expected("TOKENIZE", 8, 2_500));
+    }
+    // As it is on the wire: beside the others.
+    let answer = world.setup.call(needle.clone()).unwrap().to_value();
+    assert_eq!(answer["stats"]["index_safety_state"], "BUILDING");
+    assert_eq!(answer["stats"]["build_phase"], "TOKENIZE");
+    assert_eq!(answer["stats"]["build_files_total"], 8);
+    assert_eq!(answer["stats"]["build_files_done"], 0);
+    assert_eq!(answer["stats"]["build_elapsed_ms"], 2_500);
+    drop(searching);
+    world.until_complete();
+    assert_eq!(indexes.live_build(world.root()), None);
+    let answer = world.setup.call(needle).unwrap().to_value();
+    let stats = answer["stats"].as_object().unwrap();
+    assert!(
+        stats.keys().all(|field| !field.starts_with("build_")),
+        "{stats:?}"
+    );
+    world.check_used("needle");
 }
 
 #[test]
