@@ -49,6 +49,7 @@ mod elsewhere;
 mod host;
 mod keeping;
 mod living;
+mod notice;
 mod places;
 mod roots;
 mod status;
@@ -82,6 +83,7 @@ pub use choice::{Choice, Explanation};
 pub use elsewhere::Elsewhere;
 pub use host::{Background, BuildMonitor, BuildReport, Foreground, monotonic, wall_clock_ns};
 pub use living::Surroundings;
+pub use notice::LivingIndex;
 pub use places::{CachePlaces, Fallback};
 pub use status::{Condition, Contents, OUT_OF_RANGE, RootStatus};
 

@@ -84,6 +84,7 @@ struct Ends<'a>(&'a Shared);
 
 impl Drop for Ends<'_> {
     fn drop(&mut self) {
+        self.0.ground.ended();
         let mut status = self.0.status();
         status.ended = true;
         // Nobody keeps up with the tree any more.
@@ -97,6 +98,11 @@ impl Drop for Ends<'_> {
 fn next(shared: &Shared, timers: &mut Timers) -> Task {
     let mut status = shared.status();
     loop {
+        if shared.has_news(&status) {
+            drop(status);
+            shared.say(None);
+            status = shared.status();
+        }
         let now_ms = shared.ground.now_ms();
         let task = due(shared, &mut status, timers, now_ms);
         status.busy = task.is_some();
@@ -104,6 +110,10 @@ fn next(shared: &Shared, timers: &mut Timers) -> Task {
             return task;
         }
         shared.settled.notify_all();
+        if shared.has_news(&status) {
+            // Something has come while that was said.
+            continue;
+        }
         let debounce_ms = millis(shared.habits.debounce).max(1);
         // What is not done in this state is not waited for either.
         let drains = status.tracking && !status.dirty.is_empty();

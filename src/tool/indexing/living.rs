@@ -10,11 +10,13 @@ use rayon::ThreadPool;
 
 use super::host::{Background, BuildMonitor, BuildReport};
 use super::keeping::{Keeping, above, walk};
+use super::notice::Notice;
 use super::roots::{IndexRoot, State};
 use super::{Indexes, Report};
 use crate::exec::stop::CancelHandle;
 use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built, Progress};
 use crate::index::inputs::Inputs;
+use crate::index::key::hash_of;
 use crate::index::live::{Ground, Habits, LiveIndex, Opened, Thresholds};
 use crate::index::pace::{Activity, Clock, Exceeded, Piece, background_pool};
 use crate::index::segment::Segment;
@@ -149,6 +151,11 @@ impl Indexes {
                 pool,
                 cookies: self.cookie_dir(),
                 building: building.clone(),
+                notice: Notice::new(
+                    self.notice_dirs(),
+                    root.path.clone(),
+                    hash_of(root.key.parts()),
+                ),
                 config: config.clone(),
             };
             let index = LiveIndex::start(
@@ -199,7 +206,7 @@ impl Indexes {
             ));
         }
         // Where nothing is built, nothing is made in the cache directory.
-        let Some(cookies) = self.temporary_dir() else {
+        let Some(cookies) = self.temporary_dir("cookies") else {
             return Some("there is no directory outside of the tree for the files that prove that all changes were heard; set \
                  index_path in [tools.search]".to_string());
         };
@@ -235,16 +242,27 @@ impl Indexes {
         living.find(|living| living.root == root)
     }
 
-    /// Returns the directory for cookies: that of the indexes, else one for temporary files; outside of all roots.
+    /// Returns the directory for cookies.
     fn cookie_dir(&self) -> Option<PathBuf> {
-        let kept = self.store().map(|store| store.root().join("cookies"));
-        let kept = kept.filter(|dir| self.is_outside(dir));
-        kept.or_else(|| self.temporary_dir())
+        self.side_dirs("cookies").next()
     }
 
-    fn temporary_dir(&self) -> Option<PathBuf> {
+    /// Returns the directories in which indexes that live say how they are, the best first.
+    pub(super) fn notice_dirs(&self) -> Vec<PathBuf> {
+        self.side_dirs("living").collect()
+    }
+
+    /// Returns the directories for something that is not of one index: that of the indexes, and one for temporary files; outside of
+    /// all roots.
+    fn side_dirs(&self, name: &str) -> impl Iterator<Item = PathBuf> {
+        let kept = self.store().map(|store| store.root().join(name));
+        let kept = kept.filter(|dir| self.is_outside(dir));
+        kept.into_iter().chain(self.temporary_dir(name))
+    }
+
+    fn temporary_dir(&self, name: &str) -> Option<PathBuf> {
         let dir = std::env::temp_dir().canonicalize().ok()?;
-        let dir = dir.join(format!("forge-search-cookies-{}", user()));
+        let dir = dir.join(format!("forge-search-{name}-{}", user()));
         self.is_outside(&dir).then_some(dir)
     }
 
@@ -295,6 +313,7 @@ struct TreeGround {
     pool: ThreadPool,
     cookies: Option<PathBuf>,
     building: Building,
+    notice: Notice,
     config: SearchConfig,
 }
 
@@ -324,6 +343,7 @@ impl Ground for TreeGround {
     fn build(
         &self,
         enter: &(dyn Fn(&Path) + Sync),
+        progressed: &(dyn Fn() + Sync),
         earlier: Option<&Segment>,
     ) -> Result<(Built, Arc<Snapshot>), BuildError> {
         // One for each build: its budget begins with it.
@@ -339,11 +359,21 @@ impl Ground for TreeGround {
         let host = Entering {
             host: &host,
             enter,
+            progressed,
             // A merge has lost nothing when it ends: what it began from is still there.
             keeps_unfinished: kept && earlier.is_none() && self.config.index_checkpoint_on_shutdown,
         };
         let sandbox = &self.around.sandbox;
         self.keeping.build(&self.root, sandbox, &host, earlier)
+    }
+
+    fn noted(&self, report: &Report) {
+        let now_ms = self.host.now_ns() / 1_000_000;
+        self.notice.put(report, self.building.report(), now_ms);
+    }
+
+    fn ended(&self) {
+        self.notice.remove();
     }
 
     fn options(&self) -> &BuildOptions {
@@ -371,10 +401,11 @@ impl Ground for TreeGround {
     }
 }
 
-/// A host that tells of the directories that are entered.
+/// A host that tells of the directories that are entered, and of progress.
 struct Entering<'a> {
     host: &'a Background,
     enter: &'a (dyn Fn(&Path) + Sync),
+    progressed: &'a (dyn Fn() + Sync),
     keeps_unfinished: bool,
 }
 
@@ -389,6 +420,7 @@ impl BuildHost for Entering<'_> {
 
     fn progress(&self, progress: Progress) {
         self.host.progress(progress);
+        (self.progressed)();
     }
 
     fn entering(&self, dir: &Path) {
@@ -397,6 +429,7 @@ impl BuildHost for Entering<'_> {
 
     fn waiting(&self) {
         self.host.waiting();
+        (self.progressed)();
     }
 
     fn stopped(&self) -> bool {

@@ -4,20 +4,17 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
 use forge_search::format::lock::LockFile;
 use forge_search::format::manifest::MANIFEST_VERSION;
 use forge_search::format::section::FileKind;
 use forge_search::index::builder::Phase;
-use forge_search::index::pace::Activity;
 use forge_search::index::watch::Heard;
 use forge_search::tool::config::{IndexMode, IndexStorage};
 use forge_search::tool::indexing::{CachePlaces, Indexes, Surroundings};
 use forge_search::tool::response::BuildStats;
 use serde_json::json;
 
-use super::double::Hearing;
 use super::{LIVE, LONG, MAPPED, VARIANTS, Variant, World, set};
 use crate::index_support::{Host, locked};
 use crate::indexing::keys::of_version;
@@ -173,18 +170,9 @@ fn fr_lsi_bg_21_stats_say_how_far_a_build_is_while_it_runs() {
         config.index_build_throttle_ms = 3_600_000;
     });
     // Somebody who searches all the time: the build rests for an hour after what it reads first.
-    let activity = Arc::new(Activity::new(world.hands.clone()));
-    let searching = activity.begin();
-    let around = Surroundings {
-        activity,
-        clock: world.hands.clone(),
-        watchers: Arc::new(Hearing(world.watchers.clone())),
-        ..Surroundings::new(world.setup.context().sandbox)
-    };
     world.hands.stop();
     world.watchers.hold("a/b/c");
-    let indexes = &world.setup.kept().indexes;
-    indexes.live(&world.setup.config, &around).unwrap();
+    let searching = world.live_beside_a_search();
     world.until_held();
     world.hands.put_forward(1_500);
     let build = |request| world.ask(&request).0.build.unwrap();
@@ -198,23 +186,7 @@ fn fr_lsi_bg_21_stats_say_how_far_a_build_is_while_it_runs() {
     assert_eq!(build(needle.clone()), expected("ENUMERATE", 0, 1_500));
     world.hands.put_forward(1_000);
     world.watchers.release();
-    let in_phase = |phase: Phase| {
-        let is_in = || {
-            indexes
-                .live_build(world.root())
-                .is_some_and(|build| build.phase == Some(phase))
-        };
-        let start = Instant::now();
-        while !is_in() {
-            assert!(
-                start.elapsed() < LONG,
-                "{:?}",
-                indexes.live_build(world.root())
-            );
-            std::thread::sleep(super::LOOK);
-        }
-    };
-    in_phase(Phase::Tokenize);
+    world.until_in_phase(Phase::Tokenize);
     // Whatever is searched: also a file, which no index is asked about.
     let one = json!({"pattern": "needle", "path": "a/one.txt"});
     for request in [&needle, &one] {
@@ -229,6 +201,7 @@ fn fr_lsi_bg_21_stats_say_how_far_a_build_is_while_it_runs() {
     assert_eq!(answer["stats"]["build_elapsed_ms"], 2_500);
     drop(searching);
     world.until_complete();
+    let indexes = &world.setup.kept().indexes;
     assert_eq!(indexes.live_build(world.root()), None);
     let answer = world.setup.call(needle).unwrap().to_value();
     let stats = answer["stats"].as_object().unwrap();
