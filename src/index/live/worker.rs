@@ -59,7 +59,12 @@ pub(super) fn run(shared: &Arc<Shared>) {
         merge_ms: None,
     };
     loop {
-        match next(shared, &mut timers) {
+        let task = next(shared, &mut timers);
+        if !matches!(task, Task::Open) {
+            // Before it, since it may take long; but not that there is nothing before anybody has looked.
+            shared.say(None);
+        }
+        match task {
             Task::End => return,
             Task::Open => open(shared, &mut timers),
             Task::Measure => measure(shared),
@@ -98,11 +103,6 @@ impl Drop for Ends<'_> {
 fn next(shared: &Shared, timers: &mut Timers) -> Task {
     let mut status = shared.status();
     loop {
-        if shared.has_news(&status) {
-            drop(status);
-            shared.say(None);
-            status = shared.status();
-        }
         let now_ms = shared.ground.now_ms();
         let task = due(shared, &mut status, timers, now_ms);
         status.busy = task.is_some();
@@ -111,7 +111,10 @@ fn next(shared: &Shared, timers: &mut Timers) -> Task {
         }
         shared.settled.notify_all();
         if shared.has_news(&status) {
-            // Something has come while that was said.
+            drop(status);
+            shared.say(None);
+            // Something may have come meanwhile.
+            status = shared.status();
             continue;
         }
         let debounce_ms = millis(shared.habits.debounce).max(1);

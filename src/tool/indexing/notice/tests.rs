@@ -170,6 +170,12 @@ fn what_is_no_note_is_passed_over() {
     bad("writable", text.as_bytes());
     let mode = fs::Permissions::from_mode(0o622);
     fs::set_permissions(places[0].join("index-writable").join(STATE), mode).unwrap();
+    bad("foreign", text.as_bytes());
+    let foreign = places[0].join("index-foreign").join(STATE);
+    // Only root can give a file away; for others there is nothing to be seen here.
+    if std::os::unix::fs::chown(&foreign, Some(12_345), None).is_err() {
+        fs::remove_file(&foreign).unwrap();
+    }
     // None, a link to a sound one, and something that would never end.
     let (_, lock) = lock_of("index-none");
     locks.push(lock);
