@@ -267,6 +267,18 @@ impl DirLock {
         Self::acquire(disk, dir, which, false, timeout, wait)
     }
 
+    /// Returns whether somebody holds a lock exclusively, this process included. Makes nothing, and waits for nobody.
+    pub fn is_held(dir: &Path, which: LockFile) -> bool {
+        let Ok(file) = RealDisk.open(&dir.join(which.name())) else {
+            return false;
+        };
+        let is_file = file.metadata().is_ok_and(|meta| meta.is_file());
+        let is_held = is_file && try_lock(&file, false).is_ok_and(|taken| !taken);
+        // As when a lock is dropped.
+        let _closing_follows = fs2::FileExt::unlock(&file);
+        is_held
+    }
+
     /// Returns the locked directory.
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -402,6 +414,23 @@ mod tests {
             DirLock::shared(dir, LockFile::Writers, timeout, &mut wait)
         };
         (lock, waited)
+    }
+
+    #[test]
+    fn whether_a_lock_is_held_can_be_seen_without_taking_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = || DirLock::is_held(dir.path(), LockFile::Writers);
+        assert!(!held());
+        let none = fs::read_dir(dir.path()).unwrap().count();
+        assert_eq!(none, 0, "looking made a file");
+        let lock = take(dir.path(), true, 0).0.unwrap();
+        assert!(held() && held());
+        assert!(!DirLock::is_held(dir.path(), LockFile::Readers));
+        drop(lock);
+        assert!(!held());
+        // Shared ones are in nobody's way here.
+        let _shared = take(dir.path(), false, 0).0.unwrap();
+        assert!(!held());
     }
 
     #[test]

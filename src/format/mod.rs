@@ -11,6 +11,7 @@ pub mod lock;
 pub mod manifest;
 mod mmap;
 pub(crate) mod nfc;
+pub mod own_dir;
 mod paged;
 pub mod publish;
 pub mod section;

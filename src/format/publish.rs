@@ -84,6 +84,33 @@ where
     Ok(value)
 }
 
+/// As [`publish`], for a file that says nothing any more after a loss of power: whoever opens it sees the old one or the new one,
+/// but nothing is synced.
+///
+/// # Errors
+///
+/// As [`publish`].
+pub fn replace(
+    disk: &dyn Disk,
+    lock: &DirLock,
+    name: &str,
+    bytes: &[u8],
+) -> Result<(), FormatError> {
+    let path = lock.dir().join(name);
+    let fail = |operation, error: io::Error| FormatError::io(operation, error).in_file(&path);
+    check_use(lock, name)?;
+    let (mut unfinished, mut file) =
+        Unfinished::create(disk, lock.dir(), name).map_err(|e| fail("create the new file", e))?;
+    file.write_all(bytes)
+        .and_then(|()| file.flush())
+        .map_err(|e| fail("write the new file", e))?;
+    drop(file);
+    disk.rename(&unfinished.path, &path)
+        .map_err(|e| fail("rename the new file", e))?;
+    unfinished.exists = false;
+    Ok(())
+}
+
 /// As [`publish`], for a file whose content a library writes that wants its path: `write` gets the path of an empty
 /// file, and returns when everything is in it and it is closed.
 ///

@@ -21,6 +21,8 @@
 //! - *status* (`Status`) for a moment at a time: the state, the marks, the published snapshot. The watcher's thread takes
 //!   it, so nobody may wait for that thread while holding it.
 //!
+//! Whoever says how the index is holds a third one while that is written, before *status*: the worker, or threads that build for it.
+//!
 //! A search that runs holds none: it has its snapshot, which never changes.
 
 mod apply;
@@ -28,6 +30,7 @@ mod building;
 mod ear;
 mod pin;
 mod reconcile;
+mod saying;
 mod status;
 mod tokenize;
 mod worker;
@@ -71,7 +74,8 @@ pub trait Ground: Send + Sync {
     fn open(&self) -> Opened;
 
     /// Builds the index and publishes it, whatever there is. `enter` is told of each directory (relative to the index root)
-    /// before it is listed. What `earlier`, a segment of this index, has of the tree as it is need not be read.
+    /// before it is listed, and `progressed` is called whenever the build has come further. What `earlier`, a segment of this index,
+    /// has of the tree as it is need not be read.
     ///
     /// # Errors
     ///
@@ -79,8 +83,16 @@ pub trait Ground: Send + Sync {
     fn build(
         &self,
         enter: &(dyn Fn(&Path) + Sync),
+        progressed: &(dyn Fn() + Sync),
         earlier: Option<&Segment>,
     ) -> Result<(Built, Arc<Snapshot>), BuildError>;
+
+    /// Says to other processes how the index is, as well as that can be done: whether it worked makes no difference to anything. Called
+    /// when something about it has changed, and about once a second during a build; never by a search.
+    fn noted(&self, report: &Report);
+
+    /// Takes that back: the index has ended.
+    fn ended(&self);
 
     /// Returns how files are tokenized.
     fn options(&self) -> &BuildOptions;
@@ -183,6 +195,8 @@ struct Shared {
     settled: Condvar,
     known: Mutex<Option<Tracked>>,
     watching: Mutex<Option<Watching>>,
+    /// Held by whoever says how the index is, so that what was seen last is said last.
+    saying: Mutex<()>,
 }
 
 /// A watcher, and the barrier of its cookies.
@@ -222,6 +236,7 @@ impl LiveIndex {
             settled: Condvar::new(),
             known: Mutex::default(),
             watching: Mutex::default(),
+            saying: Mutex::default(),
         });
         let own = shared.clone();
         let worker = std::thread::Builder::new()

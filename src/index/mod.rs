@@ -15,7 +15,7 @@ pub mod gram;
 pub mod inputs;
 pub mod key;
 pub mod live;
-mod names;
+pub(crate) mod names;
 pub mod overlay;
 pub mod pace;
 pub mod plan;

@@ -6,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 
 /// Returns the bytes under which a name is kept.
-pub(super) fn name_bytes(name: &OsStr) -> &[u8] {
+pub(crate) fn name_bytes(name: &OsStr) -> &[u8] {
     name.as_encoded_bytes()
 }
 
@@ -16,7 +16,7 @@ pub(super) fn can_be_kept(name: &OsStr) -> bool {
 }
 
 /// Returns the name that is kept as `bytes`; `None` for bytes that no name of this system has.
-pub(super) fn name_from_bytes(bytes: &[u8]) -> Option<OsString> {
+pub(crate) fn name_from_bytes(bytes: &[u8]) -> Option<OsString> {
     #[cfg(unix)]
     {
         use std::os::unix::ffi::OsStrExt;

@@ -52,6 +52,8 @@ impl StorageMode {
 pub struct Snapshot {
     key: KeyParts,
     storage: StorageMode,
+    /// The number of its publication, where it is kept in files.
+    generation: Option<u64>,
     segment: Arc<Segment>,
     overlay: Overlay,
     inputs: Arc<Inputs>,
@@ -92,6 +94,7 @@ impl Snapshot {
         Snapshot {
             key,
             storage,
+            generation: None,
             overlay: Overlay::none(&segment),
             segment: Arc::new(segment),
             inputs: Arc::new(inputs),
@@ -99,6 +102,13 @@ impl Snapshot {
             sets: Arc::default(),
             extra_sets: KeptSets::default(),
         }
+    }
+
+    /// Says which publication it is of.
+    #[must_use]
+    pub fn published_as(mut self, generation: u64) -> Snapshot {
+        self.generation = Some(generation);
+        self
     }
 
     /// Returns the snapshot of a later state of the same tree, which differs from the segment as `overlay` says.
@@ -112,6 +122,7 @@ impl Snapshot {
         Snapshot {
             key: self.key.clone(),
             storage: self.storage,
+            generation: self.generation,
             segment: self.segment.clone(),
             overlay,
             inputs,
@@ -129,6 +140,11 @@ impl Snapshot {
     /// Returns where it is kept.
     pub fn storage(&self) -> StorageMode {
         self.storage
+    }
+
+    /// Returns the number of the publication that it is of; `None` for one that is only in memory.
+    pub fn generation(&self) -> Option<u64> {
+        self.generation
     }
 
     /// Returns the segment.

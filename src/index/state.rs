@@ -184,6 +184,26 @@ impl Standing {
         }
     }
 
+    /// All of them, with each reason.
+    pub fn all() -> impl Iterator<Item = Standing> {
+        let plain = [
+            Standing::Complete,
+            Standing::Absent,
+            Standing::Building,
+            Standing::Corrupt,
+            Standing::Disabled(None),
+        ];
+        let uncertain = UncertainReason::ALL.map(Standing::Uncertain);
+        let disabled = DisabledReason::ALL.map(|reason| Standing::Disabled(Some(reason)));
+        plain.into_iter().chain(uncertain).chain(disabled)
+    }
+
+    /// Returns the one whose state and reason have these names.
+    pub fn of_names(state: &str, reason: Option<&str>) -> Option<Standing> {
+        Standing::all()
+            .find(|standing| (standing.state().as_str(), standing.reason()) == (state, reason))
+    }
+
     /// Returns true if files may be left out, given a plan that is safe for the request (FR-LSI-SAFE-02,
     /// FR-LSI-SAFE-03, P3).
     pub fn allows_exclusion(self) -> bool {

@@ -9,7 +9,7 @@ use crate::tool::response::{SearchResponse, json_len};
 
 /// What is set aside for `stats` where there are any, in bytes: more than they ever have. Their real length depends on
 /// the time that a search took and on the index, and which events fit must not.
-const STATS_BYTES: usize = 768;
+const STATS_BYTES: usize = 1_024;
 
 /// Writes `content`, and drops events from the end until the response fits `budget` bytes of JSON. Linear in
 /// the size of the response.
@@ -104,7 +104,7 @@ fn fit_beside(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tool::response::Stats;
+    use crate::tool::response::{BuildStats, Stats};
 
     #[test]
     fn the_longest_stats_are_shorter_than_what_is_set_aside() {
@@ -122,6 +122,12 @@ mod tests {
             candidates_total: u64::MAX,
             candidates_excluded: u64::MAX,
             candidates_scanned: u64::MAX,
+            build: Some(BuildStats {
+                build_phase: "ENUMERATE".repeat(2),
+                build_files_total: u64::MAX,
+                build_files_done: u64::MAX,
+                build_elapsed_ms: u64::MAX,
+            }),
         };
         let json = serde_json::to_string(&longest).unwrap();
         let len = r#""stats":,"#.len() + json.len();

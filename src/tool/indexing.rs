@@ -49,6 +49,7 @@ mod elsewhere;
 mod host;
 mod keeping;
 mod living;
+mod notice;
 mod places;
 mod roots;
 mod status;
@@ -82,6 +83,7 @@ pub use choice::{Choice, Explanation};
 pub use elsewhere::Elsewhere;
 pub use host::{Background, BuildMonitor, BuildReport, Foreground, monotonic, wall_clock_ns};
 pub use living::Surroundings;
+pub use notice::LivingIndex;
 pub use places::{CachePlaces, Fallback};
 pub use status::{Condition, Contents, OUT_OF_RANGE, RootStatus};
 
@@ -309,7 +311,7 @@ impl Indexes {
             Some(condition) => condition.into(),
             None => Unused::unlooked(""),
         };
-        self.facts(unused.standing, false)
+        self.facts(None, unused.standing, false)
     }
 
     fn choice(
@@ -318,14 +320,15 @@ impl Indexes {
         plan: Option<SupersetSafe>,
         decided: Result<CatalogSource, Unused>,
     ) -> Choice {
-        let root = root.map(|root| root.path.clone());
+        let path = root.map(|root| &*root.path);
+        let root = path.map(Path::to_path_buf);
         match decided {
             Ok(source) => {
-                let index = self.facts(Standing::Complete, true);
+                let index = self.facts(path, Standing::Complete, true);
                 Choice::new(Some(source), index, root, plan, None)
             }
             Err(unused) => {
-                let index = self.facts(unused.standing, false);
+                let index = self.facts(path, unused.standing, false);
                 Choice::new(None, index, root, plan, Some(unused))
             }
         }
@@ -541,7 +544,7 @@ impl Indexes {
                 living.index.report_damage(error);
             }
         }
-        self.facts(Standing::Corrupt, false)
+        self.facts(None, Standing::Corrupt, false)
     }
 
     /// Notes that a search runs, until the value is dropped: indexes that live hold back meanwhile.
@@ -561,19 +564,6 @@ impl Indexes {
     fn root_at(&self, path: &Path) -> Option<&IndexRoot> {
         let mut roots = self.roots.iter();
         roots.find(|root| root.path == path).map(|root| &**root)
-    }
-
-    /// Returns the facts of `stats`.
-    fn facts(&self, standing: Standing, used: bool) -> IndexUse {
-        IndexUse {
-            standing,
-            exclusion_used: used,
-            storage_mode: match self.keeping.nowhere() {
-                Some(_) => "none".to_string(),
-                None => self.storage().as_str().to_string(),
-            },
-            storage_fallback_reason: self.keeping.fallback_code().map(str::to_string),
-        }
     }
 
     /// Sees to it that the index of the root that is `path` can be used: builds it if there is none, or if it is

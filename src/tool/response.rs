@@ -8,7 +8,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::exec::event::{Event, EventKind};
+use crate::index::builder::Phase;
 use crate::index::state::Standing;
+use crate::tool::indexing::BuildReport;
 
 /// A response of the `Search` tool (FR-LS-05).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -97,7 +99,7 @@ pub struct ErrorEntry {
 }
 
 /// Diagnostics about how an answer came about (FR-LSI-STAT-02). Consumers must tolerate further fields.
-/// All but `elapsed_ms` are deterministic.
+/// All but `elapsed_ms` and those of [`BuildStats`] are deterministic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Stats {
     /// The version of this object: 1.
@@ -126,6 +128,39 @@ pub struct Stats {
     pub candidates_excluded: u64,
     /// Of these, searched.
     pub candidates_scanned: u64,
+    /// How far the build of the index is; all its fields are absent while none runs (`FR-LSI-BG-21`).
+    #[serde(flatten)]
+    pub build: Option<BuildStats>,
+}
+
+/// How far the build of an index that lives was when it was asked about a search (`FR-LSI-BG-21`). All of it is
+/// best effort (FR-LSI-STAT-03): nobody waits for a build, so each call meets it elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BuildStats {
+    /// The phase: `ENUMERATE`, `TOKENIZE`, `PERSIST` or `ACTIVATE`.
+    pub build_phase: String,
+    /// Files to be read; zero during `ENUMERATE`, while that is not known.
+    pub build_files_total: u64,
+    /// Files among them that are done.
+    pub build_files_done: u64,
+    /// The time since the build began, in milliseconds.
+    pub build_elapsed_ms: u64,
+}
+
+impl From<BuildReport> for BuildStats {
+    fn from(report: BuildReport) -> BuildStats {
+        BuildStats {
+            // It is about to begin with this one.
+            build_phase: report
+                .phase
+                .unwrap_or(Phase::Enumerate)
+                .as_str()
+                .to_string(),
+            build_files_total: report.files_total,
+            build_files_done: report.files_done,
+            build_elapsed_ms: report.elapsed_ms,
+        }
+    }
 }
 
 /// What an index had to do with an answer, as the source of the eligible files knows it: the facts behind the
@@ -140,6 +175,8 @@ pub struct IndexUse {
     pub storage_mode: String,
     /// Why it is kept elsewhere than configured.
     pub storage_fallback_reason: Option<String>,
+    /// How far its build is, while one runs in this process.
+    pub build: Option<BuildReport>,
 }
 
 impl IndexUse {
@@ -150,6 +187,7 @@ impl IndexUse {
             exclusion_used: false,
             storage_mode: "none".to_string(),
             storage_fallback_reason: None,
+            build: None,
         }
     }
 }
@@ -172,6 +210,7 @@ impl Stats {
             candidates_total: total,
             candidates_excluded: excluded,
             candidates_scanned: total.saturating_sub(excluded),
+            build: index.build.map(BuildStats::from),
         }
     }
 }

@@ -2,6 +2,8 @@
 
 mod kept;
 mod limits;
+#[cfg(unix)]
+mod living;
 mod searches;
 mod waiting;
 

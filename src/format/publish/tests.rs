@@ -701,3 +701,35 @@ fn companions_of_unfinished_files_are_unfinished() {
         assert!(!is_unfinished(OsStr::new(name)), "{name}");
     }
 }
+
+#[test]
+fn a_file_that_is_replaced_is_the_old_one_or_the_new_one_and_is_not_synced() {
+    let dir = tempfile::tempdir().unwrap();
+    let lock = lock(dir.path());
+    replace(&RealDisk, &lock, "state", b"first").unwrap();
+    let read = || std::fs::read(dir.path().join("state")).unwrap();
+    let count = || std::fs::read_dir(dir.path()).unwrap().count();
+    assert_eq!((read(), count()), (b"first".to_vec(), 2));
+    let mut at = 0;
+    loop {
+        let disk = Faulty::new(&RealDisk, at, Fault::Once);
+        let replaced = replace(&disk, &lock, "state", b"second");
+        assert!(!disk.done().iter().any(|step| step.starts_with("sync")));
+        // Nothing is left behind.
+        assert_eq!(count(), 2, "{at}");
+        if replaced.is_ok() {
+            assert_eq!(read(), b"second");
+            break;
+        }
+        assert_eq!(read(), b"first", "{at}");
+        at += 1;
+    }
+    assert_eq!(at, 3, "create, write, rename");
+    for name in ["", ".hidden", "a/b"] {
+        assert!(replace(&RealDisk, &lock, name, b"").is_err(), "{name}");
+    }
+    let zero = Duration::ZERO;
+    let readers = DirLock::exclusive(dir.path(), LockFile::Readers, zero, &mut |_| {}).unwrap();
+    assert!(replace(&RealDisk, &readers, "state", b"third").is_err());
+    assert_eq!(read(), b"second");
+}

@@ -81,6 +81,19 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// All of them, in order.
+    pub const ALL: [Phase; 4] = [
+        Phase::Enumerate,
+        Phase::Tokenize,
+        Phase::Persist,
+        Phase::Activate,
+    ];
+
+    /// Returns the phase that has a name.
+    pub fn of_name(name: &str) -> Option<Phase> {
+        Phase::ALL.into_iter().find(|phase| phase.as_str() == name)
+    }
+
     /// Returns the name that is shown.
     pub fn as_str(self) -> &'static str {
         match self {

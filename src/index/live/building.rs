@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::reconcile::watch;
+use super::saying::PROGRESS;
 use super::status::Status;
 use super::worker::{LATER, RETRY, Timers};
 use super::{Shared, Tracked, lock};
@@ -46,10 +47,17 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
         status.since_build = Some(DirtySet::new());
         (status.losses, status.published.clone())
     };
-    let enter = |dir: &Path| shared.enter(Some(&watching), dir);
+    // The state is that of an index in use, and is said when it changes.
+    let progressed = || shared.say(None);
+    let enter = |dir: &Path| {
+        shared.enter(Some(&watching), dir);
+        progressed();
+    };
     let ground = &shared.ground;
     let earlier = earlier.as_ref().map(|snapshot| &**snapshot.segment());
-    let built = ground.pool().install(|| ground.build(&enter, earlier));
+    let built = ground
+        .pool()
+        .install(|| ground.build(&enter, &progressed, earlier));
     let built = built.map_err(|error| match error {
         BuildError::Format(error) if error.is_corrupt() => shared.damaged(&error),
         error => {
@@ -167,9 +175,17 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
         (status.dirty.now(), status.losses)
     };
     shared.fire(&[Trigger::BuildStarted]);
-    let enter = |dir: &Path| shared.enter(watching.as_ref(), dir);
+    shared.say(None);
+    shared.status().said.begin();
+    let progressed = || shared.say(Some(PROGRESS));
+    let enter = |dir: &Path| {
+        shared.enter(watching.as_ref(), dir);
+        progressed();
+    };
     let ground = &shared.ground;
-    let built = ground.pool().install(|| ground.build(&enter, None));
+    let built = ground
+        .pool()
+        .install(|| ground.build(&enter, &progressed, None));
     match built {
         Ok((built, snapshot)) => {
             let mut errors = Vec::new();

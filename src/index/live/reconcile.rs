@@ -124,6 +124,7 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
         drop(status);
         if !cursor.is_done() {
             shared.fire(&[Trigger::ReconcileFailed]);
+            shared.say(None);
             shared.ground.host().pause(Duration::from_millis(1));
         }
     }

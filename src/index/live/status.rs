@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::saying::Said;
 use crate::index::dirty::{DirtySet, Extent, Moment, Work};
 use crate::index::snapshot::Snapshot;
 use crate::index::state::{Action, Standing, Trigger, step};
@@ -46,6 +47,8 @@ pub(super) struct Status {
     pub(super) busy: bool,
     pub(super) stop: bool,
     pub(super) ended: bool,
+    /// What other processes were told.
+    pub(super) said: Said,
 }
 
 /// How long an index stays disabled whose resources were exhausted (FR-LSI-BUD-04).
@@ -83,6 +86,7 @@ impl Default for Status {
             busy: false,
             stop: false,
             ended: false,
+            said: Said::default(),
         }
     }
 }
@@ -94,6 +98,8 @@ pub struct Report {
     pub standing: Standing,
     /// Counts confirmed coverages in this process.
     pub epoch: u64,
+    /// The number of the publication that is in use; unknown of one in memory.
+    pub generation: Option<u64>,
     /// Files and subtrees that changed and were not looked at yet.
     pub dirty: usize,
     /// Files that are not as the segment has them.
@@ -200,6 +206,10 @@ impl Status {
         Report {
             standing: self.standing,
             epoch: self.epoch,
+            generation: self
+                .published
+                .as_ref()
+                .and_then(|snapshot| snapshot.generation()),
             dirty: self.dirty.len(),
             beside: overlay.map_or(0, |overlay| overlay.extras().len()),
             dead: overlay.map_or(0, |overlay| overlay.dead_count()),

@@ -60,7 +60,12 @@ pub(super) fn run(shared: &Arc<Shared>) {
         merge_ms: None,
     };
     loop {
-        match next(shared, &mut timers) {
+        let task = next(shared, &mut timers);
+        if !matches!(task, Task::Open) {
+            // Before it, since it may take long; but not that there is nothing before anybody has looked.
+            shared.say(None);
+        }
+        match task {
             Task::End => return,
             Task::Open => open(shared, &mut timers),
             Task::Measure => measure(shared),
@@ -86,6 +91,7 @@ struct Ends<'a>(&'a Shared);
 
 impl Drop for Ends<'_> {
     fn drop(&mut self) {
+        self.0.ground.ended();
         let mut status = self.0.status();
         status.ended = true;
         // Nobody keeps up with the tree any more.
@@ -106,6 +112,13 @@ fn next(shared: &Shared, timers: &mut Timers) -> Task {
             return task;
         }
         shared.settled.notify_all();
+        if shared.has_news(&status) {
+            drop(status);
+            shared.say(None);
+            // Something may have come meanwhile.
+            status = shared.status();
+            continue;
+        }
         let debounce_ms = millis(shared.habits.debounce).max(1);
         // What is not done in this state is not waited for either.
         let drains = status.tracking && !status.dirty.is_empty();

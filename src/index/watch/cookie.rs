@@ -1,35 +1,31 @@
 //! The private directory of a watcher's cookies.
 //!
-//! Owns the directory, its lock and the names in it. Touching a cookie renames the one file that is there to a name with
+//! Owns the directory and the names in it. Touching a cookie renames the one file that is there to a name with
 //! the number: one system call, and the event carries the number.
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
-use std::time::Duration;
 
 use super::lock;
 use crate::format::error::FormatError;
-use crate::format::lock::{DirLock, LockFile, create_private_dir};
-use crate::format::storage::Privacy;
+use crate::format::own_dir::{OwnDir, Purpose};
 
-/// The names of the directories begin like this.
-const PREFIX: &str = "watch-";
-
-/// How many names are tried. So many watchers of one process number are an attack, or a broken filesystem.
-const MAX_TRIES: u32 = 10_000;
+/// Directories of cookies.
+const COOKIES: Purpose = Purpose {
+    prefix: "watch-",
+    owns: |name| number(Path::new(name)).is_some(),
+};
 
 /// A directory with one cookie file, which nobody else has. It is removed when dropped.
 #[derive(Debug)]
 pub(super) struct CookieDir {
-    path: PathBuf,
+    own: OwnDir,
     #[cfg(unix)]
     opened: fs::File,
     /// The name of the file; `None` before there is one.
     current: Mutex<Option<Name>>,
-    /// Tells others that the directory is in use.
-    _lock: DirLock,
 }
 
 /// The name of a cookie file: the number, and a second part that makes two touches with the same number differ.
@@ -64,53 +60,18 @@ pub(super) fn number(name: &Path) -> Option<u64> {
 impl CookieDir {
     /// Makes a directory in `parent`, and removes those there that nobody uses any more.
     pub(super) fn make(parent: &Path) -> Result<CookieDir, FormatError> {
-        create_private_dir(parent, Privacy::Required)?;
-        // Events have the paths that were watched.
-        let parent = fs::canonicalize(parent)
-            .map_err(|e| FormatError::io("resolve the directory", e).in_file(parent))?;
-        sweep(&parent);
-        let process = std::process::id();
-        for turn in 0..MAX_TRIES {
-            let path = parent.join(format!("{PREFIX}{process}-{turn}"));
-            if let Some(made) = Self::try_make(path)? {
-                return Ok(made);
-            }
-        }
-        Err(FormatError::io(
-            "make a directory for cookies",
-            io::ErrorKind::AlreadyExists.into(),
-        )
-        .in_file(&parent))
-    }
-
-    /// Makes the directory, unless it is there, or is swept away before it is locked.
-    fn try_make(path: PathBuf) -> Result<Option<CookieDir>, FormatError> {
-        let fail = |error| FormatError::io("make the directory", error).in_file(&path);
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(false);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        match builder.create(&path) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
-            Err(error) => return Err(fail(error)),
-        }
-        let lock = match lock_dir(&path) {
-            Ok(lock) => lock,
-            Err(error) if error.is_not_found() || error.is_locked() => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        Ok(Some(CookieDir {
+        let own = OwnDir::make(parent, COOKIES)?;
+        Ok(CookieDir {
             #[cfg(unix)]
-            opened: fs::File::open(&path).map_err(fail)?,
-            path,
+            opened: fs::File::open(own.path())
+                .map_err(|e| FormatError::io("open the directory", e).in_file(own.path()))?,
+            own,
             current: Mutex::new(None),
-            _lock: lock,
-        }))
+        })
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.path
+        self.own.path()
     }
 
     /// Touches the cookie with number `n`.
@@ -125,7 +86,7 @@ impl CookieDir {
         match renamed {
             // The first one, or somebody cleaned up. Making a file is heard like renaming one.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                fs::File::create_new(self.path.join(name.text()))?;
+                fs::File::create_new(self.path().join(name.text()))?;
             }
             renamed => renamed?,
         }
@@ -140,56 +101,14 @@ impl CookieDir {
 
     #[cfg(not(unix))]
     fn rename(&self, old: &str, new: &str) -> io::Result<()> {
-        fs::rename(self.path.join(old), self.path.join(new))
+        fs::rename(self.path().join(old), self.path().join(new))
     }
-}
-
-impl Drop for CookieDir {
-    fn drop(&mut self) {
-        clear(&self.path);
-    }
-}
-
-fn lock_dir(path: &Path) -> Result<DirLock, FormatError> {
-    DirLock::exclusive(path, LockFile::Writers, Duration::ZERO, &mut |_| {})
-}
-
-/// Removes the directories in `parent` whose owners are gone. What can't be removed is left to the next one.
-fn sweep(parent: &Path) {
-    let Ok(entries) = fs::read_dir(parent) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let is_ours = name.to_str().is_some_and(|name| name.starts_with(PREFIX));
-        if !is_ours || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            continue;
-        }
-        let path = entry.path();
-        // Whoever has just made it and is about to lock it finds out and makes another one.
-        if let Ok(_held) = lock_dir(&path) {
-            clear(&path);
-        }
-    }
-}
-
-/// Removes a directory of cookies; the caller holds its lock. A directory with anything else in it stays.
-fn clear(path: &Path) {
-    let Ok(entries) = fs::read_dir(path) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        if number(Path::new(&entry.file_name())).is_some() {
-            let _swept_another_time = fs::remove_file(entry.path());
-        }
-    }
-    let _swept_another_time = fs::remove_file(path.join(LockFile::Writers.name()));
-    let _swept_another_time = fs::remove_dir(path);
 }
 
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
+    use crate::format::lock::LockFile;
 
     fn names(dir: &Path) -> Vec<String> {
         let entries = fs::read_dir(dir).unwrap();

@@ -1,6 +1,7 @@
 //! `forge-search index`: building, looking at and removing indexes.
 
 mod kept;
+mod living;
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use self::living::{living_json, print_living};
 use super::args::{IndexArgs, IndexCommand, SetupArgs};
 use super::building::{failed, report_eviction, roots, with_host};
 use super::setup::{Environment, Setup, prepare};
@@ -16,6 +18,7 @@ use super::{FAILED, Failure, complain};
 use crate::format::error::FormatError;
 use crate::format::segment::{FileRecord, StampRecord};
 use crate::index::builder::Built;
+use crate::index::key::hash_of;
 use crate::index::snapshot::Snapshot;
 use crate::index::token::TokenStatus;
 use crate::tool::error::ToolError;
@@ -425,6 +428,9 @@ fn status_json(status: &RootStatus) -> Value {
             "enumeration_errors": contents.enumeration_errors,
         })
     });
+    let index = hash_of(key);
+    let living = status.living.iter();
+    let living: Vec<Value> = living.map(|living| living_json(living, &index)).collect();
     json!({
         "root": status.path.to_string_lossy(),
         "dir": status.dir.as_ref().map(|dir| dir.to_string_lossy()),
@@ -435,6 +441,7 @@ fn status_json(status: &RootStatus) -> Value {
         "why": status.condition.why(),
         "elsewhere": status.elsewhere.as_ref().map(show::elsewhere_json),
         "contents": contents,
+        "living": living,
         "key": {
             "hidden": key.hidden,
             "follow": key.follow,
@@ -470,6 +477,9 @@ fn print_status(status: &RootStatus, out: &mut dyn Write) -> io::Result<()> {
     if let Some(contents) = &status.contents {
         print_contents(contents, out)?;
     }
+    let index = hash_of(&status.key);
+    let mut living = status.living.iter();
+    living.try_for_each(|living| print_living(living, &index, out))?;
     match &status.dir {
         Some(dir) => row(out, "in", &show::path(dir))?,
         None => row(out, "in", "memory of each process")?,

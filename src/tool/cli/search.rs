@@ -238,7 +238,7 @@ fn print_stats(stats: &Stats, out: &mut dyn Write) {
     let yes = |yes: bool| if yes { "yes" } else { "no" }.to_string();
     let levels = stats.fuzzy_levels_tried.iter().map(u8::to_string);
     let levels = levels.collect::<Vec<_>>().join(" ");
-    for (name, value) in [
+    let mut fields = vec![
         ("stats_version", stats.stats_version.to_string()),
         ("index_safety_state", stats.index_safety_state.clone()),
         (
@@ -261,7 +261,56 @@ fn print_stats(stats: &Stats, out: &mut dyn Write) {
             or_none(&Some(levels).filter(|levels| !levels.is_empty())),
         ),
         ("elapsed_ms", count(stats.elapsed_ms)),
-    ] {
+    ];
+    if let Some(build) = &stats.build {
+        fields.extend([
+            ("build_phase", build.build_phase.clone()),
+            ("build_files_total", count(build.build_files_total)),
+            ("build_files_done", count(build.build_files_done)),
+            ("build_elapsed_ms", count(build.build_elapsed_ms)),
+        ]);
+    }
+    for (name, value) in fields {
         let _ = writeln!(out, "  {name:<25}{value}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::tool::response::{BuildStats, IndexUse};
+
+    #[test]
+    fn fr_lsi_bg_21_people_are_shown_how_far_a_build_is() {
+        let shown = |build| {
+            let mut stats = Stats::new(IndexUse::not_used(), 3, 0, Duration::ZERO);
+            stats.build = build;
+            let mut out = Vec::new();
+            print_stats(&stats, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        let without = shown(None);
+        let with = shown(Some(BuildStats {
+            build_phase: "TOKENIZE".to_string(),
+            build_files_total: 78_495,
+            build_files_done: 1_024,
+            build_elapsed_ms: 950,
+        }));
+        assert!(!without.contains("build"), "{without}");
+        let more = with.strip_prefix(&without).unwrap();
+        let words: Vec<&str> = more.split_whitespace().collect();
+        let expected = [
+            "build_phase",
+            "TOKENIZE",
+            "build_files_total",
+            "78,495",
+            "build_files_done",
+            "1,024",
+            "build_elapsed_ms",
+            "950",
+        ];
+        assert_eq!(words, expected);
     }
 }

@@ -3,18 +3,20 @@
 //! Owns what connects one with the configuration, the sandbox and the clocks. How it lives is a lower layer's to know.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rayon::ThreadPool;
 
-use super::host::Background;
+use super::host::{Background, BuildMonitor, BuildReport};
 use super::keeping::{Keeping, above, walk};
+use super::notice::Notice;
 use super::roots::{IndexRoot, State};
 use super::{Indexes, Report};
 use crate::exec::stop::CancelHandle;
 use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built, Progress};
 use crate::index::inputs::Inputs;
+use crate::index::key::hash_of;
 use crate::index::live::{Ground, Habits, LiveIndex, Opened, Thresholds};
 use crate::index::pace::{Activity, Clock, Exceeded, Piece, background_pool};
 use crate::index::segment::Segment;
@@ -94,6 +96,29 @@ pub(super) struct Living {
     pub(super) root: PathBuf,
     pub(super) index: LiveIndex,
     pub(super) activity: Arc<Activity>,
+    building: Building,
+}
+
+/// Shows how far the build of a living index is, to whoever asks.
+#[derive(Clone, Debug, Default)]
+struct Building(Arc<Mutex<Option<Arc<BuildMonitor>>>>);
+
+impl Building {
+    /// Shows a build, until that has ended.
+    fn show(&self, monitor: Arc<BuildMonitor>) {
+        *self.lock() = Some(monitor);
+    }
+
+    /// Returns how far the build is; `None` if none runs.
+    fn report(&self) -> Option<BuildReport> {
+        let report = self.lock().as_ref()?.report();
+        (!report.ended).then_some(report)
+    }
+
+    /// Locks even after a panic elsewhere: there is one value, which is replaced.
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<BuildMonitor>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Indexes {
@@ -116,6 +141,7 @@ impl Indexes {
             let processors = std::thread::available_parallelism().map_or(1, usize::from);
             let pool = background_pool(processors).map_err(std::io::Error::other)?;
             let cancel = CancelHandle::new();
+            let building = Building::default();
             let ground = TreeGround {
                 root: root.clone(),
                 keeping: self.keeping.clone(),
@@ -124,6 +150,12 @@ impl Indexes {
                 cancel,
                 pool,
                 cookies: self.cookie_dir(),
+                building: building.clone(),
+                notice: Notice::new(
+                    self.notice_dirs(),
+                    root.path.clone(),
+                    hash_of(root.key.parts()),
+                ),
                 config: config.clone(),
             };
             let index = LiveIndex::start(
@@ -135,6 +167,7 @@ impl Indexes {
                 root: root.path.clone(),
                 index,
                 activity: around.activity.clone(),
+                building,
             });
         }
         // If another thread was faster, these end again.
@@ -145,6 +178,12 @@ impl Indexes {
     /// Says how the living index of a root is; `None` if none lives there.
     pub fn live_report(&self, root: &Path) -> Option<Report> {
         Some(self.living_at(root)?.index.report())
+    }
+
+    /// Says how far the build of the living index of a root is (`FR-LSI-BG-21`); `None` if none lives there, or none is being
+    /// built. A merge, which makes a new segment while the index is in use, is no such build.
+    pub fn live_build(&self, root: &Path) -> Option<BuildReport> {
+        self.living_at(root)?.building.report()
     }
 
     /// Waits until the living index of a root can be used, or will not come to that by itself. Returns its state, or nothing if
@@ -167,7 +206,7 @@ impl Indexes {
             ));
         }
         // Where nothing is built, nothing is made in the cache directory.
-        let Some(cookies) = self.temporary_dir() else {
+        let Some(cookies) = self.temporary_dir("cookies") else {
             return Some("there is no directory outside of the tree for the files that prove that all changes were heard; set \
                  index_path in [tools.search]".to_string());
         };
@@ -203,16 +242,27 @@ impl Indexes {
         living.find(|living| living.root == root)
     }
 
-    /// Returns the directory for cookies: that of the indexes, else one for temporary files; outside of all roots.
+    /// Returns the directory for cookies.
     fn cookie_dir(&self) -> Option<PathBuf> {
-        let kept = self.store().map(|store| store.root().join("cookies"));
-        let kept = kept.filter(|dir| self.is_outside(dir));
-        kept.or_else(|| self.temporary_dir())
+        self.side_dirs("cookies").next()
     }
 
-    fn temporary_dir(&self) -> Option<PathBuf> {
+    /// Returns the directories in which indexes that live say how they are, the best first.
+    pub(super) fn notice_dirs(&self) -> Vec<PathBuf> {
+        self.side_dirs("living").collect()
+    }
+
+    /// Returns the directories for something that is not of one index: that of the indexes, and one for temporary files; outside of
+    /// all roots.
+    fn side_dirs(&self, name: &str) -> impl Iterator<Item = PathBuf> {
+        let kept = self.store().map(|store| store.root().join(name));
+        let kept = kept.filter(|dir| self.is_outside(dir));
+        kept.into_iter().chain(self.temporary_dir(name))
+    }
+
+    fn temporary_dir(&self, name: &str) -> Option<PathBuf> {
         let dir = std::env::temp_dir().canonicalize().ok()?;
-        let dir = dir.join(format!("forge-search-cookies-{}", user()));
+        let dir = dir.join(format!("forge-search-{name}-{}", user()));
         self.is_outside(&dir).then_some(dir)
     }
 
@@ -266,6 +316,8 @@ struct TreeGround {
     cancel: CancelHandle,
     pool: ThreadPool,
     cookies: Option<PathBuf>,
+    building: Building,
+    notice: Notice,
     config: SearchConfig,
 }
 
@@ -295,6 +347,7 @@ impl Ground for TreeGround {
     fn build(
         &self,
         enter: &(dyn Fn(&Path) + Sync),
+        progressed: &(dyn Fn() + Sync),
         earlier: Option<&Segment>,
     ) -> Result<(Built, Arc<Snapshot>), BuildError> {
         // One for each build: its budget begins with it.
@@ -303,15 +356,28 @@ impl Ground for TreeGround {
             self.around.activity.clone(),
             self.cancel.clone(),
         );
+        if earlier.is_none() {
+            self.building.show(host.monitor());
+        }
         let kept = self.keeping.storage() == StorageMode::Mmap;
         let host = Entering {
             host: &host,
             enter,
+            progressed,
             // A merge has lost nothing when it ends: what it began from is still there.
             keeps_unfinished: kept && earlier.is_none() && self.config.index_checkpoint_on_shutdown,
         };
         let sandbox = &self.around.sandbox;
         self.keeping.build(&self.root, sandbox, &host, earlier)
+    }
+
+    fn noted(&self, report: &Report) {
+        let now_ms = self.host.now_ns() / 1_000_000;
+        self.notice.put(report, self.building.report(), now_ms);
+    }
+
+    fn ended(&self) {
+        self.notice.remove();
     }
 
     fn options(&self) -> &BuildOptions {
@@ -339,10 +405,11 @@ impl Ground for TreeGround {
     }
 }
 
-/// A host that tells of the directories that are entered.
+/// A host that tells of the directories that are entered, and of progress.
 struct Entering<'a> {
     host: &'a Background,
     enter: &'a (dyn Fn(&Path) + Sync),
+    progressed: &'a (dyn Fn() + Sync),
     keeps_unfinished: bool,
 }
 
@@ -357,6 +424,7 @@ impl BuildHost for Entering<'_> {
 
     fn progress(&self, progress: Progress) {
         self.host.progress(progress);
+        (self.progressed)();
     }
 
     fn entering(&self, dir: &Path) {
@@ -365,6 +433,7 @@ impl BuildHost for Entering<'_> {
 
     fn waiting(&self) {
         self.host.waiting();
+        (self.progressed)();
     }
 
     fn stopped(&self) -> bool {

@@ -11,6 +11,7 @@ use rayon::prelude::*;
 
 use super::Indexes;
 use super::elsewhere::Elsewhere;
+use super::notice::{LivingIndex, living_in};
 use super::roots::{IndexRoot, State};
 use crate::format::error::FormatError;
 use crate::format::manifest::KeyParts;
@@ -18,6 +19,7 @@ use crate::format::segment::StampRecord;
 use crate::index::beneath::RootDir;
 use crate::index::snapshot::{Snapshot, Stale, StorageMode};
 use crate::index::state::{DisabledReason, Standing, UncertainReason};
+use crate::tool::response::IndexUse;
 use crate::tool::sandbox::Sandbox;
 
 /// Whether the index of a root can be used, found out as a search finds it out: what was built is compared with
@@ -165,6 +167,9 @@ pub struct RootStatus {
     pub contents: Option<Contents>,
     /// Where there is none: one of another root that may be meant.
     pub elsewhere: Option<Elsewhere>,
+    /// The indexes of this root that live, in whichever process, and what they say of themselves. Their states are their own: each
+    /// hears of changes by itself.
+    pub living: Vec<LivingIndex>,
 }
 
 /// What is in an index.
@@ -205,8 +210,20 @@ impl Indexes {
     /// Says how the index of each root is. Beside the check of [`Indexes::condition`] this looks at each file of the
     /// catalog.
     pub fn status(&self, sandbox: &Sandbox) -> Vec<RootStatus> {
+        let living = living_in(&self.notice_dirs());
         let roots = self.roots.iter();
-        roots.map(|root| self.status_of(root, sandbox)).collect()
+        let status = |root| RootStatus {
+            living: living_at(&living, root),
+            ..self.status_of(root, sandbox)
+        };
+        roots.map(|root| status(root)).collect()
+    }
+
+    /// Returns what the indexes of a root that live say of themselves, in whichever process. Looks at nothing else, and waits for
+    /// nobody. `None` if `path` is no index root.
+    pub fn living(&self, path: &Path) -> Option<Vec<LivingIndex>> {
+        let root = self.root_at(path)?;
+        Some(living_at(&living_in(&self.notice_dirs()), root))
     }
 
     fn status_of(&self, root: &IndexRoot, sandbox: &Sandbox) -> RootStatus {
@@ -233,6 +250,7 @@ impl Indexes {
             condition,
             key: root.key.parts().clone(),
             contents,
+            living: Vec::new(),
         }
     }
 
@@ -300,6 +318,20 @@ impl Indexes {
         }
     }
 
+    /// Returns the facts of `stats`, for a request that the index of a root may serve.
+    pub(super) fn facts(&self, root: Option<&Path>, standing: Standing, used: bool) -> IndexUse {
+        IndexUse {
+            standing,
+            exclusion_used: used,
+            storage_mode: match self.keeping.nowhere() {
+                Some(_) => "none".to_string(),
+                None => self.storage().as_str().to_string(),
+            },
+            storage_fallback_reason: self.keeping.fallback_code().map(str::to_string),
+            build: root.and_then(|root| self.live_build(root)),
+        }
+    }
+
     fn contents(
         &self,
         snapshot: &Snapshot,
@@ -350,6 +382,12 @@ impl Indexes {
         }
         Ok(contents)
     }
+}
+
+/// Returns those of a root.
+fn living_at(all: &[LivingIndex], root: &IndexRoot) -> Vec<LivingIndex> {
+    let of_root = all.iter().filter(|one| one.root == root.path);
+    of_root.cloned().collect()
 }
 
 /// An index root that the sandbox of a call does not have.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use super::disks::image_of;
 use crate::cli::forge_search;
@@ -67,8 +67,9 @@ impl World {
         fs::write(path, text).unwrap();
     }
 
-    fn run(&mut self, storage: &str, args: &[&str]) -> Output {
-        let output = forge_search(&self.place.path().join("tree"))
+    fn command(&self, storage: &str, args: &[&str]) -> Command {
+        let mut command = forge_search(&self.place.path().join("tree"));
+        command
             .args(args)
             .args([
                 "--set",
@@ -76,9 +77,12 @@ impl World {
             ])
             .args(["--set", &format!("index_storage={storage}")])
             .env("XDG_CACHE_HOME", self.place.path().join("cache"))
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn run(&mut self, storage: &str, args: &[&str]) -> Output {
+        let output = self.command(storage, args).output().unwrap();
         self.said.extend_from_slice(&output.stdout);
         self.said.extend_from_slice(&output.stderr);
         output
@@ -158,6 +162,61 @@ fn nothing_that_is_kept_or_said_has_text_of_files_or_names_of_denied_ones() {
     check("mmap");
     #[cfg(feature = "sqlite")]
     check("sqlite");
+}
+
+/// What an index that lives tells other processes is no exception either: while denied files change, and it says why it is uncertain.
+#[test]
+fn what_a_living_index_tells_has_no_text_of_files_and_no_name_of_a_denied_one() {
+    use std::io::{BufRead, BufReader, Write};
+
+    let mut world = World::new(1, "mmap");
+    let place = world.place.path().join("cache/forge/search-index");
+    // So that it has something to explain: nothing proves that all changes were heard.
+    let _ = fs::remove_dir_all(place.join("cookies"));
+    fs::write(place.join("cookies"), "in the way").unwrap();
+    let mut child = world
+        .command("mmap", &["call", "--jsonl"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut answers = BufReader::new(child.stdout.take().unwrap()).lines();
+    for (n, word) in WORDS.iter().enumerate() {
+        for (name, text) in DENIED {
+            world.write(name, &format!("{text}{}", "\n".repeat(n)));
+        }
+        world.write("secret/.ignore", "xvqzinner.txt\n");
+        writeln!(stdin, "{}", serde_json::json!({"pattern": word})).unwrap();
+        let answer = answers.next().unwrap().unwrap();
+        assert!(answer.contains("\"count\":2"), "{answer}");
+    }
+    let told = || -> Vec<(PathBuf, Vec<u8>)> {
+        let files = image_of(&place.join("living")).into_iter();
+        let files = files.filter_map(|(path, content)| Some((path, content?)));
+        files.filter(|(path, _)| path.ends_with("state")).collect()
+    };
+    let start = std::time::Instant::now();
+    let all = loop {
+        let all = told();
+        if holds(&all, b"WATCHER_DOWN").is_some() {
+            break all;
+        }
+        assert!(start.elapsed().as_secs() < 60, "{all:?}");
+    };
+    assert_eq!(all.len(), 1);
+    for part in WORDS.iter().chain(DENIED.iter().map(|(_, text)| text)) {
+        for part in part.as_bytes().windows(4) {
+            assert_eq!(holds(&all, part), None, "{part:?}");
+        }
+    }
+    for name in ["xvqz", "zvqx", "id_rsa", "secret"] {
+        assert_eq!(holds(&all, name.as_bytes()), None, "{name}");
+    }
+    drop(stdin);
+    assert!(child.wait().unwrap().success());
+    let status = world.run("mmap", &["index", "status"]);
+    assert!(!String::from_utf8_lossy(&status.stdout).contains("in process"));
 }
 
 /// Temporary files are no exception: what a killed build leaves behind.

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use forge_search::format::lock::LockFile;
 use forge_search::format::manifest::MANIFEST_VERSION;
 use forge_search::format::section::FileKind;
+use forge_search::index::builder::Phase;
 use forge_search::index::watch::Heard;
 use forge_search::tool::config::{IndexMode, IndexStorage};
 use forge_search::tool::indexing::{CachePlaces, Indexes, Surroundings};
+use forge_search::tool::response::BuildStats;
 use serde_json::json;
 
 use super::{LIVE, LONG, MAPPED, VARIANTS, Variant, World, set};
@@ -159,6 +161,55 @@ fn fr_lsi_bg_61_what_changes_during_a_build_is_looked_at_after_it() {
     let now = set(["late.txt", "a/b/three.rs", "a/b/c/six.rs"]);
     assert_eq!(world.check_used("needle"), now);
     assert_eq!(world.report().dirty, 0);
+}
+
+#[test]
+fn fr_lsi_bg_21_stats_say_how_far_a_build_is_while_it_runs() {
+    let world = World::new(MAPPED, |config| {
+        config.index_build_max_cpu_percent = 100;
+        config.index_build_throttle_ms = 3_600_000;
+    });
+    // Somebody who searches all the time: the build rests for an hour after what it reads first.
+    world.hands.stop();
+    world.watchers.hold("a/b/c");
+    let searching = world.live_beside_a_search();
+    world.until_held();
+    world.hands.put_forward(1_500);
+    let build = |request| world.ask(&request).0.build.unwrap();
+    let expected = |phase: &str, total, elapsed_ms| BuildStats {
+        build_phase: phase.to_string(),
+        build_files_total: total,
+        build_files_done: 0,
+        build_elapsed_ms: elapsed_ms,
+    };
+    let needle = json!({"pattern": "needle"});
+    assert_eq!(build(needle.clone()), expected("ENUMERATE", 0, 1_500));
+    world.hands.put_forward(1_000);
+    world.watchers.release();
+    world.until_in_phase(Phase::Tokenize);
+    // Whatever is searched: also a file, which no index is asked about.
+    let one = json!({"pattern": "needle", "path": "a/one.txt"});
+    for request in [&needle, &one] {
+        assert_eq!(build(request.clone()), expected("TOKENIZE", 8, 2_500));
+    }
+    // As it is on the wire: beside the others.
+    let answer = world.setup.call(needle.clone()).unwrap().to_value();
+    assert_eq!(answer["stats"]["index_safety_state"], "BUILDING");
+    assert_eq!(answer["stats"]["build_phase"], "TOKENIZE");
+    assert_eq!(answer["stats"]["build_files_total"], 8);
+    assert_eq!(answer["stats"]["build_files_done"], 0);
+    assert_eq!(answer["stats"]["build_elapsed_ms"], 2_500);
+    drop(searching);
+    world.until_complete();
+    let indexes = &world.setup.kept().indexes;
+    assert_eq!(indexes.live_build(world.root()), None);
+    let answer = world.setup.call(needle).unwrap().to_value();
+    let stats = answer["stats"].as_object().unwrap();
+    assert!(
+        stats.keys().all(|field| !field.starts_with("build_")),
+        "{stats:?}"
+    );
+    world.check_used("needle");
 }
 
 #[test]

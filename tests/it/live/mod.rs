@@ -12,6 +12,7 @@ mod real;
 mod reasons;
 mod safety;
 mod shutdown;
+mod telling;
 mod tracking;
 
 use std::collections::BTreeSet;
@@ -20,10 +21,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forge_search::index::pace::Activity;
+use forge_search::index::builder::Phase;
+use forge_search::index::pace::{Activity, RunningSearch};
 use forge_search::index::watch::{Heard, WatcherFactory};
 use forge_search::tool::config::{IndexStorage, SearchConfig};
-use forge_search::tool::indexing::{Report, Surroundings};
+use forge_search::tool::indexing::{LivingIndex, Report, Surroundings};
 use forge_search::tool::response::{SearchResponse, Stats};
 use serde_json::{Value, json};
 
@@ -118,6 +120,31 @@ impl World {
         indexes.live(&self.setup.config, &around).unwrap();
     }
 
+    /// Has it live beside somebody who searches as long as the value is there.
+    fn live_beside_a_search(&self) -> RunningSearch {
+        let activity = Arc::new(Activity::new(self.hands.clone()));
+        let searching = activity.begin();
+        let around = Surroundings {
+            activity,
+            clock: self.hands.clone(),
+            watchers: Arc::new(Hearing(self.watchers.clone())),
+            ..Surroundings::new(self.setup.context().sandbox)
+        };
+        let indexes = &self.setup.kept().indexes;
+        indexes.live(&self.setup.config, &around).unwrap();
+        searching
+    }
+
+    /// Waits until a build is in a phase.
+    #[track_caller]
+    fn until_in_phase(&self, phase: Phase) {
+        let indexes = &self.setup.kept().indexes;
+        self.until(phase.as_str(), |_| {
+            let build = indexes.live_build(self.root());
+            build.is_some_and(|build| build.phase == Some(phase))
+        });
+    }
+
     fn root(&self) -> &Path {
         self.tree.root()
     }
@@ -173,6 +200,36 @@ impl World {
         let start = Instant::now();
         while !self.watchers.is_held() {
             assert!(start.elapsed() < LONG, "nothing came: {:?}", self.report());
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// What it says of itself to other processes.
+    fn told(&self) -> Vec<LivingIndex> {
+        let indexes = &self.setup.kept().indexes;
+        indexes.living(self.root()).expect("a root")
+    }
+
+    /// Waits until other processes are told of a state and its reason, and checks that it is said why.
+    #[track_caller]
+    fn until_told(&self, state: &str, reason: Option<&str>) -> LivingIndex {
+        let start = Instant::now();
+        loop {
+            let told = self.told();
+            assert!(told.len() <= 1, "{told:?}");
+            if let Some(told) = told.into_iter().next()
+                && told.standing.state().as_str() == state
+                && told.standing.reason() == reason
+            {
+                assert_eq!(told.process, std::process::id());
+                return told;
+            }
+            assert!(
+                start.elapsed() < LONG,
+                "{:?}: {:?}",
+                self.told(),
+                self.report()
+            );
             std::thread::sleep(LOOK);
         }
     }

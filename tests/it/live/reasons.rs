@@ -1,4 +1,4 @@
-//! Each reason for which an index is not used can be seen: in `stats` of searches, and in reports.
+//! Each reason for which an index is not used can be seen: in `stats` of searches, in reports, and by other processes.
 
 use std::fs;
 use std::sync::atomic::Ordering;
@@ -28,6 +28,12 @@ fn fr_lsi_bg_50_open_requires_validation_until_the_tree_was_compared() {
     assert_eq!(world.standing(), ("UNCERTAIN", Some(reason)));
     let found = world.check_unused("needle", "UNCERTAIN", Some(reason));
     assert_eq!(found.len(), 4);
+    assert!(
+        world
+            .until_told("UNCERTAIN", Some(reason))
+            .generation
+            .is_some()
+    );
     world.watchers.release();
     world.until_complete();
     assert_eq!(world.check_used("needle"), found);
@@ -44,6 +50,9 @@ fn watcher_overflow_shows() {
     assert_eq!(world.standing(), ("UNCERTAIN", reason));
     world.check_unused("needle", "UNCERTAIN", reason);
     assert!(world.report().why.unwrap().contains("faster"));
+    let told = world.until_told("UNCERTAIN", reason);
+    assert_eq!(told.why, world.report().why);
+    assert_eq!(told.waiting, 1, "{told:?}");
 }
 
 #[test]
@@ -58,6 +67,7 @@ fn watcher_down_shows_and_is_tried_again_after_a_minute() {
     });
     assert_eq!(world.standing(), ("UNCERTAIN", reason));
     assert!(!report.tracking, "{report:?}");
+    assert!(!world.until_told("UNCERTAIN", reason).tracking);
     // Searches compare for themselves, and are right.
     world.write("b/new.txt", "a needle\n");
     assert_eq!(world.find("needle").1.len(), 4);
@@ -120,6 +130,8 @@ fn eligibility_changed_shows_when_a_file_with_rules_is_heard_of() {
     assert_eq!(world.standing(), ("UNCERTAIN", reason));
     let found = world.check_unused("needle", "UNCERTAIN", reason);
     assert_eq!(found, set(["a/b/three.rs", "a/b/c/six.rs"]));
+    let told = world.until_told("UNCERTAIN", reason);
+    assert!(told.why.unwrap().contains("a/.ignore"));
     world.watchers.release();
     world.until_complete();
     assert_eq!(world.check_used("needle"), found);
@@ -158,6 +170,7 @@ fn fr_lsi_bud_03_dirty_backlog_shows_and_ends_when_the_worker_has_caught_up() {
     let reason = Some("DIRTY_BACKLOG");
     let found = world.check_unused("needle", "UNCERTAIN", reason);
     assert_eq!(found.len(), 4);
+    world.until_told("UNCERTAIN", reason);
     world.until_held();
     assert_eq!(world.standing(), ("UNCERTAIN", reason));
     let epoch = world.report().epoch;
@@ -192,6 +205,7 @@ fn enumeration_error_shows_until_everything_can_be_listed() {
     assert_eq!(plain.errors.len(), 1, "{plain:?}");
     world.check_unused("needle", "UNCERTAIN", reason);
     assert!(world.report().why.is_some());
+    world.until_told("UNCERTAIN", reason);
     fs::rename(outer.join("x"), &aside).unwrap();
     world.hear_subtree(&format!("{}/x", long_dir()));
     world.until_complete();
@@ -206,6 +220,8 @@ fn t_lsi_safe_05_build_budget_exceeded_shows_and_nothing_is_left_out() {
     let report = world.until_standing("UNCERTAIN", reason);
     assert!(report.why.unwrap().contains("index_build_max_files"));
     assert_eq!(world.check_unused("needle", "UNCERTAIN", reason).len(), 3);
+    let told = world.until_told("UNCERTAIN", reason);
+    assert!(told.why.unwrap().contains("index_build_max_files"));
     // It is not tried again and again.
     world
         .setup
@@ -232,6 +248,7 @@ fn fr_lsi_bud_maint_01_maint_budget_exceeded_shows_when_changes_are_not_heard_in
     let reason = Some("MAINT_BUDGET_EXCEEDED");
     assert_eq!(world.check_unused("needle", "UNCERTAIN", reason).len(), 4);
     assert_eq!(world.standing(), ("UNCERTAIN", reason));
+    world.until_told("UNCERTAIN", reason);
     // What was not heard is found by comparing.
     world.watchers.set_cookies(Cookies::Heard);
     world.watchers.release();
@@ -246,6 +263,7 @@ fn fr_lsi_bg_62_watcher_overflow_during_build_shows_at_once_and_the_build_goes_o
     world.live();
     world.until_held();
     assert_eq!(world.standing(), ("BUILDING", None));
+    assert!(world.until_told("BUILDING", None).build.is_some());
     world.write("a/late.txt", "a needle\n");
     world.hear(Heard::Overflow);
     let reason = Some("WATCHER_OVERFLOW_DURING_BUILD");
@@ -256,6 +274,7 @@ fn fr_lsi_bg_62_watcher_overflow_during_build_shows_at_once_and_the_build_goes_o
     // Built; and compared with the tree before it is used.
     world.until_held();
     assert_eq!(world.standing(), ("UNCERTAIN", reason));
+    world.until_told("UNCERTAIN", reason);
     world.check_unused("needle", "UNCERTAIN", reason);
     world.watchers.release();
     world.until_complete();
@@ -275,6 +294,7 @@ fn fr_lsi_bg_05_below_threshold_shows() {
     let report = world.until_standing("DISABLED", reason);
     assert!(report.why.unwrap().contains("index_auto_threshold_files"));
     world.check_unused("needle", "DISABLED", reason);
+    world.until_told("DISABLED", reason);
     // Nothing was listed for it, nor watched.
     assert_eq!(world.watchers.starts(), 0);
 }
@@ -303,7 +323,16 @@ fn t_lsi_safe_07_persistence_not_permitted_shows_and_nothing_lives() {
     world.live();
     let indexes = &world.setup.kept().indexes;
     assert_eq!(indexes.live_report(world.root()), None);
-    world.check_unused("needle", "DISABLED", Some("PERSISTENCE_NOT_PERMITTED"));
+    let reason = Some("PERSISTENCE_NOT_PERMITTED");
+    world.check_unused("needle", "DISABLED", reason);
+    // Any process sees for itself.
+    let status = indexes.status(&world.setup.context().sandbox).remove(0);
+    let standing = status.condition.standing();
+    assert_eq!(
+        (standing.state().as_str(), standing.reason()),
+        ("DISABLED", reason)
+    );
+    assert_eq!(status.living, []);
     assert_eq!(world.watchers.starts(), 0);
 }
 
@@ -315,6 +344,7 @@ fn fr_lsi_stor_fallback_02_memory_budget_exceeded_shows_when_an_index_in_memory_
     let report = world.until_standing("DISABLED", reason);
     assert!(report.why.unwrap().contains("index_max_memory_bytes"));
     world.check_unused("needle", "DISABLED", reason);
+    world.until_told("DISABLED", reason);
     // In files it is no larger than it may be.
     let world = World::complete(MAPPED, |config| config.index_max_memory_bytes = 2_000);
     world.check_used("needle");

@@ -1,0 +1,261 @@
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use super::*;
+use crate::format::lock::{DirLock, LockFile};
+
+fn living(standing: Standing) -> LivingIndex {
+    LivingIndex {
+        process: std::process::id(),
+        root: PathBuf::from("/some/tree"),
+        index: "0123".to_string(),
+        standing,
+        why: Some("changes came faster than they could be heard".to_string()),
+        tracking: true,
+        waiting: 3,
+        beside: 2,
+        generation: Some(7),
+        epoch: 4,
+        build: Some(BuildReport {
+            phase: Some(Phase::Tokenize),
+            files_total: 10,
+            files_done: 5,
+            elapsed_ms: 1_500,
+            ended: false,
+        }),
+        noted_ms: 1_700_000_000_123,
+    }
+}
+
+fn report_of(living: &LivingIndex) -> Report {
+    Report {
+        standing: living.standing,
+        epoch: living.epoch,
+        generation: living.generation,
+        dirty: living.waiting as usize,
+        beside: living.beside as usize,
+        dead: 0,
+        unread: 0,
+        tracking: living.tracking,
+        unwatched: None,
+        why: living.why.clone(),
+    }
+}
+
+fn put(notice: &Notice, living: &LivingIndex) {
+    notice.put(&report_of(living), living.build, living.noted_ms);
+}
+
+/// A notice in a directory of its own, which goes with the first value.
+fn notice() -> (tempfile::TempDir, Vec<PathBuf>, Notice) {
+    let dir = tempfile::tempdir().unwrap();
+    let places = vec![dir.path().canonicalize().unwrap().join("living")];
+    let notice = Notice::new(places.clone(), "/some/tree".into(), "0123".to_string());
+    (dir, places, notice)
+}
+
+/// The only directory of an index.
+fn own_dir(places: &[PathBuf]) -> PathBuf {
+    let mut dirs = fs::read_dir(&places[0]).unwrap();
+    let dir = dirs.next().unwrap().unwrap().path();
+    assert!(dirs.next().is_none());
+    dir
+}
+
+#[test]
+fn every_reason_of_every_state_is_read_as_it_was_written() {
+    let (_dir, places, notice) = notice();
+    assert_eq!(living_in(&places), []);
+    for standing in Standing::all() {
+        let one = living(standing);
+        put(&notice, &one);
+        assert_eq!(living_in(&places), [one], "{standing:?}");
+    }
+    for phase in [None].into_iter().chain(Phase::ALL.map(Some)) {
+        let mut one = living(Standing::Building);
+        one.build.as_mut().unwrap().phase = phase;
+        put(&notice, &one);
+        assert_eq!(living_in(&places), [one]);
+    }
+    let bare = LivingIndex {
+        why: None,
+        build: None,
+        generation: None,
+        ..living(Standing::Absent)
+    };
+    put(&notice, &bare);
+    assert_eq!(living_in(&places), [bare]);
+    // One file, whatever was said before, and nobody else's.
+    let own = own_dir(&places);
+    let mut names: Vec<_> = fs::read_dir(&own)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    names.sort();
+    assert_eq!(names, [LockFile::Writers.name(), STATE]);
+    for (path, mode) in [(own.join(STATE), 0o600), (own, 0o700)] {
+        let meta = fs::symlink_metadata(path).unwrap();
+        assert_eq!(meta.permissions().mode() & 0o777, mode);
+    }
+    notice.remove();
+    assert_eq!(living_in(&places), []);
+    assert_eq!(fs::read_dir(&places[0]).unwrap().count(), 0);
+    // Nothing is said any more, until something is.
+    put(&notice, &living(Standing::Complete));
+    assert_eq!(living_in(&places).len(), 1);
+}
+
+#[test]
+fn a_path_of_any_bytes_is_read_as_it_was_written() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let (_dir, places, _) = notice();
+    let long = [b'\xff'; 4_095];
+    for name in [&b"/a b/\xc3\xa4\n"[..], b"/\xff\xfe/x", &long] {
+        let root = PathBuf::from(std::ffi::OsStr::from_bytes(name));
+        let notice = Notice::new(places.clone(), root.clone(), "0123".to_string());
+        let mut one = living(Standing::Complete);
+        one.why = Some("\u{1}".repeat(100_000));
+        put(&notice, &one);
+        let read = living_in(&places);
+        assert_eq!(read.len(), 1);
+        assert_eq!(read[0].root, root);
+        assert_eq!(read[0].why.as_ref().unwrap().len(), MAX_WHY);
+    }
+}
+
+#[test]
+fn what_is_no_note_is_passed_over() {
+    let (_dir, places, notice) = notice();
+    let good = living(Standing::Complete);
+    put(&notice, &good);
+    let lock_of = |name: &str| {
+        let dir = places[0].join(name);
+        fs::create_dir(&dir).unwrap();
+        let zero = std::time::Duration::ZERO;
+        let lock = DirLock::exclusive(&dir, LockFile::Writers, zero, &mut |_| {}).unwrap();
+        (dir.join(STATE), lock)
+    };
+    let private = |path: &Path, bytes: &[u8]| {
+        fs::write(path, bytes).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    let text = String::from_utf8(good.encode().unwrap()).unwrap();
+    let mut locks = Vec::new();
+    let mut bad = |name: &str, bytes: &[u8]| {
+        let (path, lock) = lock_of(&format!("index-{name}"));
+        private(&path, bytes);
+        locks.push(lock);
+    };
+    bad("empty", b"");
+    bad("half", &text.as_bytes()[..text.len() / 2]);
+    bad("binary", &[0xff; 1_000]);
+    bad("array", b"[1, 2]");
+    bad("deep", "[".repeat(100_000).as_bytes());
+    for (name, from, to) in [
+        ("version", "\"version\":1", "\"version\":2"),
+        ("state", "COMPLETE", "PERFECT"),
+        ("reason", "\"reason\":null", "\"reason\":\"WATCHER_DOWN\""),
+        ("phase", "TOKENIZE", "DREAM"),
+        ("number", "\"waiting\":3", "\"waiting\":-3"),
+    ] {
+        assert!(text.contains(from), "{from}: {text}");
+        bad(name, text.replace(from, to).as_bytes());
+    }
+    // A sound one, and more than is read behind it.
+    bad(
+        "huge",
+        format!("{text}{}", " ".repeat(MAX_BYTES)).as_bytes(),
+    );
+    bad("writable", text.as_bytes());
+    let mode = fs::Permissions::from_mode(0o622);
+    fs::set_permissions(places[0].join("index-writable").join(STATE), mode).unwrap();
+    bad("foreign", text.as_bytes());
+    let foreign = places[0].join("index-foreign").join(STATE);
+    // Only root can give a file away; for others there is nothing to be seen here.
+    if std::os::unix::fs::chown(&foreign, Some(12_345), None).is_err() {
+        fs::remove_file(&foreign).unwrap();
+    }
+    // None, a link to a sound one, and something that would never end.
+    let (_, lock) = lock_of("index-none");
+    locks.push(lock);
+    let (path, lock) = lock_of("index-link");
+    symlink(own_of(&places).join(STATE), path).unwrap();
+    locks.push(lock);
+    let (path, lock) = lock_of("index-fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).unwrap();
+    locks.push(lock);
+    let (path, lock) = lock_of("index-dir");
+    fs::create_dir(path).unwrap();
+    locks.push(lock);
+    // A lock that is none, and a sound note that nobody holds.
+    fs::create_dir_all(places[0].join("index-odd").join(LockFile::Writers.name())).unwrap();
+    private(&places[0].join("index-odd").join(STATE), text.as_bytes());
+    fs::create_dir(places[0].join("index-dead")).unwrap();
+    private(&places[0].join("index-dead").join(STATE), text.as_bytes());
+    assert_eq!(living_in(&places), [good]);
+    drop(locks);
+    // More fields than are known are those of a later program.
+    let (path, _lock) = lock_of("index-later");
+    private(
+        &path,
+        text.replace('{', "{\"more\":{},")
+            .replace("\"more\":{\"more\":{},},", "\"more\":{},")
+            .as_bytes(),
+    );
+    assert_eq!(living_in(&places).len(), 2);
+}
+
+/// The directory of the notice, among others.
+fn own_of(places: &[PathBuf]) -> PathBuf {
+    places[0].join(format!("index-{}-0", std::process::id()))
+}
+
+#[test]
+fn where_nothing_can_be_written_nothing_is_said_and_what_was_said_is_gone() {
+    let (dir, places, notice) = notice();
+    put(&notice, &living(Standing::Complete));
+    // Somebody cleans up: it is made again.
+    fs::remove_dir_all(&places[0]).unwrap();
+    put(&notice, &living(Standing::Building));
+    assert_eq!(living_in(&places)[0].standing, Standing::Building);
+    // It can be made no more, also by a user who may write anywhere: the old state does not stay.
+    fs::remove_dir_all(&places[0]).unwrap();
+    fs::write(&places[0], "in the way").unwrap();
+    put(&notice, &living(Standing::Corrupt));
+    assert_eq!(living_in(&places), []);
+    // There may be another place.
+    let other = dir.path().canonicalize().unwrap().join("other");
+    let places = vec![places[0].clone(), other.clone()];
+    let notice = Notice::new(places.clone(), "/some/tree".into(), "0123".to_string());
+    put(&notice, &living(Standing::Complete));
+    assert_eq!(living_in(&places).len(), 1);
+    assert_eq!(living_in(&[other]).len(), 1);
+    // A note that can't be replaced goes too.
+    let state = own_of(&places[1..]).join(STATE);
+    fs::remove_file(&state).unwrap();
+    fs::create_dir(&state).unwrap();
+    put(&notice, &living(Standing::Corrupt));
+    let read = living_in(&places);
+    assert_eq!(read.len(), 1);
+    assert_eq!(read[0].standing, Standing::Corrupt);
+    notice.remove();
+    assert_eq!(living_in(&places), []);
+}
+
+#[test]
+fn what_a_process_left_that_is_gone_is_removed_by_the_next() {
+    let (_dir, places, notice) = notice();
+    put(&notice, &living(Standing::Complete));
+    let dead = places[0].join("index-99999999-0");
+    fs::create_dir(&dead).unwrap();
+    for name in [STATE, LockFile::Writers.name(), ".state.99999999.0.tmp"] {
+        fs::write(dead.join(name), "{}").unwrap();
+    }
+    assert_eq!(living_in(&places).len(), 1);
+    assert!(dead.exists(), "looking removes nothing");
+    let other = Notice::new(places.clone(), "/other".into(), "4567".to_string());
+    put(&other, &living(Standing::Building));
+    assert!(!dead.exists());
+    assert_eq!(living_in(&places).len(), 2);
+}

@@ -1,0 +1,335 @@
+//! Indexes that live in one process, as `index status` of another one sees them.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
+
+use forge_search::format::lock::LockFile;
+use forge_search::index::state::{DisabledReason, SafetyState, Standing, UncertainReason};
+use serde_json::{Value, json};
+
+use super::World;
+use crate::index_support::locked;
+use crate::source::root;
+
+/// Longer than anything takes that is waited for.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A process in which an index lives.
+struct Living {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Living {
+    /// Starts one that builds its index however small the tree is, unless it is told otherwise.
+    fn start(world: &World, set: &[&str]) -> Living {
+        let mut args = vec!["call", "--jsonl", "--set", "index_mode=on"];
+        args.extend(set.iter().flat_map(|set| ["--set", set]));
+        let mut child = world
+            .program(&world.tree, &args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdin = child.stdin.take().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Living {
+            child,
+            stdin,
+            stdout,
+        }
+    }
+
+    fn ask(&mut self, pattern: &str) -> Value {
+        writeln!(self.stdin, "{}", json!({"pattern": pattern})).unwrap();
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// Ends it in order.
+    fn end(mut self) {
+        drop(self.stdin);
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+    }
+
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// What `index status` says of the indexes that live.
+fn living(world: &World) -> Vec<Value> {
+    let report = world.run(&["index", "status", "--json"]).json();
+    report["indexes"][0]["living"].as_array().unwrap().clone()
+}
+
+/// Waits until one lives, in that process, in this state.
+#[track_caller]
+fn until(world: &World, process: &Living, state: &str, reason: Option<&str>) -> Value {
+    let start = Instant::now();
+    loop {
+        let all = living(world);
+        if let [one] = &all[..]
+            && one["state"] == state
+            && one["uncertain_reason"].as_str() == reason
+        {
+            assert_eq!(one["process"], process.child.id());
+            return one.clone();
+        }
+        assert!(start.elapsed() < LONG, "{all:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn an_index_that_lives_elsewhere_is_shown_for_as_long_as_it_lives() {
+    let world = World::new();
+    assert_eq!(living(&world), Vec::<Value>::new());
+    assert!(!world.run(&["index", "status"]).out.contains("lives"));
+    let mut process = Living::start(&world, &[]);
+    let one = until(&world, &process, "COMPLETE", None);
+    assert_eq!(one["tracking"], true);
+    assert_eq!((&one["why"], &one["build"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        (&one["generation"], &one["same_settings"]),
+        (&json!(1), &json!(true))
+    );
+    let ran = world.run(&["index", "status"]).ok();
+    let id = process.child.id();
+    assert!(
+        ran.out
+            .contains(&format!("in process {id}: COMPLETE, as of ")),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.out
+            .contains("the tree is watched; 0 changes waiting; 0 files beside generation 1")
+    );
+    assert_eq!(process.ask("everyone")["count"], 1);
+    // Whoever asks with other settings is told so, and who asks about another tree nothing.
+    let other = ["index", "status", "--set", "index_default_hidden=true"];
+    let text = world.run(&other).out;
+    assert!(
+        text.contains(&format!("in process {id}, with other settings: COMPLETE")),
+        "{text}"
+    );
+    let deep = world.run(&["index", "status", "src"]);
+    assert!(!deep.out.contains("in process"), "{}", deep.out);
+    // Neither clearing nor building nor listing indexes takes it for one.
+    assert_eq!(
+        world.run(&["index", "list", "--json"]).ok().json()["indexes"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    world.run(&["index", "clear", "--all"]).ok();
+    world.run(&["index", "build"]).ok();
+    until(&world, &process, "COMPLETE", None);
+    process.end();
+    assert_eq!(living(&world), Vec::<Value>::new());
+    assert_eq!(
+        fs::read_dir(world.store().join("living")).unwrap().count(),
+        0
+    );
+}
+
+#[test]
+fn what_is_written_is_what_the_document_lists() {
+    let text = fs::read_to_string(root().join("docs/format.md")).unwrap();
+    let (_, part) = text.split_once("\n### What lives\n").unwrap();
+    let (part, _) = part.split_once("\n### ").unwrap();
+    let fields = part.lines().filter(|line| line.starts_with("| `"));
+    let fields = fields.map(|line| line.split('|').nth(1).unwrap());
+    let mut listed: Vec<&str> = fields
+        .flat_map(|cell| cell.split(", "))
+        .map(|name| name.trim().trim_matches('`'))
+        .collect();
+    let world = World::new();
+    let process = Living::start(&world, &[]);
+    until(&world, &process, "COMPLETE", None);
+    let living = world.store().join("living");
+    let name = format!("index-{}-0", process.child.id());
+    let note = fs::read(living.join(name).join("state")).unwrap();
+    let note: Value = serde_json::from_slice(&note).unwrap();
+    let mut written: Vec<&str> = note
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    listed.sort();
+    written.sort();
+    assert_eq!(written, listed);
+    process.end();
+}
+
+#[test]
+fn what_a_killed_process_left_is_not_shown_and_goes_with_the_next() {
+    let world = World::new();
+    let process = Living::start(&world, &[]);
+    until(&world, &process, "COMPLETE", None);
+    process.kill();
+    let left = || fs::read_dir(world.store().join("living")).unwrap().count();
+    assert_eq!(left(), 1);
+    assert_eq!(living(&world), Vec::<Value>::new());
+    assert_eq!(left(), 1, "looking changes nothing");
+    let process = Living::start(&world, &[]);
+    until(&world, &process, "COMPLETE", None);
+    assert_eq!(left(), 1);
+    process.end();
+    assert_eq!(left(), 0);
+}
+
+#[test]
+fn a_build_that_goes_on_elsewhere_is_shown() {
+    let world = World::new();
+    world.run(&["index", "build"]).ok();
+    let dir = world.kept().remove(0);
+    fs::remove_file(dir.join("manifest")).unwrap();
+    // It waits for whoever writes to the index, after it has begun.
+    let lock = locked(&dir, LockFile::Writers);
+    let process = Living::start(&world, &["index_lock_timeout_ms=600000"]);
+    let one = until(&world, &process, "BUILDING", None);
+    assert_eq!(one["uncertain_reason"], Value::Null);
+    let start = Instant::now();
+    loop {
+        let build = &until(&world, &process, "BUILDING", None)["build"];
+        if !build.is_null() {
+            assert_eq!(build["build_phase"], "ENUMERATE");
+            assert_eq!(
+                (&build["build_files_total"], &build["build_files_done"]),
+                (&json!(0), &json!(0))
+            );
+            assert!(build["build_elapsed_ms"].is_u64());
+            break;
+        }
+        assert!(start.elapsed() < LONG);
+    }
+    let text = world.run(&["index", "status"]).out;
+    assert!(text.contains(": BUILDING, as of "), "{text}");
+    assert!(text.contains("ENUMERATE, after "), "{text}");
+    drop(lock);
+    let one = until(&world, &process, "COMPLETE", None);
+    assert_eq!(one["build"], Value::Null);
+    process.end();
+}
+
+#[test]
+fn reasons_for_which_an_index_elsewhere_is_not_used_are_shown() {
+    // The tree can't be watched: there is no place for the files that prove that all was heard.
+    let world = World::new();
+    fs::create_dir_all(world.store()).unwrap();
+    for dir in [world.store(), world.store().parent().unwrap().to_path_buf()] {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    fs::write(world.store().join("cookies"), "in the way").unwrap();
+    let process = Living::start(&world, &[]);
+    let one = until(&world, &process, "UNCERTAIN", Some("WATCHER_DOWN"));
+    assert_eq!(one["tracking"], false);
+    assert!(one["why"].as_str().unwrap().contains("cookies"), "{one}");
+    let text = world.run(&["index", "status"]).out;
+    assert!(
+        text.contains(": UNCERTAIN (WATCHER_DOWN), as of "),
+        "{text}"
+    );
+    assert!(
+        text.contains("because ") && text.contains("the tree is not watched"),
+        "{text}"
+    );
+    process.end();
+    // The build takes more than it may, or nothing is to be built.
+    for (set, state, reason, why) in [
+        (
+            &["index_build_max_files=2"][..],
+            "UNCERTAIN",
+            "BUILD_BUDGET_EXCEEDED",
+            "index_build_max_files",
+        ),
+        (
+            &["index_storage=memory", "index_max_memory_bytes=1000"],
+            "DISABLED",
+            "MEMORY_BUDGET_EXCEEDED",
+            "index_max_memory_bytes",
+        ),
+        (
+            &["index_mode=auto"],
+            "DISABLED",
+            "BELOW_THRESHOLD",
+            "index_auto_threshold_files",
+        ),
+    ] {
+        let world = World::new();
+        let process = Living::start(&world, set);
+        let one = until(&world, &process, state, Some(reason));
+        assert!(one["why"].as_str().unwrap().contains(why), "{one}");
+        let text = world.run(&["index", "status"]).out;
+        assert!(
+            text.contains(&format!(": {state} ({reason}), as of ")),
+            "{text}"
+        );
+        process.end();
+    }
+}
+
+/// Each name of each state and reason, from the file that the process of a living index writes to what `index status` says.
+#[test]
+fn every_reason_of_appendix_d_is_shown_by_index_status() {
+    let world = World::new();
+    let root = fs::canonicalize(&world.tree).unwrap();
+    let own = world.store().join("living/index-4321-0");
+    fs::create_dir_all(&own).unwrap();
+    for dir in [&own, &world.store().join("living"), &world.store()] {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    let lock = locked(&own, LockFile::Writers);
+    let mut seen = 0;
+    for standing in Standing::all() {
+        let (state, reason) = (standing.state().as_str(), standing.reason());
+        let note = json!({
+            "version": 1, "process": 4321, "root": root.to_str().unwrap(), "index": "0f",
+            "state": state, "reason": reason, "why": format!("why it is {state}"),
+            "tracking": false, "waiting": 12, "beside": 34, "generation": 56, "epoch": 7,
+            "build": null, "noted_ms": 1_700_000_000_000_i64,
+        });
+        fs::write(own.join("state"), note.to_string()).unwrap();
+        let shown = match reason {
+            Some(reason) => {
+                format!("with other settings: {state} ({reason}), as of 2023-11-14 22:13:20 UTC")
+            }
+            None => format!("with other settings: {state}, as of 2023-11-14 22:13:20 UTC"),
+        };
+        let text = world.run(&["index", "status"]).out;
+        assert!(text.contains(&shown), "{shown}: {text}");
+        assert!(
+            text.contains(&format!("because why it is {state}")),
+            "{text}"
+        );
+        assert!(
+            text.contains("12 changes waiting; 34 files beside generation 56"),
+            "{text}"
+        );
+        let one = living(&world).remove(0);
+        assert_eq!(
+            (&one["state"], one["uncertain_reason"].as_str()),
+            (&json!(state), reason)
+        );
+        assert_eq!(one["noted"], "2023-11-14T22:13:20.000Z");
+        assert_eq!(one["coverage_epoch"], 7);
+        seen += 1;
+    }
+    let reasons = UncertainReason::ALL.len() + DisabledReason::ALL.len();
+    let without = SafetyState::ALL.len() - 1;
+    assert_eq!(seen, reasons + without);
+    // A process that ends lets go.
+    drop(lock);
+    assert_eq!(living(&world), Vec::<Value>::new());
+}
