@@ -12,8 +12,10 @@ mod edition;
 mod faults;
 mod flips;
 mod kills;
+mod kills_living;
 mod places;
 mod privacy;
+mod program;
 
 /// How many times as much is done as by default.
 fn times() -> u64 {
