@@ -349,6 +349,7 @@ fn shoot(edited: &mut Edited, aim: Aim, times: &Times) -> bool {
             edited.writes(&before, Duration::from_millis(200));
             match aim {
                 Aim::FirstBuild => times.building / 2,
+                Aim::Resumption => times.building / 8,
                 _ => times.building / 4,
             }
         }

@@ -5,6 +5,7 @@
 //! is what continuous integration has time for. Every test prints how much that was.
 
 mod crashes;
+mod crashes_merging;
 mod crowd;
 mod cut;
 mod disks;
@@ -14,6 +15,7 @@ mod flips;
 mod kills;
 mod kills_living;
 mod places;
+mod power;
 mod privacy;
 mod program;
 
