@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -84,7 +84,13 @@ impl Living {
         writeln!(stdin, "{}", json!({"pattern": pattern})).unwrap();
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+        serde_json::from_str(&line).unwrap_or_else(|error| {
+            let mut said = String::new();
+            let ended = self.kill();
+            let mut stderr = self.child.stderr.take().unwrap();
+            stderr.read_to_string(&mut said).unwrap();
+            panic!("{error}: {line}; {ended}: {said}")
+        })
     }
 
     /// Asks until the index is complete and used.
@@ -116,6 +122,13 @@ impl Living {
         self.stdin = None;
         assert_eq!(self.child.wait().unwrap().code(), Some(0));
     }
+}
+
+/// The files of which an answer has matches.
+fn paths(answer: &Value) -> BTreeSet<String> {
+    let matches = answer["matches"].as_array().unwrap().iter();
+    let paths = matches.map(|one| one["data"]["path"]["text"].as_str().unwrap());
+    paths.map(String::from).collect()
 }
 
 /// A tree that is edited, and what is known of it.
@@ -180,11 +193,30 @@ impl Edited {
     /// Checks that an answer has the needle of the last edit, as it is in the files.
     #[track_caller]
     fn check(&self, answer: &Value, what: &str) {
-        let matches = answer["matches"].as_array().unwrap();
-        let paths = matches
-            .iter()
-            .map(|one| one["data"]["path"]["text"].as_str().unwrap().to_string());
-        assert_eq!(paths.collect::<BTreeSet<_>>(), self.marked, "{what}");
+        assert_eq!(paths(answer), self.marked, "{what}");
+    }
+
+    /// Returns a line of a file that may be as it was from the start.
+    fn any_line(&mut self) -> String {
+        loop {
+            let path = format!("{}/{}.txt", self.rng.below(8), self.rng.below(40));
+            if let Ok(text) = fs::read_to_string(self.world.top().join("tree").join(path)) {
+                let lines: Vec<&str> = text.lines().collect();
+                return self.rng.pick(&lines).to_string();
+            }
+        }
+    }
+
+    /// Looks into every file.
+    fn files_with(&self, line: &str) -> BTreeSet<String> {
+        let tree = self.world.top().join("tree");
+        let dirs = (0..8).map(|dir| dir.to_string());
+        let files = dirs.flat_map(|dir| {
+            let names = names(&tree.join(&dir)).into_iter();
+            names.map(move |name| format!("{dir}/{name}"))
+        });
+        let holds = |path: &String| fs::read_to_string(tree.join(path)).unwrap().contains(line);
+        files.filter(holds).collect()
     }
 
     /// Asks a process that has no index of its own making.
@@ -262,6 +294,11 @@ impl Edited {
         let mut living = Living::start(&self.world);
         let answer = living.ask_until_complete(&self.needle());
         self.check(&answer, what);
+        for _ in 0..10 {
+            let line = self.any_line();
+            let found = paths(&living.ask_until_complete(&line));
+            assert_eq!(found, self.files_with(&line), "{what}: {line}");
+        }
         let dir = self.world.kept().remove(0);
         let manifest = || fs::read(dir.join("manifest")).unwrap();
         let before = manifest();
@@ -306,11 +343,8 @@ impl Times {
         }
         let merging = started.elapsed();
         living.end();
-        let keeping = loop {
-            if let Some(took) = edited.checkpoint(building) {
-                break took;
-            }
-        };
+        let keeping = (0..50).find_map(|_| edited.checkpoint(building));
+        let keeping = keeping.expect("what a stopped build has done is kept");
         Times {
             building,
             keeping,
@@ -365,7 +399,8 @@ fn shoot(edited: &mut Edited, aim: Aim, times: &Times) -> bool {
     let left = !edited.world.unfinished().is_subset(&before);
     let there = edited.world.has_index();
     let in_time = status.code().is_none();
-    // What was kept stays until there is something better.
+    // What was there stays until there is something better.
+    assert!(aim != Aim::Merge || there);
     assert!(aim != Aim::Resumption || there || edited.has_unfinished());
     match aim {
         Aim::Merge => in_time && there && left,
