@@ -23,6 +23,9 @@ const STORE: &str = "FORGE_SEARCH_TEST_CUT";
 /// Says in the environment of a child whether it maps files.
 const MAPPED: &str = "FORGE_SEARCH_TEST_CUT_MAPPED";
 
+/// The unit that has a checksum, in bytes.
+const PAGE: usize = 4096;
+
 /// The segment in a directory, which can be written to from now on.
 fn segment(dir: &Path) -> PathBuf {
     let name = names(dir)
@@ -151,11 +154,21 @@ fn the_program_neither_crashes_nor_errs_when_its_index_is_cut_off() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// Starts a child that opens an index and waits; cuts the segment off, and lets it look. Returns how it ended.
-fn look_after_a_cut(mapped: bool) -> ExitStatus {
+/// What happens to a file that is open.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    /// Nothing is left of it.
+    Off,
+    /// It is as long as it was, with nothing in the page of this number.
+    Hole(usize),
+}
+
+/// Starts a child that opens an index and waits; cuts the segment off, and lets it look. Returns how it ended, and how many pages
+/// the file had.
+fn look_after_a_cut(mapped: bool, cut: Cut) -> (ExitStatus, usize) {
     let place = tempfile::tempdir().unwrap();
     let root = place.path().join("store");
-    let edition = Edition::of(1, 400);
+    let edition = Edition::of(1, 1_200);
     let plain = store(&root, None);
     edition.publish(&plain, &key(1)).unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
@@ -175,10 +188,17 @@ fn look_after_a_cut(mapped: bool) -> ExitStatus {
         assert_ne!(out.read_line(&mut line).unwrap(), 0, "the child ended");
     }
     let path = segment(&plain.dir_of(&key(1)));
-    let file = File::options().write(true).open(path).unwrap();
-    file.set_len(0).unwrap();
+    let file = File::options().write(true).open(&path).unwrap();
+    let pages = fs::read(&path).unwrap().len().div_ceil(PAGE);
+    match cut {
+        Cut::Off => file.set_len(0).unwrap(),
+        Cut::Hole(page) => {
+            let hole = [0; PAGE];
+            std::os::unix::fs::FileExt::write_all_at(&file, &hole, (page * PAGE) as u64).unwrap();
+        }
+    }
     drop(child.stdin.take());
-    child.wait().unwrap()
+    (child.wait().unwrap(), pages)
 }
 
 #[test]
@@ -191,14 +211,19 @@ fn a_library_that_reads_files_is_safe_from_those_that_cut_them_off() {
         child::pause();
         // Right, or refused.
         match answer(opened.segment()) {
-            Ok(found) => assert_eq!(found, Edition::of(1, 400).answer),
+            Ok(found) => assert_eq!(found, Edition::of(1, 1_200).answer),
             Err(error) => assert!(error.is_corrupt(), "{error}"),
         }
         return;
     }
-    let status = look_after_a_cut(false);
+    let (status, pages) = look_after_a_cut(false, Cut::Off);
     assert!(status.success(), "{status:?}");
+    // What was not looked at before is noticed by its checksum. The last page is that of the lists, which were.
+    for page in (1..pages - 1).step_by(3) {
+        let (status, _) = look_after_a_cut(false, Cut::Hole(page));
+        assert!(status.success(), "{page} of {pages}: {status:?}");
+    }
     // What is documented, and what the other way is there for: the system ends a process that looks at what was cut off.
-    let status = look_after_a_cut(true);
+    let (status, _) = look_after_a_cut(true, Cut::Off);
     assert_eq!(status.signal(), Some(rustix::process::Signal::BUS.as_raw()));
 }

@@ -22,7 +22,7 @@ use forge_search::index::store::{Publication, Store};
 use crate::fuzz_replay::assembled::{MAX_TEXT, Texts, assemble_to, assembled};
 
 /// The words of which texts are made.
-const WORDS: [&str; 7] = [
+pub(super) const WORDS: [&str; 7] = [
     "needle",
     "haystack",
     "zeppelin",

@@ -2,99 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
-use std::process::{Child, Output, Stdio};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use forge_search::format::lock::LockFile;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-use super::edition::{check_tidy, names};
+use super::edition::check_tidy;
+use super::program::World;
 use super::times;
-use crate::cli::forge_search;
 use crate::differential::Seeded;
-
-/// A tree for the real program, and a cache beside it.
-struct World {
-    place: tempfile::TempDir,
-}
-
-impl World {
-    fn new() -> World {
-        let place = tempfile::tempdir().unwrap();
-        let world = World { place };
-        for dir in 0..8 {
-            for file in 0..40 {
-                let text: String = (0..60)
-                    .map(|n| format!("line {dir} {file} {n}\n"))
-                    .collect();
-                world.write(&format!("{dir}/{file}.txt"), text);
-            }
-        }
-        world.write("marker.txt", "the needle of round 0x\n");
-        world
-    }
-
-    fn top(&self) -> &Path {
-        self.place.path()
-    }
-
-    fn write(&self, path: &str, text: impl AsRef<[u8]>) {
-        let path = self.top().join("tree").join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-
-    fn start(&self, args: &[&str]) -> Child {
-        let mut command = forge_search(&self.top().join("tree"));
-        command
-            .args(args)
-            .env("XDG_CACHE_HOME", self.top().join("cache"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        command.spawn().unwrap()
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        self.start(args).wait_with_output().unwrap()
-    }
-
-    #[track_caller]
-    fn ok(&self, args: &[&str]) -> String {
-        let output = self.run(args);
-        let err = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{args:?}: {err}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// The directories of indexes.
-    fn kept(&self) -> Vec<std::path::PathBuf> {
-        let store = self.top().join("cache/forge/search-index");
-        let names = names(&store).into_iter();
-        names.map(|name| store.join(name)).collect()
-    }
-
-    /// The names of files that are being written, or whose writers did not come to their end.
-    fn unfinished(&self) -> BTreeSet<String> {
-        let names = self.kept().into_iter().flat_map(|dir| names(&dir));
-        names.filter(|name| name.ends_with(".tmp")).collect()
-    }
-
-    /// Waits until a build has begun to write, and holds the lock therefore. Returns false if it was too fast to be seen at
-    /// that: who watches may have had no processor. `before` are the files that others left.
-    fn writes(&self, child: &mut Child, before: &BTreeSet<String>) -> bool {
-        let started = Instant::now();
-        while self.unfinished().is_subset(before) {
-            if child.try_wait().unwrap().is_some() {
-                return false;
-            }
-            assert!(started.elapsed() < Duration::from_secs(60));
-            std::thread::sleep(Duration::from_micros(200));
-        }
-        true
-    }
-}
 
 #[test]
 fn a_program_that_is_killed_while_it_builds_leaves_an_index_or_none() {
@@ -118,7 +35,7 @@ fn a_program_that_is_killed_while_it_builds_leaves_an_index_or_none() {
             first_builds += 1;
         }
         world.write("marker.txt", format!("the needle of round {round}x\n"));
-        let before = world.unfinished();
+        let (before, had) = (world.unfinished(), world.has_index());
         let mut child = world.start(&["index", "build"]);
         // Half of them while they are surely at it, and half of those at once.
         let seen = rng.one_in(2) && world.writes(&mut child, &before);
@@ -131,8 +48,8 @@ fn a_program_that_is_killed_while_it_builds_leaves_an_index_or_none() {
         left_behind += u64::from(!world.unfinished().is_subset(&before));
         let status = world.run(&["index", "verify"]);
         let said = String::from_utf8_lossy(&status.stderr).into_owned();
-        let manifest = |dir: &std::path::PathBuf| dir.join("manifest").exists();
-        let there = world.kept().iter().any(manifest);
+        let there = world.has_index();
+        assert!(there || !had, "round {round}: the index is gone");
         assert_eq!(status.status.success(), there, "round {round}: {said}");
         // Answers are right at any time.
         let found = world.ok(&[&format!("of round {round}x")]);
@@ -186,9 +103,12 @@ fn a_writer_that_is_stopped_keeps_the_lock_and_nobody_from_searching() {
         round += 1;
         world.write("marker.txt", format!("the needle of round {round}x\n"));
         let mut stalled = world.start(&["index", "build"]);
-        let seen = world.writes(&mut stalled, &BTreeSet::new());
+        if !world.writes(&mut stalled, &BTreeSet::new()) {
+            // It has ended, and its number may be that of another process.
+            continue;
+        }
         kill_process(Pid::from_child(&stalled), Signal::STOP).unwrap();
-        let at_work = seen && stopped_at_work(&world, &stalled);
+        let at_work = stopped_at_work(&world, &stalled);
         let mut stalled = Stopped(Some(stalled));
         if !at_work {
             // It was too fast to be stopped.

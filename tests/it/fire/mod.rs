@@ -5,6 +5,7 @@
 //! integration does ten times as much once, in a release build. Every test prints how much that was.
 
 mod crashes;
+mod crashes_merging;
 mod crowd;
 mod cut;
 mod disks;
@@ -12,8 +13,11 @@ mod edition;
 mod faults;
 mod flips;
 mod kills;
+mod kills_living;
 mod places;
+mod power;
 mod privacy;
+mod program;
 
 /// How many times as much is done as by default.
 fn times() -> u64 {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use forge_search::format::lock::LockFile;
 use forge_search::index::builder::{BuildHost, Progress};
 use forge_search::tool::config::IndexStorage;
 use serde_json::json;
@@ -117,6 +118,9 @@ fn where_nothing_can_be_written_the_old_index_serves_and_the_next_build_says_why
             let request = json!({"pattern": "needle"});
             assert_eq!(compare(&setup, &request).0.excluded, 1);
             let dir = setup.kept().dir();
+            // Neither the files nor what they are in.
+            let files = names(&dir).into_iter().map(|name| dir.join(name));
+            files.for_each(|file| chmod(&file, 0o400));
             chmod(&dir, 0o500);
             chmod(&cache, 0o500);
             let opened = setup.clone().reopened();
@@ -132,6 +136,9 @@ fn where_nothing_can_be_written_the_old_index_serves_and_the_next_build_says_why
             assert_eq!(compare(&opened, &request).0.excluded, 1);
             chmod(&cache, 0o700);
             chmod(&dir, 0o700);
+            for which in [LockFile::Readers, LockFile::Writers] {
+                chmod(&dir.join(which.name()), 0o600);
+            }
             opened.build(&Host::hasty());
             assert_eq!(compare(&opened, &request).0.excluded, 1);
         },
@@ -265,5 +272,28 @@ fn a_clock_that_is_set_back_or_forward_changes_no_answer() {
         let sequence = listed.manifest.unwrap().state.sequence;
         assert!(sequence > last);
         last = sequence;
+    }
+}
+
+/// What can't be read can't say its number; the names of its files do.
+#[test]
+fn a_number_of_a_damaged_index_is_not_given_again() {
+    let place = tempfile::tempdir().unwrap();
+    let store = store(&place.path().join("store"), None);
+    let dir = store.dir_of(&key(1));
+    for round in 0..6 {
+        let edition = Edition::new(round);
+        edition.publish(&store, &key(1)).unwrap();
+        let manifest = store.look_at(&dir).manifest.unwrap();
+        assert_eq!(manifest.state.sequence, round + 1);
+        let path = dir.join("manifest");
+        match round % 3 {
+            0 => fs::remove_file(&path).unwrap(),
+            1 => {
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+                fs::write(&path, "damaged").unwrap();
+            }
+            _ => {}
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What is kept says nothing of what is in files: no text, no n-gram as text, no name of what is denied.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -88,8 +89,9 @@ impl World {
         output
     }
 
-    /// All bytes that were written anywhere, by file.
+    /// All bytes that were written anywhere, by file; others can't reach any of it.
     fn kept(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        check_private(&self.place.path().join("cache/forge/search-index"));
         let files = image_of(&self.place.path().join("cache")).into_iter();
         let mut kept: Vec<(PathBuf, Vec<u8>)> = files
             .filter_map(|(path, content)| Some((path, content?)))
@@ -98,6 +100,16 @@ impl World {
         kept.push(("what the program said".into(), self.said.clone()));
         kept
     }
+}
+
+/// Checks that only this user can reach what is in a directory and in those below it; returns how much that is.
+fn check_private(dir: &Path) -> usize {
+    let found: Vec<PathBuf> = image_of(dir).into_keys().collect();
+    for path in found.iter().map(PathBuf::as_path).chain([dir]) {
+        let mode = fs::symlink_metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{}: {mode:o}", path.display());
+    }
+    found.len()
 }
 
 fn holds(kept: &[(PathBuf, Vec<u8>)], part: &[u8]) -> Option<PathBuf> {
@@ -229,6 +241,8 @@ fn an_unfinished_file_has_no_text_of_files_either() {
     let left: std::cell::RefCell<Vec<(PathBuf, Vec<u8>)>> = Default::default();
     let edition = Edition::of(7, 40);
     edition.publish_seen(&store, &key(1), &|| {
+        // The directory of the index, two locks, and a file without its name.
+        assert!(check_private(store.root()) >= 4);
         let files = image_of(place.path()).into_iter();
         let files = files.filter_map(|(path, content)| Some((path, content?)));
         left.borrow_mut().extend(files);
