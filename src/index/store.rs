@@ -307,8 +307,12 @@ impl Store {
         Ok(listed)
     }
 
-    /// Lists what takes room.
-    fn list_with_unfinished(&self) -> Result<Vec<Listed>, FormatError> {
+    /// Lists what takes room: also what builds that are not finished left behind where there is no index.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::list`].
+    pub fn list_with_unfinished(&self) -> Result<Vec<Listed>, FormatError> {
         let names = match self.terms.disk.names(&self.root) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             names => names.map_err(|error| {

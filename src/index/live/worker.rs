@@ -45,6 +45,8 @@ pub(super) struct Timers {
     pub(super) reconcile_ms: u64,
     pub(super) retry_ms: Option<u64>,
     pub(super) read_ms: Option<u64>,
+    /// Whether what was read last may have made the overlay too large.
+    pub(super) has_read: bool,
     /// Not before this, after one that failed.
     pub(super) merge_ms: Option<u64>,
 }
@@ -57,6 +59,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
         reconcile_ms: shared.ground.now_ms().saturating_add(every),
         retry_ms: None,
         read_ms: None,
+        has_read: false,
         merge_ms: None,
     };
     loop {
@@ -78,7 +81,10 @@ pub(super) fn run(shared: &Arc<Shared>) {
                 timers.reconcile_ms = timers.reconcile_ms.min(next_ms);
             }
             Task::Drain(works) => drain(shared, &works),
-            Task::Read => timers.read_ms = tokenize::read_some(shared),
+            Task::Read => {
+                timers.read_ms = tokenize::read_some(shared);
+                timers.has_read = true;
+            }
             Task::Merge => merge(shared, &mut timers),
             Task::Check => check(shared),
             Task::Close => close(shared),
@@ -218,15 +224,20 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
         shared.settled.notify_all();
     }
     let quiet = |news_ms: u64| news_ms.saturating_add(millis(shared.habits.debounce)) <= now_ms;
-    let again = timers.read_ms.is_some_and(|at| at <= now_ms);
-    if status.standing == Standing::Complete && (status.news_ms.is_some_and(quiet) || again) {
-        status.news_ms = None;
-        timers.read_ms = None;
-        return match timers.merge_ms.is_none_or(|at| at <= now_ms) && is_spread_out(shared, status)
-        {
-            true => Some(Task::Merge),
-            false => Some(Task::Read),
-        };
+    let read_wanted =
+        status.news_ms.is_some_and(quiet) || timers.read_ms.is_some_and(|at| at <= now_ms);
+    let has_read = std::mem::take(&mut timers.has_read);
+    if status.standing == Standing::Complete && (read_wanted || has_read) {
+        if timers.merge_ms.is_none_or(|at| at <= now_ms) && is_spread_out(shared, status) {
+            status.news_ms = None;
+            timers.read_ms = None;
+            return Some(Task::Merge);
+        }
+        if read_wanted {
+            status.news_ms = None;
+            timers.read_ms = None;
+            return Some(Task::Read);
+        }
     }
     None
 }

@@ -476,6 +476,29 @@ fn clear_removes_the_indexes_of_a_tree_and_nothing_else() {
 }
 
 #[test]
+fn clear_removes_what_an_unfinished_build_left() {
+    let world = World::new();
+    for args in [["index", "clear"].as_slice(), &["index", "clear", "--all"]] {
+        world.run(&["index", "build"]).ok();
+        let dir = world.kept().remove(0);
+        fs::rename(dir.join("manifest"), dir.join("unfinished")).unwrap();
+        let listed = world.run(&["index", "list"]).ok();
+        assert!(
+            !listed.out.contains(dir.to_str().unwrap()),
+            "{}",
+            listed.out
+        );
+        let ran = world.run(args).ok();
+        assert!(
+            ran.out.contains("what an unfinished build left"),
+            "{}",
+            ran.out
+        );
+        assert!(!dir.exists());
+    }
+}
+
+#[test]
 fn an_index_in_use_by_a_writer_is_not_cleared() {
     let world = World::new();
     world.run(&["index", "build"]).ok();

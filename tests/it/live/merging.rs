@@ -6,6 +6,11 @@ use forge_search::index::watch::Heard;
 
 use super::{MAPPED, World};
 
+/// A text of many n-grams.
+fn large() -> String {
+    (0..400).map(|n| format!("{n:x} {}\n", n * n)).collect()
+}
+
 /// A world in which a new segment is being built, held where it lists `a/b/c`: the root, `a` and `a/b` are listed.
 fn merging() -> World {
     let world = World::complete(MAPPED, |config| {
@@ -13,18 +18,28 @@ fn merging() -> World {
         config.index_max_memory_bytes = 8_192;
         config.index_shutdown_timeout_ms = 300;
     });
-    let text: String = (0..400).map(|n| format!("{n:x} {}\n", n * n)).collect();
-    world.write("b/large.txt", &text);
-    world.hear_subtree("b/large.txt");
-    world.until("it was read", |report| {
-        report.beside == 1 && report.unread == 0
-    });
+    world.write("b/large.txt", &large());
     world.watchers.hold("a/b/c");
-    world.hear_file("b/large.txt");
+    world.hear_subtree("b/large.txt");
     world.until_held();
     assert_eq!(world.standing(), ("COMPLETE", None));
     world.hands.stop();
     world
+}
+
+/// What was read last may be what makes it too much.
+#[test]
+fn a_new_segment_is_built_as_soon_as_what_was_read_takes_too_much() {
+    let world = World::complete(MAPPED, |config| config.index_max_memory_bytes = 8_192);
+    world.write("b/large.txt", &large());
+    world.hear_subtree("b/large.txt");
+    world.until("it took over", |report| {
+        report.beside == 0 && report.dirty == 0 && report.unread == 0
+    });
+    world.until("it is in the segment", |report| {
+        (report.beside, report.dead) == (0, 0) && report.generation == Some(2)
+    });
+    world.check_used("needle");
 }
 
 #[test]

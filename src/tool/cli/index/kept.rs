@@ -24,9 +24,12 @@ struct Kept {
     listed: Vec<Listed>,
 }
 
+/// Lists indexes, or whatever is kept.
+type List = fn(&Store) -> Result<Vec<Listed>, FormatError>;
+
 impl Kept {
     /// Opens the store of a configuration, whatever index_mode and index_storage say: what is kept is kept.
-    fn open(args: &IndexArgs, environment: &Environment) -> Result<Kept, ToolError> {
+    fn open(args: &IndexArgs, environment: &Environment, list: List) -> Result<Kept, ToolError> {
         let config = load_config(&args.setup, environment)?;
         let root = tree(args, environment)?;
         let unusable = |error: FormatError| failed(error.into());
@@ -35,7 +38,7 @@ impl Kept {
             .existing_store(&config.search, &root)
             .map_err(unusable)?;
         let listed = match &store {
-            Some(store) => store.list().map_err(unusable)?,
+            Some(store) => list(store).map_err(unusable)?,
             None => Vec::new(),
         };
         Ok(Kept { store, listed })
@@ -60,8 +63,12 @@ impl Kept {
         Ok(self)
     }
 
-    fn select(args: &IndexAllArgs, environment: &Environment) -> Result<Kept, ToolError> {
-        let kept = Kept::open(&args.index, environment)?;
+    fn select(
+        args: &IndexAllArgs,
+        environment: &Environment,
+        list: List,
+    ) -> Result<Kept, ToolError> {
+        let kept = Kept::open(&args.index, environment, list)?;
         match args.all {
             true => Ok(kept),
             false => kept.of_tree(&args.index, environment),
@@ -142,7 +149,7 @@ impl From<&FormatError> for Checked {
 
 /// Carries out `index verify`.
 pub(super) fn verify(args: &IndexAllArgs, environment: &Environment) -> Result<u8, Failure> {
-    let kept = Kept::select(args, environment)?;
+    let kept = Kept::select(args, environment, Store::list)?;
     let mut out = io::stdout().lock();
     let mut reports = Vec::new();
     let mut failed = false;
@@ -191,7 +198,7 @@ pub(super) fn verify(args: &IndexAllArgs, environment: &Environment) -> Result<u
 
 /// Carries out `index list`.
 pub(super) fn list(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
-    let kept = Kept::open(args, environment)?;
+    let kept = Kept::open(args, environment, Store::list)?;
     let mut out = io::stdout().lock();
     let mut reports = Vec::new();
     for (store, listed) in kept.each() {
@@ -258,14 +265,18 @@ pub(super) fn list(args: &IndexArgs, environment: &Environment) -> Result<u8, Fa
 
 /// Carries out `index clear`.
 pub(super) fn clear(args: &IndexAllArgs, environment: &Environment) -> Result<u8, Failure> {
-    let kept = Kept::select(args, environment)?;
+    let kept = Kept::select(args, environment, Store::list_with_unfinished)?;
     let mut out = io::stdout().lock();
     let mut reports = Vec::new();
     let mut failed = false;
     for (store, listed) in kept.each() {
         let removed = store.remove(&listed.dir, &mut sleep);
         failed |= removed.is_err();
-        let (tree, dir) = (tree_of(listed), show::path(&listed.dir));
+        let dir = show::path(&listed.dir);
+        let what = match &listed.manifest {
+            Err(error) if error.is_not_found() => "what an unfinished build left".to_string(),
+            _ => format!("the index of {}", tree_of(listed)),
+        };
         if args.index.json {
             reports.push(json!({
                 "root": root_of_listed(listed).map(|root| root.to_string_lossy().into_owned()),
@@ -276,12 +287,8 @@ pub(super) fn clear(args: &IndexAllArgs, environment: &Environment) -> Result<u8
             }));
         } else {
             match removed {
-                Ok(()) => writeln!(
-                    out,
-                    "removed the index of {tree}, {} in {dir}",
-                    bytes(listed.bytes)
-                )?,
-                Err(error) => complain(&format!("the index of {tree} is not removed: {error}")),
+                Ok(()) => writeln!(out, "removed {what}, {} in {dir}", bytes(listed.bytes))?,
+                Err(error) => complain(&format!("{what} is not removed: {error}")),
             }
         }
     }
