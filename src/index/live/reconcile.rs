@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ear::Listener;
-use super::worker::{LATER, Timers, unlisted};
+use super::worker::{LATER, RETRY, Timers, unlisted};
 use super::{Shared, Watching, lock};
 use crate::format::error::FormatError;
 use crate::index::pace::millis;
@@ -104,7 +104,9 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
         match shared.ground.walk() {
             Ok(walk) => tracked.walk = walk,
             Err(why) => {
+                // The root is gone; and may come again. Until then nothing would ask for this once more.
                 shared.status().why = Some(why);
+                timers.reconcile_ms = shared.ground.now_ms().saturating_add(millis(RETRY));
                 return;
             }
         }

@@ -1,7 +1,7 @@
 //! Saying how the index is, for other processes to see.
 //!
-//! Owns when that is done: by the worker, or on a thread of a build, never by a search; when the state, its reason or what is said of it
-//! has changed, and from time to time while a build goes on. Where it is said is the ground's to know.
+//! Owns when that is done: by the worker, or on a thread of a build, never by a search; when the state, its reason, what is said of it or
+//! the publication in use has changed, and from time to time while a build goes on. Where it is said is the ground's to know.
 
 use std::time::Duration;
 
@@ -27,6 +27,26 @@ struct Words {
     standing: Standing,
     tracking: bool,
     why: Option<String>,
+    /// Others can look at what was published since; which of it is in use here, nobody else knows.
+    generation: Option<u64>,
+}
+
+impl Words {
+    fn of(status: &Status) -> Words {
+        Words {
+            standing: status.standing,
+            tracking: status.tracking,
+            why: status.why.clone(),
+            generation: status.generation(),
+        }
+    }
+
+    /// Returns true if they are what would be said now.
+    fn hold(&self, status: &Status) -> bool {
+        (self.standing, self.tracking, self.generation)
+            == (status.standing, status.tracking, status.generation())
+            && self.why == status.why
+    }
 }
 
 impl Said {
@@ -36,13 +56,11 @@ impl Said {
         let Some(words) = &status.said.words else {
             return !status.stop && !status.open_wanted;
         };
-        let is_news = (words.standing, words.tracking) != (status.standing, status.tracking)
-            || words.why != status.why;
         let is_old = |every: Duration| {
             let at_ms = status.said.at_ms;
             at_ms.is_none_or(|at_ms| now_ms.saturating_sub(at_ms) >= millis(every))
         };
-        !status.stop && (is_news || every.is_some_and(is_old))
+        !status.stop && (!words.hold(status) || every.is_some_and(is_old))
     }
 
     /// Has the next progress said whenever that comes: a build begins.
@@ -52,13 +70,8 @@ impl Said {
 
     /// Notes that it is said how the index is.
     fn note(status: &mut Status, now_ms: u64) {
-        let words = Words {
-            standing: status.standing,
-            tracking: status.tracking,
-            why: status.why.clone(),
-        };
         status.said = Said {
-            words: Some(words),
+            words: Some(Words::of(status)),
             at_ms: Some(now_ms),
         };
     }

@@ -201,15 +201,17 @@ impl Status {
         }
     }
 
+    /// Returns the number of the publication that is in use.
+    pub(super) fn generation(&self) -> Option<u64> {
+        self.published.as_ref()?.generation()
+    }
+
     pub(super) fn report(&self) -> Report {
         let overlay = self.published.as_ref().map(|snapshot| snapshot.overlay());
         Report {
             standing: self.standing,
             epoch: self.epoch,
-            generation: self
-                .published
-                .as_ref()
-                .and_then(|snapshot| snapshot.generation()),
+            generation: self.generation(),
             dirty: self.dirty.len(),
             beside: overlay.map_or(0, |overlay| overlay.extras().len()),
             dead: overlay.map_or(0, |overlay| overlay.dead_count()),

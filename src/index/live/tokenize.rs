@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rayon::prelude::*;
 
+use super::worker::LATER;
 use super::{Shared, lock};
 use crate::index::builder::{FileReader, MAX_SETTLE};
 use crate::index::overlay::{Content, Extra};
@@ -39,8 +40,7 @@ pub(super) fn read_some(shared: &Shared) -> Option<u64> {
         };
         let settles_in = stamp.settles_in(now_ns);
         if !settles_in.is_zero() {
-            // A time in the future, of a skewed clock, is not waited for.
-            let wait = settles_in.min(MAX_SETTLE);
+            let wait = again_after(settles_in);
             unsettled = Some(unsettled.map_or(wait, |least| least.min(wait)));
             continue;
         }
@@ -90,5 +90,31 @@ pub(super) fn read_some(shared: &Shared) -> Option<u64> {
         (true, _) => Some(now_ms),
         (false, Some(wait)) => Some(now_ms.saturating_add(millis(wait)).saturating_add(1)),
         (false, None) => None,
+    }
+}
+
+/// Returns when to look again at a file that settles after a time. What takes longer than any filesystem needs is a time in the future,
+/// of a skewed clock, and looked at now and then only: until that clock is right, a look is for nothing.
+fn again_after(settles_in: Duration) -> Duration {
+    match settles_in <= MAX_SETTLE {
+        true => settles_in,
+        false => LATER,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_in_the_future_is_no_reason_to_look_again_and_again() {
+        for (settles_in, expected) in [
+            (Duration::from_nanos(1), Duration::from_nanos(1)),
+            (MAX_SETTLE, MAX_SETTLE),
+            (MAX_SETTLE + Duration::from_nanos(1), LATER),
+            (Duration::MAX, LATER),
+        ] {
+            assert_eq!(again_after(settles_in), expected, "{settles_in:?}");
+        }
     }
 }

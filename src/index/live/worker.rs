@@ -14,7 +14,8 @@ use crate::index::dirty::Work;
 use crate::index::pace::millis;
 use crate::index::state::{SafetyState, Standing, Trigger, UncertainReason};
 
-/// How long something that may pass is waited for before it is tried again: a lock, or a watch that could not be had.
+/// How long something that may pass is waited for before it is tried again: a lock, a watch that could not be had, or a
+/// root that is gone.
 pub(super) const RETRY: Duration = Duration::from_secs(2);
 
 /// The same for what failed and hardly passes by itself.
@@ -247,7 +248,11 @@ fn open(shared: &Shared, timers: &mut Timers) {
     match shared.ground.open() {
         Opened::Open(snapshot) => match take_over(shared, snapshot) {
             Ok(()) => shared.fire(&[Trigger::IndexOpened]),
-            Err(why) => shared.status().why = Some(why),
+            Err(why) => {
+                // The root is gone; and may come again.
+                shared.status().why = Some(why);
+                timers.retry_ms = Some(shared.ground.now_ms().saturating_add(millis(RETRY)));
+            }
         },
         Opened::Absent => shared.fire(&[Trigger::IndexMissing]),
         Opened::Damaged(why) => {

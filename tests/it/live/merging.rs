@@ -40,6 +40,14 @@ fn a_new_segment_is_built_as_soon_as_what_was_read_takes_too_much() {
         (report.beside, report.dead) == (0, 0) && report.generation == Some(2)
     });
     world.check_used("needle");
+    // Others are told which one is in use now, although the state is what it was.
+    world.until("it was told", |report| {
+        let told = world.told();
+        told.iter()
+            .map(|told| told.generation)
+            .eq([report.generation])
+    });
+    assert_eq!(world.until_told("COMPLETE", None).generation, Some(2));
 }
 
 #[test]

@@ -134,6 +134,31 @@ fn fr_lsi_trk_07_rules_that_change_unheard_are_noticed_by_the_next_search() {
     }
 }
 
+/// A tree that is away for a moment takes its rules with it; nothing is heard any more when it comes again.
+#[test]
+fn fr_lsi_trk_07_a_root_that_is_gone_for_a_while_is_compared_when_it_is_there_again() {
+    let tree = Tree::of(super::FILES);
+    tree.file("a/.ignore", "nothing at all\n");
+    let world = World::over(tree, LIVE, |_| {});
+    world.live();
+    world.until_complete();
+    world.hands.stop();
+    let away = world.root().with_extension("away");
+    fs::rename(world.root(), &away).unwrap();
+    world.hear_file("a/.ignore");
+    world.until("it was looked for", |report| {
+        let why = report.why.as_deref();
+        why.is_some_and(|why| why.contains("outside of the allowed roots"))
+    });
+    fs::rename(&away, world.root()).unwrap();
+    let reason = Some("ELIGIBILITY_CHANGED");
+    assert_eq!(world.standing(), ("UNCERTAIN", reason));
+    assert_eq!(world.check_unused("needle", "UNCERTAIN", reason).len(), 3);
+    world.hands.put_forward(2_000);
+    world.until_complete();
+    assert_eq!(world.check_used("needle").len(), 3);
+}
+
 #[test]
 fn fr_lsi_trk_09_renames_are_followed_by_their_names_and_never_uncertain() {
     let world = World::complete(MAPPED, |_| {});
