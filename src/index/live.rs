@@ -87,6 +87,9 @@ pub trait Ground: Send + Sync {
         earlier: Option<&Segment>,
     ) -> Result<(Built, Arc<Snapshot>), BuildError>;
 
+    /// Lets go of the index in memory: it is not used for some time.
+    fn close(&self);
+
     /// Says to other processes how the index is, as well as that can be done: whether it worked makes no difference to anything. Called
     /// when something about it has changed, and about once a second during a build; never by a search.
     fn noted(&self, report: &Report);

@@ -321,6 +321,7 @@ fn check(shared: &Shared) {
 
 /// Lets go of all that is kept of the tree.
 fn close(shared: &Shared) {
+    shared.ground.close();
     *lock(&shared.known) = None;
     *lock(&shared.watching) = None;
     let mut status = shared.status();

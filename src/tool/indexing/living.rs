@@ -327,8 +327,10 @@ impl Ground for TreeGround {
     }
 
     fn walk(&self) -> Result<Walk, String> {
-        walk(&self.root, &self.around.sandbox)
-            .ok_or_else(|| "the index root lies outside of the allowed roots".to_string())
+        walk(&self.root, &self.around.sandbox).ok_or_else(|| match self.root.path.is_dir() {
+            true => "the index root lies outside of the allowed roots".to_string(),
+            false => "the index root is gone".to_string(),
+        })
     }
 
     fn inputs_above(&self) -> Inputs {
@@ -369,6 +371,10 @@ impl Ground for TreeGround {
         };
         let sandbox = &self.around.sandbox;
         self.keeping.build(&self.root, sandbox, &host, earlier)
+    }
+
+    fn close(&self) {
+        self.root.forget();
     }
 
     fn noted(&self, report: &Report) {

@@ -151,6 +151,11 @@ impl IndexRoot {
         };
     }
 
+    /// Lets go of what is open; it is opened again when it is needed.
+    pub(super) fn forget(&self) {
+        *self.lock() = Known::default();
+    }
+
     /// Notes damage that showed while the index was used: it is not used again before it was built anew.
     pub(super) fn set_damaged(&self, error: &FormatError) {
         self.lock().state = Some(State::Corrupt(error.to_string()));

@@ -148,7 +148,7 @@ fn fr_lsi_trk_07_a_root_that_is_gone_for_a_while_is_compared_when_it_is_there_ag
     world.hear_file("a/.ignore");
     world.until("it was looked for", |report| {
         let why = report.why.as_deref();
-        why.is_some_and(|why| why.contains("outside of the allowed roots"))
+        why.is_some_and(|why| why.contains("the index root is gone"))
     });
     fs::rename(&away, world.root()).unwrap();
     let reason = Some("ELIGIBILITY_CHANGED");
