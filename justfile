@@ -19,7 +19,7 @@ soak *ARGS:
     source .ci/tools.sh
     use_installed_tools
     export FORGE_SEARCH_TEST_FIRE="${FORGE_SEARCH_TEST_FIRE:-100}"
-    export FORGE_SEARCH_TEST_OPS="${FORGE_SEARCH_TEST_OPS:-500000}"
+    export FORGE_SEARCH_TEST_OPS="${FORGE_SEARCH_TEST_OPS:-420000}"
     export FORGE_SEARCH_TEST_PAIRS="${FORGE_SEARCH_TEST_PAIRS:-100000}"
     cargo test --release --locked --test it {{ARGS}} -- --nocapture fire:: living::
 
