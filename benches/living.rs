@@ -188,9 +188,14 @@ fn restart(top: &Path, cache: &Path) -> World {
 }
 
 fn quiet(world: &World) {
+    // In the source of Linux as in the generated tree, this is in a handful of files.
+    let rare = match std::env::var_os("FORGE_SEARCH_TREE") {
+        Some(_) => "kmalloc_array_node",
+        None => RARE,
+    };
     for (name, pattern, most) in [
         ("absent", "nosuchidentifier_here", None),
-        ("rare", RARE, None),
+        ("rare", rare, None),
         ("frequent, 200 results", "return", Some(200)),
     ] {
         let mut request = literal(pattern);
