@@ -17,7 +17,8 @@
 //! is heard, or a `Subtree` at or above the path is heard, for which the above starts again. The second is for directories that
 //! are renamed or replaced meanwhile.
 //!
-//! After [`Heard::Overflow`] everything is unknown. After [`Heard::Down`], or when [`Watcher::mounts_changed`], the watcher
+//! After [`Heard::Overflow`] everything is unknown, and on Linux nothing is watched any more: every directory has to be watched
+//! again. After [`Heard::Down`], or when [`Watcher::mounts_changed`], the watcher
 //! is of no use any more: another one has to be started.
 //!
 //! # Cookies

@@ -43,6 +43,12 @@ impl Source for ByNotify {
         }
     }
 
+    fn renew(&mut self, path: &Path) -> notify::Result<()> {
+        // It may have been dropped already.
+        self.unwatch(path);
+        self.watch(path)
+    }
+
     fn unwatch(&mut self, path: &Path) {
         if let Some(inner) = &mut self.inner {
             let _not_known_any_more = inner.unwatch(path);

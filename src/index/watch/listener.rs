@@ -76,7 +76,8 @@ enum Place {
 }
 
 impl Listener {
-    fn down(&self, why: String) {
+    /// Nothing more will be heard.
+    pub(super) fn down(&self, why: String) {
         self.shared.is_down.store(true, Ordering::Release);
         if self.shared.is_open.load(Ordering::Acquire) {
             self.ear.hear(Heard::Down(why));

@@ -140,20 +140,18 @@ impl Watcher for NativeWatcher {
             }
         };
         let needed = known().begin(dir, identity);
-        match needed {
+        let watched = match needed {
             Needed::Nothing => return Ok(()),
-            Needed::Watch => {}
-            Needed::Renew => {
-                // It may have been dropped already.
-                inner.unwatch(&path);
-            }
-        }
-        match inner.watch(&path) {
+            Needed::Watch => inner.watch(&path),
+            Needed::Renew => inner.renew(&path),
+        };
+        match watched {
             Ok(()) => {
                 known().watched(dir, identity);
                 Ok(())
             }
             Err(error) => {
+                inner.unwatch(&path);
                 known().forget(dir);
                 Err(refused(&error, "max_user_watches"))
             }

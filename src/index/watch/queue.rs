@@ -60,7 +60,7 @@ struct Watches {
 impl Queue {
     pub(super) fn start(listener: Listener) -> notify::Result<Queue> {
         let system = |errno: Errno| notify::Error::io(errno.into());
-        let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(system)?;
+        let queue = open().map_err(system)?;
         let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(system)?;
         let (queue, end) = (Arc::new(queue), Arc::new(end));
         let watches = Arc::new(Mutex::new(Watches {
@@ -82,20 +82,26 @@ impl Queue {
     }
 }
 
+fn open() -> Result<OwnedFd, Errno> {
+    inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)
+}
+
 impl Source for Queue {
     fn watch(&mut self, path: &Path) -> notify::Result<()> {
-        // Held until the watch has its path: its first event may be read before this returns.
-        let mut watches = lock(&self.watches);
-        let id = inotify::add_watch(&*watches.queue, path, MASK).map_err(|errno| {
+        lock(&self.watches).watch(path).map_err(|errno| {
             let error = match errno {
                 Errno::NOSPC => notify::Error::new(ErrorKind::MaxFilesWatch),
                 Errno::NOENT => notify::Error::new(ErrorKind::PathNotFound),
                 errno => notify::Error::io(errno.into()),
             };
             error.add_path(path.to_path_buf())
-        })?;
-        watches.add(path, id);
-        Ok(())
+        })
+    }
+
+    fn renew(&mut self, path: &Path) -> notify::Result<()> {
+        // The kernel knows by itself what is watched. A watch that stays loses no event, such as tell which watches below have
+        // moved elsewhere.
+        self.watch(path)
     }
 
     fn unwatch(&mut self, path: &Path) {
@@ -111,17 +117,23 @@ impl Drop for Queue {
 }
 
 impl Watches {
+    /// The lock is held until the watch has its path: its first event may be read before this returns.
+    fn watch(&mut self, path: &Path) -> Result<(), Errno> {
+        let id = inotify::add_watch(&*self.queue, path, MASK)?;
+        self.add(path, id);
+        Ok(())
+    }
+
     fn add(&mut self, path: &Path, id: i32) {
         match self.dirs.insert(path.to_path_buf(), id) {
             Some(before) if before != id => self.release(before, path),
-            Some(_) => return,
-            None => {}
+            _ => {}
         }
         // Nearly all have one.
         let paths = self.paths.entry(id);
-        paths
-            .or_insert_with(|| Vec::with_capacity(1))
-            .push(path.to_path_buf());
+        let paths = paths.or_insert_with(|| Vec::with_capacity(1));
+        paths.retain(|other| other != path);
+        paths.push(path.to_path_buf());
     }
 
     /// The path that a watch is on.
@@ -183,11 +195,16 @@ struct Reader {
 impl Reader {
     fn run(&mut self) {
         let mut buffer = vec![MaybeUninit::uninit(); BUFFER];
-        let queue = Arc::clone(&self.queue);
         while !self.is_over() {
+            let queue = Arc::clone(&self.queue);
             let mut events = inotify::Reader::new(&*queue, &mut buffer);
             loop {
                 match events.next() {
+                    Ok(event) if event.events().contains(ReadFlags::QUEUE_OVERFLOW) => {
+                        drop(queue);
+                        self.lost();
+                        break;
+                    }
                     Ok(event) => self.take(&event),
                     Err(Errno::AGAIN) => break,
                     Err(Errno::INTR) => {}
@@ -227,14 +244,51 @@ impl Reader {
         self.listener.handle_event(Err(error));
     }
 
+    /// Tells that events were lost. Among them may have been such that say which path a watch is on, or that it has ended,
+    /// so no watch is of use any more: another queue takes the place of this one. (Ending the watches one by one would
+    /// fill the queue again, with an event each.)
+    fn lost(&mut self) {
+        if let Err(errno) = self.begin_anew() {
+            let why = io::Error::from(errno);
+            self.listener.down(format!(
+                "events were lost, and watching can't begin anew: {why}"
+            ));
+            return;
+        }
+        // Before it is heard: whoever hears it watches again.
+        lock(&self.listener.shared.known).dropped(Path::new(""));
+        // A cookie that was touched before the queue was there is not in it, and whoever waits for it may know now. Not one that is
+        // touched after the loss was heard: what happened before that one may be in the queue.
+        let cookies = std::fs::read_dir(&self.listener.cookies);
+        let cookies: Vec<PathBuf> = cookies
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|cookie| cookie.path())
+            .collect();
+        let lost = Event::new(EventKind::Other).set_flag(Flag::Rescan);
+        self.listener.handle_event(Ok(lost));
+        for cookie in cookies {
+            let there = Event::new(EventKind::Create(CreateKind::File)).add_path(cookie);
+            self.listener.handle_event(Ok(there));
+        }
+    }
+
+    /// Watches nothing but the cookies, by an empty queue.
+    fn begin_anew(&mut self) -> Result<(), Errno> {
+        let queue = Arc::new(open()?);
+        let mut watches = lock(&self.watches);
+        watches.dirs.clear();
+        watches.paths.clear();
+        // That closes the other one, with its watches, before there are new ones: their number is limited.
+        watches.queue = Arc::clone(&queue);
+        self.queue = queue;
+        watches.watch(&self.listener.cookies)
+    }
+
     /// Tells of an event, after what follows from it for the watches.
     fn take(&mut self, event: &inotify::Event<'_>) {
         let (id, what) = (event.wd(), event.events());
-        if what.contains(ReadFlags::QUEUE_OVERFLOW) {
-            let lost = Event::new(EventKind::Other).set_flag(Flag::Rescan);
-            self.listener.handle_event(Ok(lost));
-            return;
-        }
         let mut watches = lock(&self.watches);
         if what.contains(ReadFlags::IGNORED) {
             watches.ended(id);

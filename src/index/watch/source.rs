@@ -12,6 +12,9 @@ pub(super) trait Source: Send {
     /// Watches a directory by itself: neither what is below it, nor what a symbolic link leads to.
     fn watch(&mut self, path: &Path) -> notify::Result<()>;
 
+    /// Watches a directory whose path may be watched already, but maybe as that of another directory.
+    fn renew(&mut self, path: &Path) -> notify::Result<()>;
+
     /// Does not watch it any more, if it did.
     fn unwatch(&mut self, path: &Path);
 }

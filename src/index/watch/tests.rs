@@ -470,3 +470,67 @@ fn a_root_behind_a_link_is_watched() {
     notes.barrier.pass(&*watcher, LONG).unwrap();
     assert!(lock(&notes.heard).contains(&file("d/f")));
 }
+
+/// Has something happen of which nothing is heard but that events were lost.
+#[cfg(target_os = "linux")]
+fn unheard(scene: &Scene, happens: impl FnOnce()) {
+    const LOST: u64 = 0;
+
+    let queue = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+    let queue: usize = queue.trim().parse().unwrap();
+    let (one, other) = (scene.at("noise/1"), scene.at("noise/2"));
+    fs::write(&one, "").unwrap();
+    scene.hold(true);
+    for _ in 0..queue / 2 {
+        // Two events there, two back: twice what there is room for.
+        fs::rename(&one, &other).unwrap();
+        fs::rename(&other, &one).unwrap();
+    }
+    happens();
+    scene.watcher.touch(LOST).unwrap();
+    scene.hold(false);
+    let is_cookie = |heard: &Heard| *heard == Heard::Cookie(LOST);
+    // Whoever waits for a cookie that was lost as well does not wait in vain.
+    while !lock(&scene.notes.heard).iter().any(is_cookie) {
+        std::thread::yield_now();
+    }
+    let heard = scene.heard();
+    assert!(heard.contains(&Heard::Overflow));
+}
+
+/// The watch of a directory goes with it wherever it is renamed to, so that it has been on every name that it had.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_directory_renamed_there_and_back_unheard_is_heard_under_its_name() {
+    let scene = Scene::watching(&["noise", "a", "b", "a/s"]);
+    let all = ["", "noise", "a", "b"];
+    for (from, to) in [("a/s", "b/s"), ("b/s", "a/s")] {
+        unheard(&scene, || scene.rename(from, to));
+        all.iter().for_each(|dir| scene.watch(dir));
+        scene.watch(to);
+        scene.check_live(to);
+    }
+    unheard(&scene, || {
+        scene.rename("a/s", "b/s");
+        scene.watch("b/s");
+        scene.rename("b/s", "a/s");
+    });
+    all.iter().for_each(|dir| scene.watch(dir));
+    scene.watch("a/s");
+    scene.check_live("a/s");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_directory_that_went_unheard_is_not_watched_any_more() {
+    let scene = Scene::watching(&["noise", "a", "a/s", "b"]);
+    unheard(&scene, || {
+        fs::remove_dir_all(scene.at("a")).unwrap();
+        scene.rename("b", "../elsewhere");
+    });
+    scene.watch("");
+    scene.watch("noise");
+    assert_eq!(scene.watcher.watched(), 2);
+    fs::write(scene.base.path().join("above/elsewhere/f"), "x").unwrap();
+    assert_eq!(scene.heard(), []);
+}
