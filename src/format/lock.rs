@@ -109,6 +109,19 @@ fn can_make_dir(dir: &Path) -> Result<(), FormatError> {
     may_write_to(above).map_err(fail)
 }
 
+/// Checks that files can be made in a directory, without making one. A directory that is not there will do if it could be made.
+///
+/// # Errors
+///
+/// [`FormatError`] with what the system says: the rights do not allow it, or the filesystem is mounted for reading only.
+pub fn check_writable(dir: &Path) -> Result<(), FormatError> {
+    let checked = match fs::symlink_metadata(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => can_make_dir(dir),
+        _ => may_write_to(dir).map_err(|e| FormatError::io("write to the directory", e)),
+    };
+    checked.map_err(|e| e.in_file(dir))
+}
+
 #[cfg(unix)]
 fn may_write_to(dir: &Path) -> io::Result<()> {
     use rustix::fs::{Access, AtFlags, CWD};

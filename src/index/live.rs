@@ -112,8 +112,8 @@ pub trait Ground: Send + Sync {
     /// Returns the threads that the worker works on.
     fn pool(&self) -> &rayon::ThreadPool;
 
-    /// Returns the directory for cookies, outside of every tree that is searched; `None` if there is none.
-    fn cookie_dir(&self) -> Option<PathBuf>;
+    /// Returns directories for cookies, outside of every tree that is searched, the best first.
+    fn cookie_dirs(&self) -> Vec<PathBuf>;
 }
 
 /// What is kept of an index.
@@ -301,7 +301,7 @@ impl LiveIndex {
             // It has nothing left to do but to return.
             let _panicked = worker.join();
         }
-        *lock(&self.shared.watching) = None;
+        self.shared.unwatch();
         ended
     }
 }
@@ -324,6 +324,12 @@ impl std::fmt::Debug for LiveIndex {
 impl Shared {
     fn status(&self) -> MutexGuard<'_, Status> {
         lock(&self.status)
+    }
+
+    /// Ends the watcher. Closing a queue that holds much takes time, and no search waits for it.
+    fn unwatch(&self) {
+        let ended = lock(&self.watching).take();
+        drop(ended);
     }
 
     fn watching(&self) -> Option<Watching> {

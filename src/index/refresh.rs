@@ -133,7 +133,11 @@ impl Entered {
     }
 
     /// Returns the directory at a path; `None` if a walk does not get there.
-    fn get(&mut self, walk: &Walk, path: &Path) -> Option<Arc<EnteredDir>> {
+    ///
+    /// # Errors
+    ///
+    /// Says why it could not be found out whether one does.
+    fn get(&mut self, walk: &Walk, path: &Path) -> Result<Option<Arc<EnteredDir>>, String> {
         let mut components: Vec<&std::ffi::OsStr> = path.iter().collect();
         let mut missing = Vec::new();
         let mut at = path.to_path_buf();
@@ -147,21 +151,28 @@ impl Entered {
                     at.pop();
                 }
                 None => {
-                    let root = Arc::new(walk.enter(&walk.start())?);
+                    let Some(root) = walk.enter(&walk.start()).map(Arc::new) else {
+                        return Ok(None);
+                    };
                     self.keep(PathBuf::new(), &root);
                     break root;
                 }
             }
         };
         while let Some(name) = missing.pop() {
-            let Some(Looked::Dir(node)) = walk.look(&entered, std::iter::once(name)).pop() else {
-                return None;
+            let next = match walk.look(&entered, std::iter::once(name)).pop() {
+                Some(Looked::Dir(node)) => walk.enter(&node).map(Arc::new),
+                Some(Looked::Error(message)) => return Err(message),
+                _ => None,
             };
-            entered = Arc::new(walk.enter(&node)?);
+            let Some(next) = next else {
+                return Ok(None);
+            };
+            entered = next;
             at.push(name);
             self.keep(at.clone(), &entered);
         }
-        Some(entered)
+        Ok(Some(entered))
     }
 
     fn keep(&mut self, path: PathBuf, entered: &Arc<EnteredDir>) {
@@ -218,8 +229,13 @@ impl Refresh<'_> {
         cursor: &mut Cursor,
     ) -> Result<(), FormatError> {
         let looked = match entered.get(self.walk, dir) {
-            Some(dir) => self.walk.look(&dir, names.iter().map(|name| &**name)),
-            None => names.iter().map(|_| Looked::Nothing).collect(),
+            Ok(Some(dir)) => self.walk.look(&dir, names.iter().map(|name| &**name)),
+            Ok(None) => names.iter().map(|_| Looked::Nothing).collect(),
+            // They may be there: nothing is gone because the system had, say, no file descriptor left.
+            Err(message) => {
+                let failed = |_| Looked::Error(message.clone());
+                names.iter().map(failed).collect()
+            }
         };
         for (name, looked) in names.iter().zip(looked) {
             let path = dir.join(name);

@@ -26,7 +26,9 @@ use std::time::Duration;
 
 use crate::format::disk::{Disk, RealDisk};
 use crate::format::error::{FormatError, FormatErrorKind};
-use crate::format::lock::{DirLock, LockFile, check_private_dir, create_private_dir_on};
+use crate::format::lock::{
+    DirLock, LockFile, check_private_dir, check_writable, create_private_dir_on,
+};
 use crate::format::manifest::{FileRef, IndexState, KeyParts, Manifest, SegmentRef};
 use crate::format::publish::remove_leftovers;
 use crate::format::storage::Privacy;
@@ -128,6 +130,15 @@ impl Store {
     /// As [`Store::open`].
     pub fn make_root(&self) -> Result<(), FormatError> {
         create_private_dir_on(&*self.terms.disk, &self.root, self.terms.privacy)
+    }
+
+    /// Checks that indexes can be made and changed here, without changing anything.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_writable`].
+    pub fn check_writable(&self) -> Result<(), FormatError> {
+        check_writable(&self.root)
     }
 
     /// Keeps indexes as `mode` says, instead of in mapped files. A store of the same directory that keeps them otherwise

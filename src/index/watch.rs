@@ -106,6 +106,12 @@ pub trait Watcher: Send + Sync {
     /// Returns whether mounts at, above or below the root changed since the last call, or since the watcher was started. Then the
     /// watches may be on what is hidden now.
     fn mounts_changed(&self) -> bool;
+
+    /// Returns true if the root is the directory that is watched, and not away or replaced because something above it was renamed, of
+    /// which nobody hears.
+    fn is_in_place(&self) -> bool {
+        true
+    }
 }
 
 /// Why a directory or a tree can't be watched.

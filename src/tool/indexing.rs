@@ -81,7 +81,9 @@ use crate::tool::sandbox::{Resolved, Sandbox};
 pub use crate::index::live::Report;
 pub use choice::{Choice, Explanation};
 pub use elsewhere::Elsewhere;
-pub use host::{Background, BuildMonitor, BuildReport, Foreground, monotonic, wall_clock_ns};
+pub use host::{
+    Background, BuildMonitor, BuildReport, Foreground, WallClock, monotonic, wall_clock_ns,
+};
 pub use living::Surroundings;
 pub use notice::LivingIndex;
 pub use places::{CachePlaces, Fallback};
@@ -240,6 +242,16 @@ impl Indexes {
     /// (FR-LSI-STOR-FALLBACK-01), or not at all.
     pub fn fallback(&self) -> Option<&Fallback> {
         self.keeping.fallback()
+    }
+
+    /// Says why those indexes that are kept can be used but not brought up to date, and what to do; `None` if they can, or if none is
+    /// kept. What has changed in a tree since is compared by each search then.
+    pub fn unwritable(&self) -> Option<String> {
+        let error = self.store()?.check_writable().err()?;
+        Some(format!(
+            "{error}; so no index there can be built or brought up to date. Make it writable, or set index_path in \
+             [tools.search] to a directory that is"
+        ))
     }
 
     /// Returns why an index would end with this process, and what to do; `None` if it is kept.

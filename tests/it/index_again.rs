@@ -201,3 +201,35 @@ fn nothing_is_read_that_is_known() {
         assert_eq!(check(tree.root(), &again, literal).0, files, "{literal}");
     }
 }
+
+/// What a build could not vouch for it reads again, however unchanged it is: nothing of it is in any block that is copied.
+#[test]
+fn fr_lsi_cand_lit_02_files_that_may_not_be_left_out_are_not_copied() {
+    let tree = Tree::new();
+    for n in 0..100 {
+        tree.file(&format!("f{n}"), format!("some text, number{n}\n"));
+    }
+    tree.file("binary", [&b"needle"[..], &[0xff; 99]].concat());
+    tree.file("composed", "needle k\u{323}\n");
+    tree.file("large", "needle\n".repeat(200_000));
+    tree.file("empty", "");
+    tree.file("short", "k\n");
+    let always = ["binary", "composed", "empty", "large", "short"];
+    let (_, mut segment) = built(tree.root(), None);
+    for _ in 0..2 {
+        tree.file("f7", "another text\n");
+        let (_, again) = built(tree.root(), Some(&segment));
+        again.verify().unwrap();
+        assert!(again.meta().groups > segment.meta().groups.min(1));
+        let plan = SupersetSafe::for_literal("is in no file", false);
+        let candidates = again.candidates(&plan).unwrap();
+        for rank in 0..again.file_count() {
+            let path = again.path(rank).unwrap();
+            let name = path.to_str().unwrap();
+            let excludable = again.file(rank).unwrap().excludable;
+            assert_eq!(excludable, !always.contains(&name), "{name}");
+            assert!(excludable || candidates.files().contains(rank), "{name}");
+        }
+        segment = again;
+    }
+}

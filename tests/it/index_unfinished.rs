@@ -5,8 +5,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use forge_search::format::segment::StampRecord;
+use forge_search::format::storage::Storage;
 use forge_search::index::builder::{BuildError, BuildHost, Phase, Progress};
 use forge_search::index::pace::{Exceeded, Piece};
+use forge_search::index::segment::Segment;
+use forge_search::tool::config::IndexStorage;
 use serde_json::json;
 
 use crate::index_support::{VARIANTS, Variant};
@@ -172,6 +176,33 @@ fn fr_lsi_bg_41_a_build_goes_on_where_the_last_one_was_ended() {
     println!("{FILES} files, then {left}, then {:?}", last.to_read);
 }
 
+/// Whoever goes on from it can tell them from files that were read: these have their states, and those none.
+#[test]
+fn fr_lsi_bg_51_files_that_were_not_read_are_not_taken_for_read() {
+    let tree = tree();
+    let setup = tree.setup().generous().with_indexes(mapped());
+    assert!(build(&setup, &Ending::after(1)).is_err());
+    let root = setup.kept().indexes.store().unwrap().root().to_path_buf();
+    let segments = fs::read_dir(root).unwrap().filter_map(|dir| {
+        let bytes = fs::read(dir.unwrap().path().join("segment-1.seg")).ok()?;
+        Some(Segment::open(Storage::from(bytes)).unwrap())
+    });
+    let segment = segments.last().expect("a segment");
+    assert_eq!(u64::from(segment.file_count()), FILES);
+    let (mut read, mut unread) = (0, 0);
+    for rank in 0..segment.file_count() {
+        let file = segment.file(rank).unwrap();
+        let none = file.stamp == StampRecord::default();
+        assert_eq!(file.excludable, !none, "{:?}", segment.path(rank));
+        match none {
+            true => unread += 1,
+            false => read += 1,
+        }
+    }
+    println!("{read} files were read, {unread} were not");
+    assert!(read > 1_000 && unread > 1_000);
+}
+
 #[test]
 fn fr_lsi_bud_init_02_what_was_done_within_the_budget_is_kept() {
     let tree = tree();
@@ -246,5 +277,44 @@ fn fr_lsi_bg_51_what_is_damaged_is_not_gone_on_from() {
         build(&setup, &last).unwrap();
         assert_eq!(last.to_read.load(Ordering::SeqCst), FILES, "{which}");
         check_answers(&setup, [7, 1_234].into_iter());
+    }
+}
+
+/// Notes the phases of a build.
+struct Phases(std::sync::Mutex<Vec<Phase>>);
+
+impl BuildHost for Phases {
+    fn now_ns(&self) -> i64 {
+        Ending::never().now_ns()
+    }
+
+    fn pause(&self, _: Duration) {}
+
+    fn progress(&self, progress: Progress) {
+        let mut phases = self.0.lock().unwrap();
+        if phases.last() != Some(&progress.phase) {
+            phases.push(progress.phase);
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn fr_lsi_bg_20_a_build_goes_through_its_phases_in_their_order() {
+    for variant in VARIANTS.into_iter().filter(|variant| !variant.frozen) {
+        let tree = Tree::of([("a.txt", "some text\n"), ("d/b.txt", "another one\n")]);
+        let setup = tree.setup().with_indexes(variant);
+        let (host, sandbox) = (Phases(Default::default()), setup.context().sandbox);
+        let indexes = &setup.kept().indexes;
+        indexes.build(&setup.working_dir, &sandbox, &host).unwrap();
+        let phases: Vec<&str> = host.0.lock().unwrap().iter().map(|p| p.as_str()).collect();
+        let mut expected = vec!["ENUMERATE", "TOKENIZE", "PERSIST"];
+        if variant.storage != IndexStorage::Memory {
+            expected.push("ACTIVATE");
+        }
+        assert_eq!(phases, expected, "{variant:?}");
     }
 }

@@ -5,10 +5,12 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::pin::MOUNTED;
 use super::{Shared, Tracked, Watching};
 use crate::format::error::FormatError;
 use crate::index::dirty::Work;
 use crate::index::refresh::{Cursor, Refresh};
+use crate::index::state::Trigger;
 use crate::index::walk::join;
 use crate::index::watch::WatchError;
 use crate::index::watch::filesystem::{Reliability, reliability};
@@ -58,6 +60,7 @@ impl Tracked {
             let known = &mut self.known;
             refresh.entries(known, &mut self.entered, dir, &names, &mut cursor)?;
         }
+        let is_listing = !cursor.is_done();
         while !cursor.is_done() {
             if !go_on() {
                 done = false;
@@ -68,12 +71,19 @@ impl Tracked {
         // Also what somebody else has found and not published yet: the marks of it may be among these, and are off now.
         if self.known.take_news() {
             self.publish(shared);
+        } else if is_listing {
+            // The watches may be on something else than before.
+            if let Some(watching) = &watching {
+                shared.check_mounts(watching);
+            }
         }
         Ok(done)
     }
 
     /// Gives searches what is known now.
     pub(super) fn publish(&mut self, shared: &Shared) {
+        // Before it: whoever sees it sees this too.
+        shared.check_place();
         let inputs = match self.known.take_inputs_changed() {
             true => {
                 let mut inputs = self.inputs_above.clone();
@@ -96,6 +106,33 @@ impl Tracked {
 }
 
 impl Shared {
+    /// Notes that nothing is certain any more if something was mounted or unmounted: what was listed may be what hides the tree, and
+    /// what is watched as well. By the time of the next search the mounts may be what they were.
+    fn check_mounts(&self, watching: &Watching) {
+        // It is said once only. Nobody may get through before it is noted.
+        let mut status = self.status();
+        if watching.watcher.mounts_changed() {
+            status.restart_watching = true;
+            status.fire_because(Trigger::WatcherOverflow, MOUNTED);
+        }
+    }
+
+    /// Does the same, and if the root is not where it is looked for: what is taken for gone may only be away, and nobody hears of it
+    /// when it is back.
+    pub(super) fn check_place(&self) {
+        let Some(watching) = self.watching() else {
+            return;
+        };
+        self.check_mounts(&watching);
+        if !watching.watcher.is_in_place() {
+            let root = self.ground.root().display();
+            let why = format!("{root} is not the directory any more that was watched");
+            let mut status = self.status();
+            status.unwatched.get_or_insert(why);
+            status.away = true;
+        }
+    }
+
     /// Watches a directory that is about to be listed. One that can't be watched means that nothing is certain any more.
     pub(super) fn enter(&self, watching: Option<&Watching>, dir: &Path) {
         let Some(watching) = watching else {

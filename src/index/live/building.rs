@@ -58,6 +58,7 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
     let built = ground
         .pool()
         .install(|| ground.build(&enter, &progressed, earlier));
+    shared.check_place();
     let built = built.map_err(|error| match error {
         BuildError::Format(error) if error.is_corrupt() => shared.damaged(&error),
         error => {
@@ -74,7 +75,11 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
         Ok(new)
     });
     let Ok(new) = new else {
-        shared.status().since_build = None;
+        // What was not read before it is not waited for either.
+        timers.read_ms = Some(ground.now_ms());
+        let mut status = shared.status();
+        status.since_build = None;
+        status.lose_sight();
         return;
     };
     timers.merge_ms = None;
@@ -95,6 +100,7 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
     // What was lost meanwhile may be missing in the new one too.
     status.reconcile_wanted |= status.losses != losses;
     status.news_ms = Some(now_ms);
+    status.lose_sight();
 }
 
 /// Puts a snapshot into use that nothing is known about beside it.
@@ -168,7 +174,7 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
         return;
     }
     // From before the tree is listed (FR-LSI-BG-60).
-    let watching = watch(shared);
+    let watching = watch(shared).ok();
     let (moment, losses) = {
         let mut status = shared.status();
         status.reconcile_wanted = false;
@@ -186,6 +192,7 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
     let built = ground
         .pool()
         .install(|| ground.build(&enter, &progressed, None));
+    shared.check_place();
     match built {
         Ok((built, snapshot)) => {
             let mut errors = Vec::new();
@@ -204,6 +211,7 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
             let mut triggers = vec![Trigger::BuildCompleted];
             if !errors.is_empty() {
                 triggers = vec![Trigger::EnumerationErrors];
+                timers.look_again(shared);
             }
             status.fire(&triggers);
             // Nothing has changed since that listing would find; marks and time say when to look again.
@@ -221,11 +229,12 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
                 status.why = Some(why.clone());
             }
             status.news_ms = Some(shared.ground.now_ms());
+            let again = if status.away { RETRY } else { LATER };
             drop(status);
             if unwatched.is_some() {
-                timers.reconcile_ms = shared.ground.now_ms().saturating_add(millis(LATER));
+                timers.reconcile_ms = shared.ground.now_ms().saturating_add(millis(again));
                 // Watches that prove nothing are others' to use.
-                *lock(&shared.watching) = None;
+                shared.unwatch();
             }
         }
         Err(error) => failed(shared, timers, &error, is_first),

@@ -98,11 +98,16 @@ impl Shared {
         let Some(Watching { watcher, barrier }) = self.watching() else {
             return Err(self.lost(Trigger::WatcherDown, "the tree is not watched"));
         };
-        if watcher.mounts_changed() {
-            // Its watches may be on what is hidden now: the reconcile that follows starts another one.
-            let why = "something was mounted or unmounted in or above the tree";
-            self.status().restart_watching = true;
-            return Err(self.lost(Trigger::WatcherOverflow, why));
+        {
+            // It is said once only. Nobody else may get through before it is noted.
+            let mut status = self.status();
+            if watcher.mounts_changed() {
+                // Its watches may be on what is hidden now: the reconcile that follows starts another one.
+                status.restart_watching = true;
+                status.fire_because(Trigger::WatcherOverflow, MOUNTED);
+                drop(status);
+                return Err(self.lost(Trigger::WatcherOverflow, MOUNTED));
+            }
         }
         match barrier.pass(&*watcher, left()) {
             Ok(()) => {}
@@ -116,6 +121,11 @@ impl Shared {
             let swaps = self.status().swaps;
             self.work_off(end_ms)?;
             let status = self.status();
+            // Also what others have worked off: something that can't be watched may be among that, and they have not said so yet.
+            if let Some(why) = status.unwatched.clone() {
+                drop(status);
+                return Err(self.lost(Trigger::WatcherDown, &why));
+            }
             if status.swaps == swaps {
                 let why = status.why.clone().unwrap_or_default();
                 break (status.standing, status.published.clone(), why);
@@ -178,11 +188,7 @@ impl Shared {
         // The worker reads them when nothing more happens to them.
         self.status().news_ms = Some(self.ground.now_ms());
         self.wake.notify_all();
-        let unwatched = self.status().unwatched.clone();
-        match unwatched {
-            Some(why) => Err(self.lost(Trigger::WatcherDown, &why)),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Notes that the index can't be relied on for now, and says so.
@@ -215,5 +221,7 @@ impl Shared {
         }
     }
 }
+
+pub(super) const MOUNTED: &str = "something was mounted or unmounted in or above the tree";
 
 const TOO_MANY: &str = "more has changed than could be looked at within this call";

@@ -5,31 +5,41 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ear::Listener;
+use super::pin::MOUNTED;
 use super::worker::{LATER, RETRY, Timers, unlisted};
 use super::{Shared, Watching, lock};
 use crate::format::error::FormatError;
 use crate::index::pace::millis;
 use crate::index::refresh::{Cursor, Refresh};
 use crate::index::state::{Standing, Trigger, UncertainReason};
-use crate::index::watch::Barrier;
+use crate::index::watch::{Barrier, WatchError, Watcher};
 
 /// How long rules are left to settle before the tree is listed by them.
 const RULES_SETTLE: Duration = Duration::from_millis(60);
 
-/// Returns what watches the tree, started if need be.
-pub(super) fn watch(shared: &Shared) -> Option<Watching> {
+/// Returns what watches the tree, started if need be; or when to try that again.
+pub(super) fn watch(shared: &Shared) -> Result<Watching, Duration> {
     if !shared.habits.watch {
-        return None;
+        return Err(LATER);
     }
     let is_down = {
         let mut status = shared.status();
+        // Until the tree was compared, another watcher proves nothing.
+        if status.lose_sight() {
+            // That is what this is for.
+            status.reconcile_wanted = false;
+        }
         std::mem::take(&mut status.restart_watching) || status.unwatched.is_some()
     };
     if !is_down && let Some(watching) = shared.watching() {
-        return Some(watching);
+        return Ok(watching);
     }
-    *lock(&shared.watching) = None;
-    shared.status().unwatched = None;
+    shared.unwatch();
+    {
+        let mut status = shared.status();
+        status.unwatched = None;
+        status.away = false;
+    }
     let barrier = Arc::new(Barrier::new());
     let listener = Arc::new(Listener {
         ground: shared.ground.clone(),
@@ -37,52 +47,77 @@ pub(super) fn watch(shared: &Shared) -> Option<Watching> {
         barrier: barrier.clone(),
         wake: shared.wake.clone(),
     });
-    let dir = shared.ground.cookie_dir();
-    let started = match dir {
-        Some(dir) => shared.watchers.start(shared.ground.root(), &dir, listener),
-        None => {
-            let why =
-                "there is no directory for the cookies that prove that all changes were heard";
-            shared.status().unwatched = Some(why.to_string());
-            return None;
-        }
-    };
-    match started {
-        Ok(watcher) if watcher.is_ordered() => {
+    match start(shared, &listener) {
+        Ok(watcher) => {
             let watching = Watching { watcher, barrier };
             *lock(&shared.watching) = Some(watching.clone());
             shared.fire(&[Trigger::WatcherStarted]);
-            Some(watching)
+            Ok(watching)
         }
-        Ok(_) => {
-            let why = "this system tells of changes in no order, so that nothing proves that all were heard";
-            shared.status().unwatched = Some(why.to_string());
-            None
-        }
-        Err(error) => {
-            shared.status().unwatched = Some(error.to_string());
-            None
+        Err((why, again)) => {
+            shared.status().unwatched = Some(why);
+            Err(again)
         }
     }
 }
 
+/// Starts a watcher with its cookies in the best place that serves: an index can be kept, and used, where nothing can be written any
+/// more. Otherwise says why there is none, and when to try again.
+fn start(
+    shared: &Shared,
+    listener: &Arc<Listener>,
+) -> Result<Arc<dyn Watcher>, (String, Duration)> {
+    let mut first = None;
+    for dir in shared.ground.cookie_dirs() {
+        let root = shared.ground.root();
+        match shared.watchers.start(root, &dir, listener.clone()) {
+            Ok(watcher) if watcher.is_ordered() => return Ok(watcher),
+            Ok(_) => {
+                let why = "this system tells of changes in no order, so that nothing proves that all were heard";
+                return Err((why.to_string(), LATER));
+            }
+            Err(WatchError::Gone) => {
+                let root = root.display();
+                return Err((format!("{root} is gone, or away for a moment"), RETRY));
+            }
+            Err(error) => {
+                first.get_or_insert(error);
+            }
+        }
+    }
+    let why = match first {
+        Some(error) => error.to_string(),
+        None => "there is no directory for the cookies that prove that all changes were heard"
+            .to_string(),
+    };
+    Err((why, LATER))
+}
+
 /// Compares the whole tree with what is known, slice by slice (FR-LSI-REC-01 to FR-LSI-REC-03).
 pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
-    let watching = watch(shared);
-    if watching.is_none() {
-        // Each search compares for itself.
+    let watching = match watch(shared) {
+        Ok(watching) => watching,
+        Err(again) => {
+            // Each search compares for itself.
+            let mut status = shared.status();
+            status.tracking = false;
+            status.fire(&[Trigger::WatcherDown]);
+            status.reconcile_wanted = false;
+            let why = status.unwatched.clone();
+            status.why = why;
+            timers.reconcile_ms = shared.ground.now_ms().saturating_add(millis(again));
+            return;
+        }
+    };
+    {
+        // From here on, later changes show. Of earlier ones no search may have heard yet, and none will from the watcher: until
+        // the tree was looked at, nothing is certain.
         let mut status = shared.status();
-        status.tracking = false;
-        status.fire(&[Trigger::WatcherDown]);
-        status.reconcile_wanted = false;
-        let why = status.unwatched.clone();
-        status.why = why;
-        timers.reconcile_ms = shared.ground.now_ms().saturating_add(millis(LATER));
-        return;
-    }
-    if let Some(watching) = &watching {
-        // From here on, later changes show.
-        let _since = watching.watcher.mounts_changed();
+        if watching.watcher.mounts_changed() && status.is_relied_on() {
+            status.fire_because(Trigger::WatcherOverflow, MOUNTED);
+            // That is what this is.
+            status.reconcile_wanted = false;
+        }
     }
     let (moment, losses, standing) = {
         let status = shared.status();
@@ -114,7 +149,7 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
         Cursor::whole(&tracked.walk)
     };
     while !cursor.is_done() {
-        if let Err(error) = slice(shared, watching.as_ref(), &mut cursor) {
+        if let Err(error) = slice(shared, &watching, &mut cursor) {
             shared.damaged(&error);
             return;
         }
@@ -148,11 +183,15 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
     status.tracking = status.unwatched.is_none();
     match (status.unwatched.clone(), errors) {
         (Some(why), _) => {
-            status.fire_because(Trigger::WatcherDown, why);
+            status.fire(&[Trigger::WatcherDown]);
+            status.why = Some(why);
             status.reconcile_wanted = false;
+            if status.away {
+                timers.reconcile_ms = shared.ground.now_ms().saturating_add(millis(RETRY));
+            }
             drop(status);
             // Watches that prove nothing are others' to use.
-            *lock(&shared.watching) = None;
+            shared.unwatch();
             return;
         }
         (None, 0) => status.fire(&[Trigger::ReconcileCompleted]),
@@ -168,12 +207,8 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
 }
 
 /// Does one slice of a reconcile (decision D52).
-fn slice(
-    shared: &Shared,
-    watching: Option<&Watching>,
-    cursor: &mut Cursor,
-) -> Result<(), FormatError> {
-    let enter = |dir: &Path| shared.enter(watching, dir);
+fn slice(shared: &Shared, watching: &Watching, cursor: &mut Cursor) -> Result<(), FormatError> {
+    let enter = |dir: &Path| shared.enter(Some(watching), dir);
     let start_ms = shared.ground.now_ms();
     let mut files = 0;
     while !cursor.is_done() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::saying::Said;
 use crate::index::dirty::{DirtySet, Extent, Moment, Work};
 use crate::index::snapshot::Snapshot;
-use crate::index::state::{Action, Standing, Trigger, step};
+use crate::index::state::{Action, Standing, Trigger, UncertainReason, step};
 
 /// What all threads read and write, for a moment at a time.
 pub(super) struct Status {
@@ -27,6 +27,8 @@ pub(super) struct Status {
     pub(super) open_wanted: bool,
     /// Whether watching failed, and why.
     pub(super) unwatched: Option<String>,
+    /// Whether the root was away when it was looked at, which may pass.
+    pub(super) away: bool,
     /// Whether another watcher has to be started.
     pub(super) restart_watching: bool,
     /// What was marked since a build began that goes on beside searches.
@@ -75,6 +77,7 @@ impl Default for Status {
             reconcile_wanted: false,
             open_wanted: true,
             unwatched: None,
+            away: false,
             restart_watching: false,
             since_build: None,
             why: None,
@@ -129,10 +132,17 @@ impl Status {
         }
     }
 
-    /// Does the same, and notes in words why.
+    /// Does the same, and notes in words why; unless the state is as it was, and for another reason than this.
     pub(super) fn fire_because(&mut self, trigger: Trigger, why: impl Into<String>) {
+        let before = self.standing;
         self.fire(&[trigger]);
-        self.why = Some(why.into());
+        let unexplained = match self.standing {
+            Standing::Complete | Standing::Building => false,
+            _ => self.why.is_none(),
+        };
+        if self.standing != before || unexplained {
+            self.why = Some(why.into());
+        }
     }
 
     /// Notes an action. What the caller of the machine does at once anyway, or what follows from the state, needs none.
@@ -164,6 +174,27 @@ impl Status {
             | Action::ApplyDirty
             | Action::RecordDiagnostic => {}
         }
+    }
+
+    /// Returns true if searches rely on what is known, or will without another comparison of the tree; whatever else is the case ends
+    /// with one only.
+    pub(super) fn is_relied_on(&self) -> bool {
+        let backlog = Standing::Uncertain(UncertainReason::DirtyBacklog);
+        self.standing.allows_exclusion() || self.standing == backlog
+    }
+
+    /// Says that watching failed, if it did, where nobody has said so yet; returns whether that is so. It may have been found out by
+    /// whoever entered a directory.
+    pub(super) fn lose_sight(&mut self) -> bool {
+        let Some(why) = self.unwatched.clone() else {
+            return false;
+        };
+        if !self.is_relied_on() {
+            return false;
+        }
+        self.tracking = false;
+        self.fire_because(Trigger::WatcherDown, why);
+        true
     }
 
     /// Marks what was heard of.
@@ -232,4 +263,30 @@ pub(super) fn decisive(path: &Path) -> String {
         "{}, which decides about what is searched, changed",
         path.display()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::state::SafetyState;
+
+    #[test]
+    fn what_changes_no_state_is_no_reason_for_it() {
+        let mut status = Status::default();
+        assert_eq!(status.standing, Standing::Absent);
+        status.fire_because(Trigger::MemoryExceeded, "memory");
+        let disabled = status.standing;
+        assert_eq!(disabled.state(), SafetyState::Disabled);
+        status.fire_because(Trigger::WatcherDown, "the watcher");
+        status.fire_because(Trigger::EligibilityChanged, "a file with rules");
+        assert_eq!(status.standing, disabled);
+        assert_eq!(status.why.as_deref(), Some("memory"));
+        // What is complete, or will be, needs no reason.
+        let mut status = Status {
+            standing: Standing::Building,
+            ..Status::default()
+        };
+        status.fire_because(Trigger::MaintBudgetExceeded, "a slow call");
+        assert_eq!((status.standing, status.why), (Standing::Building, None));
+    }
 }

@@ -52,6 +52,14 @@ pub(super) struct Timers {
     pub(super) merge_ms: Option<u64>,
 }
 
+impl Timers {
+    /// Has the tree looked at again although nothing in it changes: what could not be listed may have been the system's fault, and pass.
+    pub(super) fn look_again(&mut self, shared: &Shared) {
+        let again_ms = shared.ground.now_ms().saturating_add(millis(LATER));
+        self.reconcile_ms = self.reconcile_ms.min(again_ms);
+    }
+}
+
 /// Runs until it is told to end.
 pub(super) fn run(shared: &Arc<Shared>) {
     let _ends = Ends(shared);
@@ -81,7 +89,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
                 let next_ms = shared.ground.now_ms().saturating_add(every);
                 timers.reconcile_ms = timers.reconcile_ms.min(next_ms);
             }
-            Task::Drain(works) => drain(shared, &works),
+            Task::Drain(works) => drain(shared, &works, &mut timers),
             Task::Read => {
                 timers.read_ms = tokenize::read_some(shared);
                 timers.has_read = true;
@@ -266,7 +274,7 @@ fn open(shared: &Shared, timers: &mut Timers) {
 }
 
 /// Works off what is marked and has been quiet for some time.
-fn drain(shared: &Shared, works: &[Work]) {
+fn drain(shared: &Shared, works: &[Work], timers: &mut Timers) {
     for portion in works.chunks(PORTION) {
         let go_on = || !shared.ground.host().stopped();
         let (applied, errors) = {
@@ -302,6 +310,7 @@ fn drain(shared: &Shared, works: &[Work]) {
             (1.., false) => {
                 status.fire_because(Trigger::EnumerationErrors, unlisted(errors));
                 status.reconcile_wanted = false;
+                timers.look_again(shared);
             }
             _ => {}
         }
@@ -323,7 +332,7 @@ fn check(shared: &Shared) {
 fn close(shared: &Shared) {
     shared.ground.close();
     *lock(&shared.known) = None;
-    *lock(&shared.watching) = None;
+    shared.unwatch();
     let mut status = shared.status();
     status.tracking = false;
     let moment = status.dirty.now();

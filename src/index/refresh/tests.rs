@@ -117,6 +117,33 @@ fn what_can_not_be_listed_is_known_until_it_can() {
     assert!(fs::metadata(&aside).unwrap().nlink() > 0);
 }
 
+/// As long as it is not known, what was in it may be there.
+#[test]
+fn what_is_in_a_directory_that_can_not_be_looked_at_is_not_taken_for_gone() {
+    let mut tree = Changing::new(6);
+    // Too long a path for the system: nobody may look there, whatever their rights.
+    let (half, aside) = (long_dir(), tree.root.parent().unwrap().join("half"));
+    fs::create_dir_all(aside.join(&half)).unwrap();
+    fs::create_dir_all(tree.root.join("long").join(&half)).unwrap();
+    let there = Path::new("long").join(&half).join("x");
+    fs::rename(&aside, tree.root.join(&there)).unwrap();
+    let dir = there.join(&half);
+    let walk = tree.walk(Path::new(""));
+    let refresh = Refresh {
+        walk: &walk,
+        segment: &tree.segment,
+        enter: &|_| {},
+    };
+    let mut entered = Entered::default();
+    let mut cursor = Cursor::default();
+    let names = [OsString::from("file.txt")];
+    refresh
+        .entries(&mut tree.known, &mut entered, &dir, &names, &mut cursor)
+        .unwrap();
+    let errors: Vec<&PathBuf> = tree.known.errors().keys().collect();
+    assert_eq!(errors, [&dir.join("file.txt")]);
+}
+
 /// A path of two and a half thousand bytes.
 fn long_dir() -> PathBuf {
     std::iter::repeat_n("l".repeat(250), 10).collect()

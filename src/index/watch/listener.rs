@@ -2,6 +2,7 @@
 //!
 //! Runs on the library's thread. Whatever is not understood is taken for more than it says, never for less.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -52,7 +53,7 @@ impl EventHandler for Listener {
                 if self.failures >= MAX_FAILURES {
                     self.down(format!("watching fails again and again: {error}"));
                 } else {
-                    self.ear.hear(Heard::Overflow);
+                    self.tell(Heard::Overflow);
                 }
             }
         }
@@ -80,8 +81,27 @@ impl Listener {
     pub(super) fn down(&self, why: String) {
         self.shared.is_down.store(true, Ordering::Release);
         if self.shared.is_open.load(Ordering::Acquire) {
-            self.ear.hear(Heard::Down(why));
+            // Nobody is left to be told of a second panic.
+            let _panicked = self.attempt(Heard::Down(why));
         }
+    }
+
+    /// Has the ear hear something. One that panics has not taken it, so nothing after it proves anything: that is the end.
+    fn tell(&self, heard: Heard) {
+        // Also the rest of an event that has several parts.
+        if self.shared.is_down.load(Ordering::Acquire) {
+            return;
+        }
+        if self.attempt(heard).is_err() {
+            self.down("whoever hears of changes has panicked".to_owned());
+        }
+    }
+
+    /// Keeps a panic of the ear from going further: it could come while this is being dropped because of another one, which
+    /// would end the process.
+    fn attempt(&self, heard: Heard) -> std::thread::Result<()> {
+        // Ears lock what may be left half done, and hear next that they are down.
+        catch_unwind(AssertUnwindSafe(|| self.ear.hear(heard)))
     }
 
     fn place(&self, path: &Path) -> Place {
@@ -97,7 +117,7 @@ impl Listener {
     fn take(&self, event: Event) {
         // First of all: an overflow has no paths.
         if event.need_rescan() {
-            self.ear.hear(Heard::Overflow);
+            self.tell(Heard::Overflow);
             return;
         }
         match event.kind {
@@ -109,7 +129,7 @@ impl Listener {
             _ => {}
         }
         if event.paths.is_empty() {
-            self.ear.hear(Heard::Overflow);
+            self.tell(Heard::Overflow);
         }
         // The library gives names that left a directory a number by which they are matched with those that came. It says
         // the same of a directory that was watched and has moved, without the number.
@@ -119,7 +139,7 @@ impl Listener {
                 Place::Tree(path) => self.take_of_tree(event.kind, is_numbered, path),
                 Place::Cookies(name) => self.take_of_cookies(event.kind, &name),
                 // Not one of the paths that were watched, so it stands for any of them.
-                Place::Elsewhere => self.ear.hear(Heard::Subtree(PathBuf::new())),
+                Place::Elsewhere => self.tell(Heard::Subtree(PathBuf::new())),
             }
         }
     }
@@ -128,7 +148,7 @@ impl Listener {
         let is_root = path.as_os_str().is_empty();
         match kind {
             EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Any) => {
-                self.ear.hear(Heard::File(path));
+                self.tell(Heard::File(path));
                 return;
             }
             EventKind::Remove(_) if is_root => {
@@ -148,7 +168,7 @@ impl Listener {
             }
             _ => {}
         }
-        self.ear.hear(Heard::Subtree(path));
+        self.tell(Heard::Subtree(path));
     }
 
     fn take_of_cookies(&self, kind: EventKind, name: &Path) {
@@ -162,7 +182,7 @@ impl Listener {
                 RenameMode::To | RenameMode::Any | RenameMode::Both,
             )) => {
                 if let Some(n) = cookie::number(name) {
-                    self.ear.hear(Heard::Cookie(n));
+                    self.tell(Heard::Cookie(n));
                 }
             }
             _ => {}
@@ -293,6 +313,43 @@ mod tests {
         listener.shared.is_open.store(false, Ordering::Release);
         drop(listener);
         assert!(lock(&notes.0).is_empty());
+    }
+
+    /// Panics when it hears of a file, and maybe when it hears of the end.
+    struct Panics {
+        at_the_end: bool,
+        heard: Mutex<Vec<Heard>>,
+    }
+
+    impl Ear for Panics {
+        fn hear(&self, heard: Heard) {
+            let is_end = matches!(heard, Heard::Down(_));
+            let is_file = matches!(heard, Heard::File(_));
+            lock(&self.heard).push(heard);
+            let panics = is_file || is_end && self.at_the_end;
+            assert!(!panics, "on purpose");
+        }
+    }
+
+    #[test]
+    fn an_ear_that_panics_ends_it() {
+        for at_the_end in [false, true] {
+            let ear = Arc::new(Panics {
+                at_the_end,
+                heard: Mutex::default(),
+            });
+            let (mut listener, _) = listener();
+            listener.ear = ear.clone();
+            let two = Event::new(DATA)
+                .add_path("/root/a".into())
+                .add_path("/root/b".into());
+            listener.handle_event(Ok(two));
+            listener.handle_event(at(TO, "/cookies/7.0"));
+            assert!(listener.shared.is_down.load(Ordering::Acquire));
+            drop(listener);
+            let heard = lock(&ear.heard);
+            assert!(matches!(heard[..], [Heard::File(_), Heard::Down(_)]));
+        }
     }
 
     #[test]

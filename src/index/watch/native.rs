@@ -68,6 +68,9 @@ impl NativeWatcher {
                 "the directory of the cookies, {inside}, is inside the tree {root}; choose one outside"
             )));
         }
+        // Where a directory can be made, there need not be room for a file.
+        let first = cookies.touch(0);
+        first.map_err(|error| WatchError::Other(format!("no cookie could be made: {error}")))?;
         let shared = Arc::new(Shared::default());
         let listener = Listener {
             root: root.clone(),
@@ -167,7 +170,7 @@ impl Watcher for NativeWatcher {
             return Err(io::Error::other("the watcher is down"));
         }
         // Renames above the root, and a root that is removed while somebody has it open, are not heard of.
-        if Identity::of(&self.root)? != Some(self.identity) {
+        if !self.is_in_place() {
             let root = self.root.display();
             return Err(io::Error::new(
                 io::ErrorKind::NotFound,
@@ -183,6 +186,10 @@ impl Watcher for NativeWatcher {
 
     fn mounts_changed(&self) -> bool {
         self.mounts.changed()
+    }
+
+    fn is_in_place(&self) -> bool {
+        Identity::of(&self.root).is_ok_and(|identity| identity == Some(self.identity))
     }
 }
 

@@ -5,7 +5,7 @@
 //! 10,000 of 30,000 directories keeps a processor busy for minutes and overflows the queue meanwhile. Here that costs the
 //! logarithm of their number, and what is below the directory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io;
 use std::mem::MaybeUninit;
@@ -43,18 +43,28 @@ const MASK: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::ONLYDIR)
     .union(WatchFlags::DONT_FOLLOW);
 
+/// What is asked about a directory above the root: whether its name stays, and the root thereby where it is. That of its entries
+/// is no matter. It may be watched otherwise too, by another path.
+const MASK_ABOVE: WatchFlags = WatchFlags::MOVE_SELF
+    .union(WatchFlags::ONLYDIR)
+    .union(WatchFlags::DONT_FOLLOW)
+    .union(WatchFlags::MASK_ADD);
+
 /// A queue, and the thread that reads it. Dropping it ends the thread, which is not waited for.
 pub(super) struct Queue {
     watches: Arc<Mutex<Watches>>,
     end: Arc<OwnedFd>,
 }
 
-/// Which path each watch is on. A directory that is renamed keeps its watch, and may have been watched under the new name
-/// before the rename is read: the last path counts then.
+/// Which paths each watch is on. A directory that is renamed keeps its watch, and may have been watched under the new name
+/// before the rename is read. Or one of its paths leads there by a symbolic link that took the place of a directory. Which path
+/// is right is not known here, so events are told of under each.
 struct Watches {
     queue: Arc<OwnedFd>,
     dirs: BTreeMap<PathBuf, i32>,
     paths: BTreeMap<i32, Vec<PathBuf>>,
+    /// Those of the directories above the root.
+    above: BTreeSet<i32>,
 }
 
 impl Queue {
@@ -63,11 +73,14 @@ impl Queue {
         let queue = open().map_err(system)?;
         let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(system)?;
         let (queue, end) = (Arc::new(queue), Arc::new(end));
-        let watches = Arc::new(Mutex::new(Watches {
+        let mut watches = Watches {
             queue: Arc::clone(&queue),
             dirs: BTreeMap::new(),
             paths: BTreeMap::new(),
-        }));
+            above: BTreeSet::new(),
+        };
+        watches.watch_above(&listener.root);
+        let watches = Arc::new(Mutex::new(watches));
         let mut reader = Reader {
             queue,
             end: Arc::clone(&end),
@@ -124,6 +137,18 @@ impl Watches {
         Ok(())
     }
 
+    /// Watches the directories above the root, as far as this user may.
+    fn watch_above(&mut self, root: &Path) {
+        self.above.clear();
+        for dir in root.ancestors().skip(1) {
+            // Who may not list one can't watch it. The root is looked at before each search all the same, so that what goes
+            // unnoticed is only that it was away in between.
+            if let Ok(id) = inotify::add_watch(&*self.queue, dir, MASK_ABOVE) {
+                self.above.insert(id);
+            }
+        }
+    }
+
     fn add(&mut self, path: &Path, id: i32) {
         match self.dirs.insert(path.to_path_buf(), id) {
             Some(before) if before != id => self.release(before, path),
@@ -136,9 +161,9 @@ impl Watches {
         paths.push(path.to_path_buf());
     }
 
-    /// The path that a watch is on.
-    fn path(&self, id: i32) -> Option<&Path> {
-        self.paths.get(&id)?.last().map(PathBuf::as_path)
+    /// The paths that a watch is on; none of one that was dropped.
+    fn paths(&self, id: i32) -> Vec<PathBuf> {
+        self.paths.get(&id).cloned().unwrap_or_default()
     }
 
     /// Ends the watch of a path, unless it is on another path too.
@@ -176,6 +201,7 @@ impl Watches {
 
     /// Takes note that the kernel has dropped a watch.
     fn ended(&mut self, id: i32) {
+        self.above.remove(&id);
         for path in self.paths.remove(&id).unwrap_or_default() {
             if self.dirs.get(&path) == Some(&id) {
                 self.dirs.remove(&path);
@@ -266,15 +292,20 @@ impl Reader {
             .flatten()
             .map(|cookie| cookie.path())
             .collect();
-        let lost = Event::new(EventKind::Other).set_flag(Flag::Rescan);
-        self.listener.handle_event(Ok(lost));
+        self.rescan();
         for cookie in cookies {
             let there = Event::new(EventKind::Create(CreateKind::File)).add_path(cookie);
             self.listener.handle_event(Ok(there));
         }
     }
 
-    /// Watches nothing but the cookies, by an empty queue.
+    /// Tells that anything may have changed.
+    fn rescan(&mut self) {
+        let anything = Event::new(EventKind::Other).set_flag(Flag::Rescan);
+        self.listener.handle_event(Ok(anything));
+    }
+
+    /// Watches nothing but the cookies, and what is above the root, by an empty queue.
     fn begin_anew(&mut self) -> Result<(), Errno> {
         let queue = Arc::new(open()?);
         let mut watches = lock(&self.watches);
@@ -283,6 +314,7 @@ impl Reader {
         // That closes the other one, with its watches, before there are new ones: their number is limited.
         watches.queue = Arc::clone(&queue);
         self.queue = queue;
+        watches.watch_above(&self.listener.root);
         watches.watch(&self.listener.cookies)
     }
 
@@ -294,35 +326,42 @@ impl Reader {
             watches.ended(id);
             return;
         }
-        // Of a watch that was dropped: whoever did that has told of all below its path.
-        let Some(dir) = watches.path(id) else {
-            return;
-        };
-        let path = match event.file_name() {
-            Some(name) => dir.join(OsStr::from_bytes(name.to_bytes())),
-            None => dir.to_path_buf(),
-        };
+        if watches.above.contains(&id) && what.contains(ReadFlags::MOVE_SELF) {
+            // Whoever looked for the root meanwhile has not found it, or found another.
+            drop(watches);
+            self.rescan();
+            watches = lock(&self.watches);
+        }
         let Some(kind) = kind_of(what) else {
             return;
         };
-        match kind {
-            // The directory itself is gone, and need not be the one that has the path now.
-            EventKind::Remove(_)
-                if event.file_name().is_none() && watches.dirs.get(&path) != Some(&id) => {}
-            EventKind::Remove(_) => watches.drop_below(&path),
-            EventKind::Modify(ModifyKind::Name(RenameMode::From))
-                if event.file_name().is_some() =>
-            {
-                watches.drop_below(&path);
+        let name = event
+            .file_name()
+            .map(|name| OsStr::from_bytes(name.to_bytes()));
+        // Of a watch that was dropped: whoever did that has told of all below its path.
+        let mut paths = watches.paths(id);
+        for path in &mut paths {
+            if let Some(name) = name {
+                path.push(name);
             }
-            _ => {}
+            match kind {
+                // The directory itself is gone, and need not be the one that has the path now.
+                EventKind::Remove(_) if name.is_none() && watches.dirs.get(path) != Some(&id) => {}
+                EventKind::Remove(_) => watches.drop_below(path),
+                EventKind::Modify(ModifyKind::Name(RenameMode::From)) if name.is_some() => {
+                    watches.drop_below(path);
+                }
+                _ => {}
+            }
         }
         drop(watches);
-        let mut told = Event::new(kind).add_path(path);
-        if what.intersects(ReadFlags::MOVED_FROM | ReadFlags::MOVED_TO) {
-            told = told.set_tracker(event.cookie() as usize);
+        for path in paths {
+            let mut told = Event::new(kind).add_path(path);
+            if what.intersects(ReadFlags::MOVED_FROM | ReadFlags::MOVED_TO) {
+                told = told.set_tracker(event.cookie() as usize);
+            }
+            self.listener.handle_event(Ok(told));
         }
-        self.listener.handle_event(Ok(told));
     }
 }
 

@@ -534,3 +534,93 @@ fn a_directory_that_went_unheard_is_not_watched_any_more() {
     fs::write(scene.base.path().join("above/elsewhere/f"), "x").unwrap();
     assert_eq!(scene.heard(), []);
 }
+
+/// What is above a directory may become a symbolic link after it was listed, and the path then leads to another directory of the
+/// tree, which may be watched already.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_directory_reached_by_a_link_too_is_heard_under_its_own_name() {
+    let scene = Scene::watching(&["d", "d/s", "e", "e/s"]);
+    scene.rename("d", "../elsewhere");
+    std::os::unix::fs::symlink("e", scene.at("d")).unwrap();
+    scene.heard();
+    // Whoever listed `d` before does this.
+    let _either_way = scene.watcher.watch(Path::new("d/s"));
+    scene.check_live("e/s");
+    // And the other way round.
+    fs::remove_file(scene.at("d")).unwrap();
+    fs::create_dir_all(scene.at("d/s")).unwrap();
+    scene.heard();
+    scene.watch("d");
+    scene.watch("d/s");
+    scene.check_live("d/s");
+    scene.check_live("e/s");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn directories_that_change_places_are_watched_again() {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+    let scene = Scene::watching(&["a", "a/s", "b", "b/s"]);
+    scene.write("f");
+    let exchange = |one: &str, other: &str| {
+        let (one, other) = (scene.at(one), scene.at(other));
+        renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).unwrap();
+    };
+    for early in [false, true].repeat(50) {
+        exchange("a", "b");
+        let all = ["a", "a/s", "b", "b/s"];
+        if early {
+            all.iter().for_each(|dir| scene.watch(dir));
+        }
+        let heard = scene.heard();
+        assert!(heard.contains(&subtree("a")) && heard.contains(&subtree("b")));
+        all.iter().for_each(|dir| scene.watch(dir));
+        all.iter().for_each(|dir| scene.check_live(dir));
+        exchange("a", "f");
+        if early {
+            let _luck = scene.watcher.watch(Path::new("a"));
+            scene.watch("f");
+        }
+        let heard = scene.heard();
+        assert!(heard.contains(&subtree("a")) && heard.contains(&subtree("f")));
+        scene.watch("f");
+        scene.watch("f/s");
+        scene.check_live("f/s");
+        exchange("f", "a");
+        scene.heard();
+        all.iter().for_each(|dir| scene.watch(dir));
+        all.iter().for_each(|dir| scene.check_live(dir));
+        assert_eq!(scene.watcher.watched(), 5);
+    }
+}
+
+/// Whoever looks for something while the root is away takes it for gone, so that it has to be looked for again.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_root_that_is_away_for_a_moment_is_heard_of() {
+    let scene = Scene::watching(&["noise", "d"]);
+    let (above, away) = (
+        scene.base.path().join("above"),
+        scene.base.path().join("away"),
+    );
+    for round in 0..3 {
+        fs::rename(&above, &away).unwrap();
+        assert!(!scene.watcher.is_in_place() && scene.watcher.touch(0).is_err());
+        fs::rename(&away, &above).unwrap();
+        assert!(scene.watcher.is_in_place());
+        let heard = scene.heard();
+        assert!(heard.contains(&Heard::Overflow), "{round}: {heard:?}");
+        scene.check_live("d");
+        // By the next queue, too.
+        unheard(&scene, || {});
+        ["", "noise", "d"].iter().for_each(|dir| scene.watch(dir));
+    }
+    assert_eq!(scene.heard(), []);
+    // What happens beside it is nobody's business.
+    fs::create_dir(scene.base.path().join("beside")).unwrap();
+    fs::write(above.join("beside"), "x").unwrap();
+    fs::rename(scene.base.path().join("beside"), above.join("other")).unwrap();
+    assert_eq!(scene.heard(), []);
+}

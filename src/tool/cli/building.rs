@@ -81,7 +81,7 @@ pub(super) fn before_search(
         Err(BuildError::Stopped) => Err(setup.signals.failure(ToolError::Cancelled)),
         Err(error) => {
             complain(&format!(
-                "{} has no index, so everything is searched: {error}",
+                "{} could not be indexed, so everything is searched: {error}",
                 root.display()
             ));
             Ok(())
@@ -126,7 +126,8 @@ pub(super) fn report_eviction(eviction: &Eviction) {
 ///
 /// # Errors
 ///
-/// No index could ever be used, or one could not be built, or a signal came.
+/// No index could ever be used, or a signal came. One that can't be built is said on standard error, and no error: answers
+/// don't depend on it.
 pub(super) fn wait(setup: &Setup, environment: &Environment) -> Result<(), ToolError> {
     let Some(indexes) = setup.tool.indexes() else {
         return Err(ToolError::bad_args(
@@ -212,8 +213,21 @@ fn wait_for(
                 }
             }
         });
-        if let Some(built) = built.map_err(failed)? {
-            report_eviction(&built.eviction);
+        match built {
+            Ok(built) => {
+                if let Some(built) = &built {
+                    report_eviction(&built.eviction);
+                }
+            }
+            Err(BuildError::Stopped) => return Err(ToolError::Cancelled),
+            Err(error) => {
+                // Answers don't depend on it.
+                complain(&format!(
+                    "the index of {} could not be built, and is not waited for: {error}",
+                    root.display()
+                ));
+                return Ok(());
+            }
         }
         match indexes.condition(root, sandbox) {
             Some(Condition::Usable) | None => return Ok(()),

@@ -170,8 +170,9 @@ fn index_report(
     report.storage = indexes.storage().as_str();
     report.fallback = indexes.fallback().map(|fallback| fallback.message.clone());
     report.rejected = indexes.rejected().to_vec();
+    let unwritable = indexes.unwritable();
     let messages = report.fallback.iter().chain(&report.rejected);
-    problems.extend(messages.map(|message| Problem {
+    problems.extend(messages.chain(&unwritable).map(|message| Problem {
         place: "index".to_string(),
         message: message.clone(),
     }));

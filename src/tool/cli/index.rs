@@ -22,7 +22,7 @@ use crate::index::key::hash_of;
 use crate::index::snapshot::Snapshot;
 use crate::index::token::TokenStatus;
 use crate::tool::error::ToolError;
-use crate::tool::indexing::{Condition, Contents, Indexes, OUT_OF_RANGE, RootStatus};
+use crate::tool::indexing::{Condition, Contents, Indexes, LivingIndex, OUT_OF_RANGE, RootStatus};
 use crate::tool::render::escape_controls;
 
 /// Exit status of `status` when no index can be used.
@@ -462,6 +462,7 @@ fn status_json(status: &RootStatus) -> Value {
 
 fn print_status(status: &RootStatus, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", show::path(&status.path))?;
+    let index = hash_of(&status.key);
     let standing = status.condition.standing();
     let mut state = standing.state().as_str().to_string();
     if let Some(reason) = standing.reason() {
@@ -470,6 +471,19 @@ fn print_status(status: &RootStatus, out: &mut dyn Write) -> io::Result<()> {
     row(out, "state", &state)?;
     if let Some(why) = status.condition.why() {
         row(out, "because", &escape_controls(&why))?;
+        let knows = |one: &&LivingIndex| one.standing.allows_exclusion() && one.index == index;
+        if let (Condition::Stale { .. }, Some(one)) =
+            (&status.condition, status.living.iter().find(knows))
+        {
+            let process = one.process;
+            row(
+                out,
+                "",
+                &format!(
+                    "which only concerns others than process {process}: it knows of all changes"
+                ),
+            )?;
+        }
     }
     if let Some(found) = &status.elsewhere {
         row(out, "but", &show::elsewhere(found))?;
@@ -477,7 +491,6 @@ fn print_status(status: &RootStatus, out: &mut dyn Write) -> io::Result<()> {
     if let Some(contents) = &status.contents {
         print_contents(contents, out)?;
     }
-    let index = hash_of(&status.key);
     let mut living = status.living.iter();
     living.try_for_each(|living| print_living(living, &index, out))?;
     match &status.dir {

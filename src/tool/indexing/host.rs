@@ -7,6 +7,7 @@
 mod background;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::exec::stop::CancelHandle;
@@ -26,6 +27,14 @@ pub fn wall_clock_ns() -> i64 {
         Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
         Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |ns| -ns),
     }
+}
+
+/// Tells the time in nanoseconds since the Unix epoch, as files are stamped with it. Somebody may set it, back or forward.
+pub type WallClock = Arc<dyn Fn() -> i64 + Send + Sync>;
+
+/// Returns the wall clock of the system.
+pub(super) fn system_wall_clock() -> WallClock {
+    Arc::new(wall_clock_ns)
 }
 
 /// Sleeps, but no longer than some milliseconds after it was cancelled. Returns false if it was.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rayon::ThreadPool;
 
-use super::host::{Background, BuildMonitor, BuildReport};
+use super::host::{Background, BuildMonitor, BuildReport, WallClock, system_wall_clock};
 use super::keeping::{Keeping, above, walk};
 use super::notice::Notice;
 use super::roots::{IndexRoot, State};
@@ -59,6 +59,8 @@ pub struct Surroundings {
     pub activity: Arc<Activity>,
     /// The clock of `activity`.
     pub clock: Arc<dyn Clock>,
+    /// The time that files are stamped with.
+    pub wall: WallClock,
     /// Watches trees.
     pub watchers: Arc<dyn WatcherFactory>,
     /// How often a whole tree is compared with its index although nothing is known to be amiss.
@@ -75,6 +77,7 @@ impl Surroundings {
             sandbox,
             activity: Arc::new(Activity::new(clock.clone())),
             clock,
+            wall: system_wall_clock(),
             watchers: Arc::new(NativeWatchers),
             reconcile_every: RECONCILE_EVERY,
             merge_files: MERGE_FILES,
@@ -146,10 +149,10 @@ impl Indexes {
                 root: root.clone(),
                 keeping: self.keeping.clone(),
                 around: around.clone(),
-                host: Background::new(config, around.activity.clone(), cancel.clone()),
+                host: background(config, around, &cancel),
                 cancel,
                 pool,
-                cookies: self.cookie_dir(),
+                cookies: self.side_dirs("cookies").collect(),
                 building: building.clone(),
                 notice: Notice::new(
                     self.notice_dirs(),
@@ -242,11 +245,6 @@ impl Indexes {
         living.find(|living| living.root == root)
     }
 
-    /// Returns the directory for cookies.
-    fn cookie_dir(&self) -> Option<PathBuf> {
-        self.side_dirs("cookies").next()
-    }
-
     /// Returns the directories in which indexes that live say how they are, the best first.
     pub(super) fn notice_dirs(&self) -> Vec<PathBuf> {
         self.side_dirs("living").collect()
@@ -269,6 +267,12 @@ impl Indexes {
     fn is_outside(&self, dir: &Path) -> bool {
         self.roots().all(|root| !dir.starts_with(root))
     }
+}
+
+/// Returns a host of one build, or of the rest of what is done for an index.
+fn background(config: &SearchConfig, around: &Surroundings, cancel: &CancelHandle) -> Background {
+    Background::new(config, around.activity.clone(), cancel.clone())
+        .on_wall_clock(around.wall.clone())
 }
 
 /// Tells users apart who share a directory for temporary files.
@@ -315,7 +319,7 @@ struct TreeGround {
     host: Background,
     cancel: CancelHandle,
     pool: ThreadPool,
-    cookies: Option<PathBuf>,
+    cookies: Vec<PathBuf>,
     building: Building,
     notice: Notice,
     config: SearchConfig,
@@ -353,11 +357,7 @@ impl Ground for TreeGround {
         earlier: Option<&Segment>,
     ) -> Result<(Built, Arc<Snapshot>), BuildError> {
         // One for each build: its budget begins with it.
-        let host = Background::new(
-            &self.config,
-            self.around.activity.clone(),
-            self.cancel.clone(),
-        );
+        let host = background(&self.config, &self.around, &self.cancel);
         if earlier.is_none() {
             self.building.show(host.monitor());
         }
@@ -406,7 +406,7 @@ impl Ground for TreeGround {
         &self.pool
     }
 
-    fn cookie_dir(&self) -> Option<PathBuf> {
+    fn cookie_dirs(&self) -> Vec<PathBuf> {
         self.cookies.clone()
     }
 }

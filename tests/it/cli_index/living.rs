@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
@@ -26,10 +27,16 @@ struct Living {
 impl Living {
     /// Starts one that builds its index however small the tree is, unless it is told otherwise.
     fn start(world: &World, set: &[&str]) -> Living {
+        Living::start_with(world, set, &std::env::temp_dir())
+    }
+
+    /// Has it make temporary files there.
+    fn start_with(world: &World, set: &[&str], temporary: &Path) -> Living {
         let mut args = vec!["call", "--jsonl", "--set", "index_mode=on"];
         args.extend(set.iter().flat_map(|set| ["--set", set]));
         let mut child = world
             .program(&world.tree, &args)
+            .env("TMPDIR", temporary)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -223,7 +230,7 @@ fn a_build_that_goes_on_elsewhere_is_shown() {
 
 #[test]
 fn reasons_for_which_an_index_elsewhere_is_not_used_are_shown() {
-    // The tree can't be watched: there is no place for the files that prove that all was heard.
+    // The files that prove that all was heard are best kept beside the indexes.
     let world = World::new();
     fs::create_dir_all(world.store()).unwrap();
     for dir in [world.store(), world.store().parent().unwrap().to_path_buf()] {
@@ -232,6 +239,11 @@ fn reasons_for_which_an_index_elsewhere_is_not_used_are_shown() {
     }
     fs::write(world.store().join("cookies"), "in the way").unwrap();
     let process = Living::start(&world, &[]);
+    let one = until(&world, &process, "COMPLETE", None);
+    assert_eq!(one["tracking"], true);
+    process.end();
+    // Where there is no second place either, as that must not be inside the tree, the tree can't be watched.
+    let process = Living::start_with(&world, &[], &world.tree);
     let one = until(&world, &process, "UNCERTAIN", Some("WATCHER_DOWN"));
     assert_eq!(one["tracking"], false);
     assert!(one["why"].as_str().unwrap().contains("cookies"), "{one}");

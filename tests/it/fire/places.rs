@@ -43,9 +43,18 @@ rm -f many*.txt
 echo ended well
 "#;
 
-/// Runs the script after `setup`, as `shell` runs it.
+/// Returns whether whoever is in this shell can mount a filesystem, for itself alone.
+fn may_mount(shell: &[&str]) -> bool {
+    let tried = Command::new(shell[0])
+        .args(&shell[1..])
+        .args(["mount", "-t", "tmpfs", "-o", "size=64k", "none", "/tmp"])
+        .output();
+    tried.is_ok_and(|tried| tried.status.success())
+}
+
+/// Runs a script over a small tree, as `shell` runs it.
 #[track_caller]
-fn run_script(shell: &[&str], setup: &str) {
+fn run_script(shell: &[&str], script: &str) {
     let place = tempfile::tempdir().unwrap();
     let (tree, cache) = (place.path().join("tree"), place.path().join("cache"));
     fs::create_dir(&tree).unwrap();
@@ -53,10 +62,9 @@ fn run_script(shell: &[&str], setup: &str) {
     fs::write(tree.join("a.txt"), "a rare needle\n").unwrap();
     // Made by the script itself, and none of its business.
     fs::write(tree.join(".ignore"), "out\nerr\n").unwrap();
-    let script = format!("{setup}\n{SCRIPT}");
     let output = Command::new(shell[0])
         .args(&shell[1..])
-        .args(["bash", "-c", &script, "bash"])
+        .args(["bash", "-c", script, "bash"])
         .arg(env!("CARGO_BIN_EXE_forge-search"))
         .arg(&tree)
         .env("HOME", place.path())
@@ -72,26 +80,89 @@ fn run_script(shell: &[&str], setup: &str) {
 /// Where this user may not mount anything a limit on the size of files has to do; that is tested everywhere.
 #[test]
 fn a_full_disk_leaves_the_old_index_and_every_answer() {
-    run_script(
-        &["env"],
-        "limited() ( trap '' XFSZ; ulimit -f 40; exec \"$@\" )",
-    );
-    let may_mount = |shell: &[&str]| {
-        let tried = Command::new(shell[0])
-            .args(&shell[1..])
-            .args(["mount", "-t", "tmpfs", "-o", "size=64k", "none", "/tmp"])
-            .output();
-        tried.is_ok_and(|tried| tried.status.success())
-    };
+    let limited = "limited() ( trap '' XFSZ; ulimit -f 40; exec \"$@\" )";
+    run_script(&["env"], &format!("{limited}\n{SCRIPT}"));
     let mut mounted = 0;
     for shell in [&["unshare", "-Urm"][..], &["unshare", "-m"]] {
         if may_mount(shell) {
             let setup = "mount -t tmpfs -o size=160k,mode=700 none \"$XDG_CACHE_HOME\" || exit 1\nlimited() { \"$@\"; }";
-            run_script(shell, setup);
+            run_script(shell, &format!("{setup}\n{SCRIPT}"));
             mounted += 1;
         }
     }
-    println!("a limit on the size of files, and {mounted} filesystems that were full");
+    match mounted {
+        0 => println!("LEFT OUT: full filesystems, as this user may mount nothing"),
+        _ => println!("a limit on the size of files, and {mounted} filesystems that were full"),
+    }
+}
+
+/// What a shell does with a cache on a filesystem that is mounted for reading only. `$1` is the program, `$2` the tree.
+const READ_ONLY: &str = r#"
+set -u
+cd "$2"
+fail() { echo "FAILED: $*"; exit 1; }
+mount -t tmpfs -o size=4m,mode=700 none "$XDG_CACHE_HOME" || fail "no filesystem"
+echo straw >b.txt
+# Later, these would make the directory another than the one that was listed.
+: >out
+: >err
+"$1" index build >out 2>&1 || fail "the first build: $(cat out)"
+mount -o remount,ro "$XDG_CACHE_HOME" || fail "it stays writable"
+if touch "$XDG_CACHE_HOME/x" 2>out; then fail "root may write"; fi
+"$1" --index auto --stats "rare needle" >out 2>err || fail "a search: $(cat err)"
+[ "$(grep -c "rare needle" out)" = 1 ] || fail "an answer: $(cat out)"
+grep -Eq "^ *candidates_excluded +1$" err || fail "the index is of no use: $(cat err)"
+"$1" index verify >out 2>&1 || fail "the index: $(cat out)"
+if "$1" index build >out 2>&1; then fail "it was built"; fi
+grep -q "Read-only file system" out || fail "why: $(cat out)"
+grep -q "choose another directory" out || fail "what to do: $(cat out)"
+if "$1" index clear >out 2>&1; then fail "it was removed"; fi
+echo "a rare needle, too" >c.txt
+# The index is behind now and stays so; answers do not.
+for mode in auto on; do
+    "$1" --index "$mode" "rare needle" >out 2>err || fail "a search: $(cat err)"
+    [ "$(grep -c "rare needle" out)" = 2 ] || fail "an answer with $mode: $(cat out)"
+done
+grep -q "Read-only file system" err || fail "said nothing: $(cat err)"
+if "$1" doctor >out 2>&1; then fail "nothing needs doing: $(cat out)"; fi
+grep -q "Read-only file system" out || fail "what needs doing: $(cat out)"
+"$1" call --wait-index '{"pattern": "rare needle"}' >out 2>err || fail "a search that waits: $(cat out err)"
+grep -q '"count":2' out || fail "its answer: $(cat out)"
+grep -q "Read-only file system" err || fail "it says nothing: $(cat err)"
+# One that lives follows the tree with cookies elsewhere, and knows what changed since it was kept.
+for n in $(seq 600); do
+    echo '{"pattern": "rare needle"}'
+    sleep 0.1
+    if grep -q '"index_safety_state":"COMPLETE"' out; then break; fi
+done | "$1" call --jsonl --set index_mode=on --set emit_stats=true >out 2>err || fail "a living index: $(cat err)"
+grep -q '"index_safety_state":"COMPLETE"' out || fail "it never knows: $(cat out err)"
+if grep -vq '"count":2' out; then fail "answers beside a living index: $(cat out)"; fi
+mount -o remount,rw "$XDG_CACHE_HOME" || fail "it stays read-only"
+"$1" index build >out 2>&1 || fail "the last build: $(cat out)"
+# Where there has never been one.
+mount -t tmpfs -o ro none "$XDG_CACHE_HOME" || fail "no second filesystem"
+"$1" --index on --stats "rare needle" >out 2>err || fail "a search: $(cat err)"
+[ "$(grep -c "rare needle" out)" = 2 ] || fail "an answer: $(cat out)"
+grep -Eq "^ *storage_mode +memory$" err || fail "where it is: $(cat err)"
+grep -Eq "^ *storage_fallback_reason +PERMISSION_DENIED$" err || fail "why it is there: $(cat err)"
+echo ended well
+"#;
+
+/// The rights of files say nothing there, and root has no more of them than others.
+#[test]
+fn fr_lsi_stor_fallback_01_a_filesystem_that_is_mounted_for_reading_only_serves_and_changes_no_answer()
+ {
+    let mut mounted = 0;
+    for shell in [&["unshare", "-Urm"][..], &["unshare", "-m"]] {
+        if may_mount(shell) {
+            run_script(shell, READ_ONLY);
+            mounted += 1;
+        }
+    }
+    match mounted {
+        0 => println!("LEFT OUT: this user may mount nothing"),
+        _ => println!("{mounted} filesystems that were mounted for reading only"),
+    }
 }
 
 #[test]

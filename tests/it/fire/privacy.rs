@@ -183,11 +183,13 @@ fn what_a_living_index_tells_has_no_text_of_files_and_no_name_of_a_denied_one() 
 
     let mut world = World::new(1, "mmap");
     let place = world.place.path().join("cache/forge/search-index");
-    // So that it has something to explain: nothing proves that all changes were heard.
+    // So that it has something to explain: nothing proves that all changes were heard. The files for that can't be beside the
+    // indexes, and temporary files would be inside the tree.
     let _ = fs::remove_dir_all(place.join("cookies"));
     fs::write(place.join("cookies"), "in the way").unwrap();
     let mut child = world
         .command("mmap", &["call", "--jsonl"])
+        .env("TMPDIR", world.place.path().join("tree"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

@@ -15,6 +15,7 @@ use forge_search::tool::indexing::{CachePlaces, Indexes, Surroundings};
 use forge_search::tool::response::BuildStats;
 use serde_json::json;
 
+use super::storages::How;
 use super::{LIVE, LONG, MAPPED, VARIANTS, Variant, World, set};
 use crate::index_support::{Host, locked};
 use crate::indexing::keys::of_version;
@@ -214,7 +215,7 @@ fn fr_lsi_bg_21_stats_say_how_far_a_build_is_while_it_runs() {
 
 #[test]
 fn fr_lsi_bg_22_a_build_that_fails_is_told_of_and_not_tried_again() {
-    let world = World::new(MAPPED, |config| config.index_max_db_bytes = 100);
+    let world = World::new(How::OnDisk, |config| config.index_max_db_bytes = 100);
     world.live();
     let report = world.until("it failed", |report| report.why.is_some());
     assert!(report.why.unwrap().contains("index_max_db_bytes"));
@@ -246,7 +247,7 @@ fn fr_lsi_bg_22_a_build_that_fails_is_told_of_and_not_tried_again() {
 
 #[test]
 fn fr_lsi_bg_22_a_build_that_fails_is_tried_again_where_that_is_configured() {
-    let world = World::new(MAPPED, |config| {
+    let world = World::new(How::OnDisk, |config| {
         config.index_max_db_bytes = 100;
         config.index_retry_on_failure = true;
     });
@@ -262,7 +263,7 @@ fn fr_lsi_bg_22_a_build_that_fails_is_tried_again_where_that_is_configured() {
 
 #[test]
 fn fr_lsi_bg_52_a_damaged_index_is_built_anew() {
-    let world = World::new(MAPPED, |_| {});
+    let world = World::new(How::Exactly(MAPPED), |_| {});
     world.setup.build(&Host::hasty());
     let dir = world.setup.kept().dir();
     for name in ["manifest", "segment"] {
@@ -301,7 +302,7 @@ fn files_named(dir: &std::path::Path, name: &str) -> PathBuf {
 
 #[test]
 fn the_index_of_a_newer_program_is_left_alone() {
-    let world = World::new(MAPPED, |_| {});
+    let world = World::new(How::Exactly(MAPPED), |_| {});
     world.setup.build(&Host::hasty());
     let path = files_named(&world.setup.kept().dir(), "manifest");
     let bytes = of_version(FileKind::Manifest, MANIFEST_VERSION + 1);
@@ -319,10 +320,14 @@ fn the_index_of_a_newer_program_is_left_alone() {
 
 #[test]
 fn an_index_that_another_process_is_building_is_waited_for() {
-    let world = World::new(MAPPED, |config| config.index_lock_timeout_ms = 20);
+    let world = World::new(How::OnDisk, |config| config.index_lock_timeout_ms = 20);
     world.setup.build(&Host::hasty());
     let dir = world.setup.kept().dir();
-    fs::remove_file(files_named(&dir, "manifest")).unwrap();
+    let file = match world.setup.config.index_storage {
+        IndexStorage::Sqlite => "index.sqlite",
+        _ => "manifest",
+    };
+    fs::remove_file(dir.join(file)).unwrap();
     let world = World::of(Tree::of([("unused", "")]), world.setup.clone().reopened()).at(&world);
     let lock = locked(&dir, LockFile::Writers);
     world.live();

@@ -7,6 +7,7 @@ use forge_search::index::watch::Heard;
 use serde_json::json;
 
 use super::double::Cookies;
+use super::storages::How;
 use super::{LIVE, MAPPED, World};
 
 #[test]
@@ -101,7 +102,7 @@ fn fr_lsi_rec_01_and_fr_lsi_rec_02_slices_go_on_in_the_background_until_all_was_
 
 #[test]
 fn fr_lsi_bud_04_after_a_cooldown_indexing_is_tried_again() {
-    let world = World::new(LIVE, |config| {
+    let world = World::new(How::Exactly(LIVE), |config| {
         config.index_max_memory_bytes = 4_000;
         config.index_cooldown_ms = 1_000;
     });
@@ -130,7 +131,7 @@ fn fr_lsi_bud_04_after_a_cooldown_indexing_is_tried_again() {
 
 #[test]
 fn fr_lsi_bud_04_without_a_cooldown_indexing_stays_disabled() {
-    let world = World::new(LIVE, |config| {
+    let world = World::new(How::Exactly(LIVE), |config| {
         config.index_max_memory_bytes = 2_000;
         config.index_cooldown_ms = 0;
     });

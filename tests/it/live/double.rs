@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::Instant;
 
 use forge_search::index::pace::Clock;
 use forge_search::index::watch::{Ear, Heard, WatchError, Watcher, WatcherFactory};
+use forge_search::tool::indexing::wall_clock_ns;
 
 /// What becomes of cookies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,6 +66,14 @@ impl Watchers {
     /// Has the watcher hear something, at once.
     pub(super) fn hear(&self, heard: Heard) {
         self.ear().hear(heard);
+    }
+
+    /// Has the watcher hear something, if there is one.
+    pub(super) fn hear_if_any(&self, heard: Heard) {
+        let ear = self.lock().ear.as_ref().and_then(Weak::upgrade);
+        if let Some(ear) = ear {
+            ear.hear(heard);
+        }
     }
 
     /// Whoever hears what the latest watcher hears.
@@ -221,6 +230,10 @@ impl Watcher for Double {
         !self.watchers.unordered.load(Ordering::SeqCst)
     }
 
+    fn is_in_place(&self) -> bool {
+        self.root.is_dir()
+    }
+
     fn mounts_changed(&self) -> bool {
         self.watchers.mounts_changed.swap(false, Ordering::SeqCst)
     }
@@ -231,6 +244,8 @@ pub(super) struct Hands {
     start: Instant,
     ahead_ms: AtomicU64,
     stopped_ms: Mutex<Option<u64>>,
+    /// How wrong the clock on the wall is.
+    skew_ns: AtomicI64,
 }
 
 impl Default for Hands {
@@ -239,6 +254,7 @@ impl Default for Hands {
             start: Instant::now(),
             ahead_ms: AtomicU64::new(0),
             stopped_ms: Mutex::default(),
+            skew_ns: AtomicI64::new(0),
         }
     }
 }
@@ -252,6 +268,17 @@ impl Hands {
     pub(super) fn stop(&self) {
         let now_ms = self.flowing_ms();
         self.stopped_ms.lock().unwrap().get_or_insert(now_ms);
+    }
+
+    /// Sets the clock on the wall, back or forward from what is right.
+    pub(super) fn skew(&self, seconds: i64) {
+        self.skew_ns
+            .store(seconds * 1_000_000_000, Ordering::SeqCst);
+    }
+
+    /// The time on the wall, in nanoseconds since the Unix epoch.
+    pub(super) fn wall_ns(&self) -> i64 {
+        wall_clock_ns().saturating_add(self.skew_ns.load(Ordering::SeqCst))
     }
 
     /// Puts it forward.

@@ -1,10 +1,16 @@
 //! New segments beside searches: what happens meanwhile is not lost.
 
 use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
+use forge_search::format::lock::{DirLock, LockFile};
 use forge_search::index::watch::Heard;
 
-use super::{MAPPED, World};
+use super::World;
+use super::double::REMEDY;
+use super::storages::How;
 
 /// A text of many n-grams.
 fn large() -> String {
@@ -13,7 +19,7 @@ fn large() -> String {
 
 /// A world in which a new segment is being built, held where it lists `a/b/c`: the root, `a` and `a/b` are listed.
 fn merging() -> World {
-    let world = World::complete(MAPPED, |config| {
+    let world = World::complete(How::OnDisk, |config| {
         // What is beside the segment soon takes more than its share.
         config.index_max_memory_bytes = 8_192;
         config.index_shutdown_timeout_ms = 300;
@@ -30,7 +36,7 @@ fn merging() -> World {
 /// What was read last may be what makes it too much.
 #[test]
 fn a_new_segment_is_built_as_soon_as_what_was_read_takes_too_much() {
-    let world = World::complete(MAPPED, |config| config.index_max_memory_bytes = 8_192);
+    let world = World::complete(How::OnDisk, |config| config.index_max_memory_bytes = 8_192);
     world.write("b/large.txt", &large());
     world.hear_subtree("b/large.txt");
     world.until("it took over", |report| {
@@ -100,10 +106,81 @@ fn rules_that_change_while_a_new_segment_is_built_count() {
 fn fr_lsi_bg_43_a_new_segment_that_outlives_the_shutdown_is_not_published() {
     let world = merging();
     let dir = world.setup.kept().dir();
-    let before = fs::read(dir.join("manifest")).unwrap();
+    let sequence = |world: &World| {
+        let listed = world.setup.kept().indexes.store().unwrap().look_at(&dir);
+        listed.manifest.unwrap().state.sequence
+    };
+    let before = sequence(&world);
     assert!(!world.setup.kept().indexes.shut_down());
     world.watchers.release();
     let world = world.left_alone();
-    assert_eq!(fs::read(dir.join("manifest")).unwrap(), before);
+    assert_eq!(sequence(&world), before);
     assert_eq!(world.find("needle").1.len(), 3);
+}
+
+/// A world in which a new segment is built that has a directory `d`, of which nobody heard and which can't be watched. `tried` is
+/// called before that is found out.
+fn merged_beyond_the_limit(tried: impl Fn(&World) + Send + Sync + 'static) -> Arc<World> {
+    let world = Arc::new(World::complete(How::OnDisk, |config| {
+        config.index_max_memory_bytes = 8_192;
+        config.index_build_timeout_ms = 60 * 60 * 1_000;
+    }));
+    let watched = world.watchers.watched();
+    world.watchers.set_limit(Some(watched.len()));
+    let weak = Arc::downgrade(&world);
+    world.watchers.on_watch(move |dir| {
+        if let (true, Some(world)) = (dir == Path::new("d"), weak.upgrade()) {
+            tried(&world);
+        }
+    });
+    world.write("d/straw.txt", "straw\n");
+    world.write("b/large.txt", &large());
+    world.hear_subtree("b/large.txt");
+    world
+}
+
+/// From the end of a watcher until the one in its place watches a directory, nobody hears of what changes there.
+#[test]
+fn another_watcher_proves_nothing_before_the_tree_was_compared() {
+    let world = merged_beyond_the_limit(|world| {
+        // The comparison that is due in any case follows at once.
+        world.hands.put_forward(16 * 60 * 1_000);
+        world.watchers.hold("");
+    });
+    world.until_held();
+    assert_eq!((world.watchers.starts(), world.report().dirty), (2, 0));
+    world.write("nine.txt", "a needle at last\n");
+    // Each search compares for itself meanwhile.
+    let (_, found) = world.find("needle");
+    assert!(found.contains("nine.txt"), "{found:?}");
+    assert_eq!(world.standing(), ("UNCERTAIN", Some("WATCHER_DOWN")));
+    world.watchers.set_limit(None);
+    world.watchers.release();
+    world.until_complete();
+    assert_eq!(world.check_used("needle"), found);
+}
+
+#[test]
+fn what_a_new_segment_has_that_nobody_can_watch_is_said_at_once() {
+    let world = merged_beyond_the_limit(|_| {});
+    let told = world.until_told("UNCERTAIN", Some("WATCHER_DOWN"));
+    assert!(!told.tracking, "{told:?}");
+    assert_eq!(told.why.as_deref(), Some(REMEDY));
+    assert!(world.find("straw").1.contains("d/straw.txt"));
+}
+
+/// Nothing else would ask for it before the next change.
+#[test]
+fn what_was_to_be_read_is_read_although_no_new_segment_could_be_built() {
+    let world = World::complete(How::OnDisk, |config| config.index_lock_timeout_ms = 1);
+    let dir = world.setup.kept().dir();
+    let _another =
+        DirLock::exclusive(&dir, LockFile::Writers, Duration::ZERO, &mut |_| {}).unwrap();
+    for n in 0..2_100 {
+        world.write(&format!("many/{n}"), "straw\n");
+    }
+    world.hear_subtree("many");
+    world.until("no new segment", |report| report.why.is_some());
+    let report = world.until("all was read", |report| report.unread == 0);
+    assert_eq!((report.beside, report.generation), (2_100, Some(1)));
 }

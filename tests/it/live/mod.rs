@@ -12,6 +12,7 @@ mod real;
 mod reasons;
 mod safety;
 mod shutdown;
+mod storages;
 mod telling;
 mod tracking;
 
@@ -33,6 +34,7 @@ use crate::index_support::{LIVE, VARIANTS, Variant, agree, as_json, without_stat
 use crate::support::{Setup, Tree, paths};
 
 use self::double::{Hands, Hearing, Watchers};
+use self::storages::How;
 
 /// Longer than anything takes that is waited for.
 const LONG: Duration = Duration::from_secs(30);
@@ -75,11 +77,12 @@ struct World {
 
 impl World {
     /// A tree with an index that does not live yet.
-    fn new(variant: Variant, change: impl FnOnce(&mut SearchConfig)) -> World {
-        World::over(Tree::of(FILES), variant, change)
+    fn new(how: impl Into<How>, change: impl FnOnce(&mut SearchConfig)) -> World {
+        World::over(Tree::of(FILES), how, change)
     }
 
-    fn over(tree: Tree, variant: Variant, change: impl FnOnce(&mut SearchConfig)) -> World {
+    fn over(tree: Tree, how: impl Into<How>, change: impl FnOnce(&mut SearchConfig)) -> World {
+        let variant = how.into().variant();
         let setup = tree.setup().config(|config| {
             config.index_watch_debounce_ms = 5;
             config.index_idle_boost_ms = 0;
@@ -98,8 +101,8 @@ impl World {
     }
 
     /// Has it live, and waits until it is complete.
-    fn complete(variant: Variant, change: impl FnOnce(&mut SearchConfig)) -> World {
-        let world = World::new(variant, change);
+    fn complete(how: impl Into<How>, change: impl FnOnce(&mut SearchConfig)) -> World {
+        let world = World::new(how, change);
         world.live();
         world.until_complete();
         world
@@ -110,9 +113,15 @@ impl World {
     }
 
     fn live_with(&self, watchers: Arc<dyn WatcherFactory>) {
+        self.live_in(Arc::new(Activity::new(self.hands.clone())), watchers);
+    }
+
+    fn live_in(&self, activity: Arc<Activity>, watchers: Arc<dyn WatcherFactory>) {
+        let hands = self.hands.clone();
         let around = Surroundings {
-            activity: Arc::new(Activity::new(self.hands.clone())),
-            clock: self.hands.clone(),
+            activity,
+            clock: hands.clone(),
+            wall: Arc::new(move || hands.wall_ns()),
             watchers,
             ..Surroundings::new(self.setup.context().sandbox)
         };
@@ -124,14 +133,7 @@ impl World {
     fn live_beside_a_search(&self) -> RunningSearch {
         let activity = Arc::new(Activity::new(self.hands.clone()));
         let searching = activity.begin();
-        let around = Surroundings {
-            activity,
-            clock: self.hands.clone(),
-            watchers: Arc::new(Hearing(self.watchers.clone())),
-            ..Surroundings::new(self.setup.context().sandbox)
-        };
-        let indexes = &self.setup.kept().indexes;
-        indexes.live(&self.setup.config, &around).unwrap();
+        self.live_in(activity, Arc::new(Hearing(self.watchers.clone())));
         searching
     }
 

@@ -1,6 +1,7 @@
 //! Each reason for which an index is not used can be seen: in `stats` of searches, in reports, and by other processes.
 
 use std::fs;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use forge_search::index::watch::Heard;
@@ -10,13 +11,14 @@ use forge_search::tool::search::SearchTool;
 use serde_json::json;
 
 use super::double::{Cookies, REMEDY};
+use super::storages::How;
 use super::{LIVE, MAPPED, World, long_dir, set};
 use crate::index_support::Host;
 use crate::support::Tree;
 
 #[test]
 fn fr_lsi_bg_50_open_requires_validation_until_the_tree_was_compared() {
-    let world = World::new(MAPPED, |_| {});
+    let world = World::new(How::OnDisk, |_| {});
     world.setup.build(&Host::hasty());
     // Nobody saw that.
     world.write("b/new.txt", "a needle\n");
@@ -120,6 +122,50 @@ fn watcher_overflow_shows_when_something_is_mounted() {
     world.check_used("needle");
 }
 
+/// The watcher says once that mounts changed. A reconcile that is only due is told first here.
+#[test]
+fn watcher_overflow_shows_when_something_was_mounted_before_a_reconcile() {
+    let world = World::complete(LIVE, |_| {});
+    world.watchers.hold("");
+    world.watchers.mounts_changed.store(true, Ordering::SeqCst);
+    world.hands.put_forward(100 * 3_600_000);
+    // Wakes whoever looks at the clock.
+    world.hear_subtree("a/b");
+    world.until_held();
+    world.check_unused("needle", "UNCERTAIN", Some("WATCHER_OVERFLOW"));
+    world.watchers.release();
+    world.until_complete();
+    world.check_used("needle");
+}
+
+/// What is listed meanwhile is not what is there afterwards, and nothing else tells: the mounts are what they were.
+#[test]
+fn what_is_mounted_while_the_worker_lists_and_not_any_more_when_a_search_comes_is_noticed() {
+    for is_news in [true, false] {
+        let world = World::complete(LIVE, |_| {});
+        let watchers = world.watchers.clone();
+        let mounted = move |dir: &Path| {
+            let is_it = dir == Path::new("b") && watchers.starts() == 1;
+            watchers.mounts_changed.fetch_or(is_it, Ordering::SeqCst);
+        };
+        world.watchers.on_watch(mounted);
+        if is_news {
+            world.write("b/new.txt", "a needle\n");
+        }
+        world.hear_subtree("b");
+        let listed = || {
+            let calls = world.watchers.calls();
+            calls.iter().filter(|dir| **dir == Path::new("b")).count()
+        };
+        world.until("it was listed", |report| report.dirty == 0 && listed() > 1);
+        // It is unmounted.
+        world.watchers.mounts_changed.store(false, Ordering::SeqCst);
+        world.until("another watcher", |_| world.watchers.starts() == 2);
+        world.until_complete();
+        world.check_used("needle");
+    }
+}
+
 #[test]
 fn eligibility_changed_shows_when_a_file_with_rules_is_heard_of() {
     let world = World::complete(LIVE, |_| {});
@@ -210,6 +256,36 @@ fn enumeration_error_shows_until_everything_can_be_listed() {
     world.hear_subtree(&format!("{}/x", long_dir()));
     world.until_complete();
     world.check_used("needle");
+}
+
+/// What keeps a directory from being listed may be the system's fault, of which nothing in the tree tells that it has passed.
+#[test]
+fn what_could_not_be_listed_is_looked_at_again_after_a_minute() {
+    for is_built in [true, false] {
+        let world = World::new(LIVE, |_| {});
+        let aside = world.root().parent().unwrap().join("aside");
+        let (outer, inner) = (world.root().join(long_dir()), aside.join(long_dir()));
+        fs::create_dir_all(&outer).unwrap();
+        fs::create_dir_all(&inner).unwrap();
+        if is_built {
+            fs::rename(&aside, outer.join("x")).unwrap();
+        }
+        world.live();
+        if !is_built {
+            world.until_complete();
+            fs::rename(&aside, outer.join("x")).unwrap();
+            world.hear_subtree(&"l".repeat(250));
+        }
+        world.until_standing("UNCERTAIN", Some("ENUMERATION_ERROR"));
+        let indexes = &world.setup.kept().indexes;
+        indexes.wait_live(world.root(), super::LONG).unwrap();
+        // Nobody hears of that.
+        fs::rename(outer.join("x"), &aside).unwrap();
+        world.hands.put_forward(61_000);
+        world.nudge();
+        world.until_complete();
+        world.check_used("needle");
+    }
 }
 
 #[test]
@@ -317,7 +393,7 @@ fn cfg_lsi_idx_02_thresholds_count_only_with_auto() {
 
 #[test]
 fn t_lsi_safe_07_persistence_not_permitted_shows_and_nothing_lives() {
-    let mut world = World::new(MAPPED, |_| {});
+    let mut world = World::new(How::OnDisk, |_| {});
     world.setup.config.index_path = None;
     world.setup = world.setup.clone().reopened();
     world.live();
@@ -338,7 +414,9 @@ fn t_lsi_safe_07_persistence_not_permitted_shows_and_nothing_lives() {
 
 #[test]
 fn fr_lsi_stor_fallback_02_memory_budget_exceeded_shows_when_an_index_in_memory_is_too_large() {
-    let world = World::new(LIVE, |config| config.index_max_memory_bytes = 2_000);
+    let world = World::new(How::Exactly(LIVE), |config| {
+        config.index_max_memory_bytes = 2_000
+    });
     world.live();
     let reason = Some("MEMORY_BUDGET_EXCEEDED");
     let report = world.until_standing("DISABLED", reason);
@@ -346,7 +424,7 @@ fn fr_lsi_stor_fallback_02_memory_budget_exceeded_shows_when_an_index_in_memory_
     world.check_unused("needle", "DISABLED", reason);
     world.until_told("DISABLED", reason);
     // In files it is no larger than it may be.
-    let world = World::complete(MAPPED, |config| config.index_max_memory_bytes = 2_000);
+    let world = World::complete(How::OnDisk, |config| config.index_max_memory_bytes = 2_000);
     world.check_used("needle");
 }
 

@@ -197,3 +197,48 @@ fn fr_lsi_trk_08_whatever_was_lost_is_found_by_comparing() {
     }
     assert_eq!(world.watchers.starts(), 2, "one that is down is replaced");
 }
+
+/// What a clock says decides which files are looked at again, never what is found: whatever it is set to, and whenever.
+#[test]
+fn a_clock_that_is_set_back_or_forward_beside_a_living_index_changes_no_answer() {
+    const YEARS: i64 = 20 * 365 * 86_400;
+
+    for begins in [0, YEARS, -YEARS] {
+        let world = World::new(MAPPED, |_| {});
+        world.hands.skew(begins);
+        world.live();
+        world.until_complete();
+        assert_eq!(world.find("needle").1.len(), 3);
+        for (round, seconds) in [YEARS, -YEARS, -1, 1, 0, -YEARS, 0].into_iter().enumerate() {
+            world.hands.skew(seconds);
+            // Longer with each round, so that the stamp is another one however coarse the times of the filesystem are.
+            let marker = format!("marker{round}x");
+            let text = format!("needle {}{marker}\n", "straw ".repeat(round));
+            world.write("a/two.txt", &text);
+            world.hear_file("a/two.txt");
+            assert_eq!(world.find("needle").1.len(), 4);
+            let (stats, found) = world.find(&marker);
+            assert_eq!(found, set(["a/two.txt"]));
+            assert!(
+                stats.index_exclusion_used || begins < 0,
+                "{begins} {seconds}: {stats:?} {:?}",
+                world.report()
+            );
+            fs::rename(world.tree.path("a/two.txt"), world.tree.path("b/two.txt")).unwrap();
+            world.hear(Heard::Subtree("a/two.txt".into()));
+            world.hear(Heard::Subtree("b/two.txt".into()));
+            assert_eq!(world.find(&marker).1, set(["b/two.txt"]));
+            fs::remove_file(world.tree.path("b/two.txt")).unwrap();
+            world.hear(Heard::Subtree("b/two.txt".into()));
+            assert_eq!(world.find("needle").1.len(), 3);
+        }
+        // Once the clock is right, and the whole tree was looked at, everything is read.
+        world.write("a/two.txt", "the last of the needles\n");
+        world.hear_file("a/two.txt");
+        assert_eq!(world.find("needle").1.len(), 4);
+        if begins >= 0 {
+            world.until_read();
+            world.check_used("needle");
+        }
+    }
+}

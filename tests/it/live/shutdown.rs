@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use forge_search::index::watch::Heard;
 
+use super::storages::How;
 use super::{LONG, LOOK, MAPPED, World};
 use crate::index_support::Host;
 
@@ -26,7 +27,7 @@ impl World {
 
 #[test]
 fn fr_lsi_bg_40_shutdown_ends_the_worker_and_its_watcher() {
-    let world = World::complete(MAPPED, |_| {});
+    let world = World::complete(How::OnDisk, |_| {});
     world.write("a/two.txt", "a needle, too\n");
     world.hear_file("a/two.txt");
     let start = Instant::now();
@@ -52,7 +53,9 @@ fn fr_lsi_bg_40_shutdown_ends_the_worker_and_its_watcher() {
 
 #[test]
 fn fr_lsi_bg_42_a_shutdown_before_anything_was_written_leaves_nothing() {
-    let world = World::new(MAPPED, |config| config.index_shutdown_timeout_ms = 5_000);
+    let world = World::new(How::OnDisk, |config| {
+        config.index_shutdown_timeout_ms = 5_000
+    });
     world.watchers.hold("a/b/c");
     world.live();
     world.until_held();
@@ -75,14 +78,14 @@ fn fr_lsi_bg_42_a_shutdown_before_anything_was_written_leaves_nothing() {
     let again = world.setup.clone().reopened();
     assert_eq!(
         again.kept().indexes.store().unwrap().mode().as_str(),
-        "mmap"
+        again.config.index_storage.as_str()
     );
     again.build(&Host::hasty());
 }
 
 #[test]
 fn fr_lsi_bg_43_a_build_that_can_not_end_in_time_is_left_behind_and_publishes_nothing() {
-    let world = World::new(MAPPED, |config| config.index_shutdown_timeout_ms = 200);
+    let world = World::new(How::OnDisk, |config| config.index_shutdown_timeout_ms = 200);
     world.watchers.hold("a/b");
     world.live();
     world.until_held();

@@ -8,6 +8,7 @@ use forge_search::index::builder::Phase;
 use forge_search::index::watch::Heard;
 use forge_search::tool::config::IndexStorage;
 
+use super::storages::How;
 use super::{LIVE, MAPPED, VARIANTS, World};
 use crate::index_support::Host;
 use crate::support::Tree;
@@ -40,7 +41,7 @@ fn dirs(world: &World) -> Vec<PathBuf> {
 #[test]
 fn other_processes_are_told_from_the_first_build_to_the_end() {
     for variant in VARIANTS.into_iter().filter(|variant| !variant.frozen) {
-        let world = World::new(variant, |_| {});
+        let world = World::new(How::Exactly(variant), |_| {});
         assert_eq!(world.told(), []);
         world.hands.stop();
         world.watchers.hold("a/b/c");
@@ -103,7 +104,7 @@ fn how_far_a_build_is_is_told_once_a_second_by_the_clock_of_the_index() {
 
 #[test]
 fn each_of_several_indexes_of_a_root_is_told_of_and_what_is_left_behind_is_none() {
-    let one = World::complete(MAPPED, |_| {});
+    let one = World::complete(How::OnDisk, |_| {});
     one.until_told("COMPLETE", None);
     // What a killed process leaves.
     let own = dirs(&one).remove(0);
@@ -136,7 +137,7 @@ fn each_of_several_indexes_of_a_root_is_told_of_and_what_is_left_behind_is_none(
 
 #[test]
 fn where_nothing_can_be_told_everything_else_goes_on() {
-    let world = World::new(MAPPED, |_| {});
+    let world = World::new(How::OnDisk, |_| {});
     world.setup.build(&Host::hasty());
     let living = world
         .setup

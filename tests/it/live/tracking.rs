@@ -8,7 +8,7 @@ use forge_search::index::watch::Heard;
 use forge_search::tool::indexing::Report;
 use serde_json::json;
 
-use super::{LIVE, MAPPED, World, set};
+use super::{FILES, LIVE, LONG, LOOK, MAPPED, World, set};
 use crate::support::Tree;
 
 #[test]
@@ -252,4 +252,43 @@ fn what_has_changed_is_read_and_left_out_again() {
     world.write("b/new.txt", "a new needle\n");
     world.watchers.queue(Heard::File("b/new.txt".into()));
     assert_eq!(world.check_used("needle").len(), 4);
+}
+
+/// Of what is above the root nothing is heard in time.
+#[test]
+fn a_tree_that_is_away_for_a_moment_is_not_taken_for_an_empty_one() {
+    let tree = Tree::of(FILES.map(|(path, text)| (format!("above/tree/{path}"), text)));
+    let root = tree.path("above/tree");
+    let setup = tree.setup().config(|config| {
+        config.index_watch_debounce_ms = 5;
+        config.index_idle_boost_ms = 0;
+        config.index_roots = vec![root.clone()];
+    });
+    let world = World::of(tree, setup.with_indexes(LIVE));
+    world.live();
+    let indexes = &world.setup.kept().indexes;
+    let until = |is_so: &dyn Fn(&Report) -> bool| {
+        let start = std::time::Instant::now();
+        while !is_so(&indexes.live_report(&root).unwrap()) {
+            assert!(start.elapsed() < LONG);
+            std::thread::sleep(LOOK);
+        }
+    };
+    until(&|report| report.standing.allows_exclusion());
+    let (above, away) = (world.tree.path("above"), world.tree.path("away"));
+    fs::rename(&above, &away).unwrap();
+    world.hear_file("a/one.txt");
+    world.hear_subtree("a/b");
+    until(&|report| report.dirty == 0 || !report.tracking);
+    fs::rename(&away, &above).unwrap();
+    let request = json!({"pattern": "needle", "path": "above/tree"});
+    assert_eq!(world.ask(&request).1.count, 3);
+    // What is above the root is watched by itself, and so much is told of it; while there is no watcher, one is tried again.
+    world.watchers.hear_if_any(Heard::Overflow);
+    until(&|report| report.standing.allows_exclusion());
+    let (stats, response) = world.ask(&request);
+    assert!(
+        stats.index_exclusion_used && response.count == 3,
+        "{stats:?}"
+    );
 }

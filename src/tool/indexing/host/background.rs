@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{pause, wall_clock_ns};
+use super::{WallClock, pause, system_wall_clock};
 use crate::exec::stop;
 use crate::exec::stop::CancelHandle;
 use crate::index::builder::{BuildHost, Phase, Progress};
@@ -57,6 +57,7 @@ pub struct Background {
     pacer: Pacer,
     budget: BuildBudget,
     monitor: Arc<BuildMonitor>,
+    wall: WallClock,
 }
 
 impl Background {
@@ -80,7 +81,15 @@ impl Background {
             pacer: Pacer::new(pace, activity.clone()),
             budget,
             monitor: Arc::new(BuildMonitor::new(activity)),
+            wall: system_wall_clock(),
         }
+    }
+
+    /// Has the build ask another clock than that of the system what time it is.
+    #[must_use]
+    pub fn on_wall_clock(mut self, wall: WallClock) -> Background {
+        self.wall = wall;
+        self
     }
 
     /// Returns what shows how far the build is. It can be asked as long as anybody likes, also when the host is gone.
@@ -107,7 +116,7 @@ impl Drop for Background {
 
 impl BuildHost for Background {
     fn now_ns(&self) -> i64 {
-        wall_clock_ns()
+        (self.wall)()
     }
 
     fn pause(&self, time: Duration) {
