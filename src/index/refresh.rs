@@ -151,7 +151,7 @@ impl Entered {
                     at.pop();
                 }
                 None => {
-                    let Some(root) = walk.enter(&walk.start()).map(Arc::new) else {
+                    let Some(root) = walk.enter(&walk.start())?.map(Arc::new) else {
                         return Ok(None);
                     };
                     self.keep(PathBuf::new(), &root);
@@ -161,7 +161,7 @@ impl Entered {
         };
         while let Some(name) = missing.pop() {
             let next = match walk.look(&entered, std::iter::once(name)).pop() {
-                Some(Looked::Dir(node)) => walk.enter(&node).map(Arc::new),
+                Some(Looked::Dir(node)) => walk.enter(&node)?.map(Arc::new),
                 Some(Looked::Error(message)) => return Err(message),
                 _ => None,
             };
@@ -296,7 +296,10 @@ impl Refresh<'_> {
 
     /// Notes what was found in a directory.
     fn take(&self, known: &mut Known, path: &Path, survey: &Survey) -> Result<(), FormatError> {
-        let own = |other: &Path| other == path || other.parent() == Some(path);
+        let is_top = path.as_os_str().is_empty();
+        let own = |other: &Path| {
+            other == path || other.parent() == Some(path) || is_top && other.is_absolute()
+        };
         let errors: Vec<PathBuf> = known
             .errors
             .range::<Path, _>((Bound::Included(path), Bound::Unbounded))

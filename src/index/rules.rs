@@ -2,11 +2,12 @@
 //!
 //! Owns the order of precedence among `.rgignore`, `.ignore`, `.gitignore`, `.git/info/exclude` and the global
 //! excludes, which is ripgrep's. The globs themselves are the `ignore` crate's. Malformed lines are left
-//! out silently here; `doctor` reports them.
+//! out silently here; `doctor` reports them. So are files that are not there for this user; that one could not be read for
+//! any other reason is told, because it may pass, and what was decided without it with it.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -68,11 +69,11 @@ impl ControlFiles {
         }
         if self.git {
             if dir.join(".git").is_file()
-                && let Some(git_dir) = linked_git_dir(dir)
+                && let Ok(Some(git_dir)) = linked_git_dir(dir)
             {
                 each(&git_dir.join("commondir"));
             }
-            if let Some(git_dir) = common_git_dir(dir) {
+            if let Ok(Some(git_dir)) = common_git_dir(dir) {
                 each(&git_dir.join("info/exclude"));
             }
         }
@@ -82,14 +83,19 @@ impl ControlFiles {
         self.rgignore || self.ignore || self.gitignore || self.git || self.jj
     }
 
-    /// Finds them by looking at the filesystem, for directories that are not listed.
+    /// Finds them by looking at the filesystem, for directories that are not listed. What can't be looked at counts as found:
+    /// reading it says why.
     pub(super) fn probe(dir: &Path) -> ControlFiles {
+        let may_be = |name: &str| match dir.join(name).metadata() {
+            Ok(_) => true,
+            Err(error) => !is_absent(&error),
+        };
         ControlFiles {
-            rgignore: dir.join(".rgignore").exists(),
-            ignore: dir.join(".ignore").exists(),
-            gitignore: dir.join(".gitignore").exists(),
-            git: dir.join(".git").exists(),
-            jj: dir.join(".jj").exists(),
+            rgignore: may_be(".rgignore"),
+            ignore: may_be(".ignore"),
+            gitignore: may_be(".gitignore"),
+            git: may_be(".git"),
+            jj: may_be(".jj"),
         }
     }
 }
@@ -133,40 +139,55 @@ impl Rules {
     }
 
     /// Returns the rules that hold for the directory `dir` from what lies above it, without its own.
-    /// `global_excludes` is git's `core.excludesFile`, whose patterns are relative to `working_dir`.
-    pub fn above(dir: &Path, global_excludes: Option<&Path>, working_dir: &Path) -> Arc<Rules> {
+    /// `global_excludes` is git's `core.excludesFile`, whose patterns are relative to `working_dir`. Adds to `unread` what could
+    /// not be read.
+    pub fn above(
+        dir: &Path,
+        global_excludes: Option<&Path>,
+        working_dir: &Path,
+        unread: &mut Vec<Unread>,
+    ) -> Arc<Rules> {
         let global = match global_excludes {
-            Some(path) => read_ignore_file(working_dir, path),
+            Some(path) => read_ignore_file(working_dir, path, unread),
             None => Gitignore::empty(),
         };
         let mut rules = Rules::top(Arc::new(global));
         let mut parents: Vec<&Path> = dir.ancestors().skip(1).collect();
         parents.reverse();
         for parent in parents {
-            rules = Rules::child(&rules, parent, ControlFiles::probe(parent));
+            rules = Rules::child(&rules, parent, ControlFiles::probe(parent), unread);
         }
         rules
     }
 
     /// Returns the rules of `dir`, a directory directly below that of `parent`, given the control files in
-    /// it. Shares the parent's when it adds none.
-    pub fn child(parent: &Arc<Rules>, dir: &Path, found: ControlFiles) -> Arc<Rules> {
+    /// it. Shares the parent's when it adds none. Adds to `unread` what could not be read: it has no rules then.
+    pub fn child(
+        parent: &Arc<Rules>,
+        dir: &Path,
+        found: ControlFiles,
+        unread: &mut Vec<Unread>,
+    ) -> Arc<Rules> {
         if !found.any() {
             return parent.clone();
         }
-        let read = |exists: bool, name: &str| {
+        // A link to nowhere is no repository; what is listed may be one.
+        let is_git = found.git && is_there(&dir.join(".git"), unread);
+        let has_git = is_git || found.jj && is_there(&dir.join(".jj"), unread);
+        let exclude = match is_git.then(|| common_git_dir(dir)) {
+            Some(Ok(Some(git_dir))) => read_ignore_file(dir, &git_dir.join("info/exclude"), unread),
+            Some(Err(error)) => {
+                unread.push(error);
+                Gitignore::empty()
+            }
+            Some(Ok(None)) | None => Gitignore::empty(),
+        };
+        let mut read = |exists: bool, name: &str| {
             if exists {
-                read_ignore_file(dir, &dir.join(name))
+                read_ignore_file(dir, &dir.join(name), unread)
             } else {
                 Gitignore::empty()
             }
-        };
-        // A link to nowhere is no repository; what is listed may be one.
-        let is_there = |exists: bool, name: &str| exists && dir.join(name).exists();
-        let has_git = is_there(found.git, ".git") || is_there(found.jj, ".jj");
-        let exclude = match found.git.then(|| common_git_dir(dir)).flatten() {
-            Some(git_dir) => read_ignore_file(dir, &git_dir.join("info/exclude")),
-            None => Gitignore::empty(),
         };
         let rgignore = read(found.rgignore, ".rgignore");
         let ignore = read(found.ignore, ".ignore");
@@ -247,10 +268,74 @@ pub enum Verdict {
     Kept,
 }
 
+/// A file that decides about others and could not be read, although it may be readable the next time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// Its absolute path.
+    pub path: PathBuf,
+    /// Why, in words.
+    pub why: String,
+}
+
+impl Unread {
+    fn new(path: &Path, error: &io::Error) -> Unread {
+        Unread {
+            path: path.to_path_buf(),
+            why: format!("can't be read, so its rules have no effect: {error}"),
+        }
+    }
+}
+
+/// Returns true for an error which says that there is no such file for this user, and will not be at the next look, unless
+/// its metadata change.
+fn is_absent(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied};
+    if matches!(
+        error.kind(),
+        NotFound | NotADirectory | IsADirectory | PermissionDenied | InvalidInput
+    ) {
+        return true;
+    }
+    // A link to itself, what is too long to be a name, and a socket or a device.
+    #[cfg(unix)]
+    {
+        use rustix::io::Errno;
+        let known = [
+            Errno::LOOP,
+            Errno::NAMETOOLONG,
+            Errno::NXIO,
+            Errno::NODEV,
+            Errno::OPNOTSUPP,
+        ];
+        known
+            .iter()
+            .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+    }
+    #[cfg(not(unix))]
+    false
+}
+
+fn is_there(path: &Path, unread: &mut Vec<Unread>) -> bool {
+    match path.metadata() {
+        Ok(_) => true,
+        Err(error) => {
+            if !is_absent(&error) {
+                unread.push(Unread::new(path, &error));
+            }
+            false
+        }
+    }
+}
+
 /// Reads an ignore file; one that can't be read, or is no regular file, has no rules.
-fn read_ignore_file(dir: &Path, path: &Path) -> Gitignore {
-    let Some(bytes) = read_regular_file(path) else {
-        return Gitignore::empty();
+fn read_ignore_file(dir: &Path, path: &Path, unread: &mut Vec<Unread>) -> Gitignore {
+    let bytes = match read_regular_file(path) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Gitignore::empty(),
+        Err(error) => {
+            unread.push(error);
+            return Gitignore::empty();
+        }
     };
     let mut builder = GitignoreBuilder::new(dir);
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&bytes);
@@ -279,7 +364,7 @@ pub fn is_control_name(name: &OsStr) -> bool {
 /// Returns what is wrong with an ignore file: 1-based lines and messages. Such lines have no effect on a
 /// search, which does not mention them.
 pub fn malformed_lines(path: &Path) -> Vec<(usize, String)> {
-    let Some(bytes) = read_regular_file(path) else {
+    let Ok(Some(bytes)) = read_regular_file(path) else {
         return vec![(
             0,
             "the file can't be read, so its rules have no effect".to_string(),
@@ -302,49 +387,68 @@ pub fn malformed_lines(path: &Path) -> Vec<(usize, String)> {
     problems
 }
 
-/// Reads a configuration file of the tree without ever waiting for a pipe.
-fn read_regular_file(path: &Path) -> Option<Vec<u8>> {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
+/// Reads a configuration file of the tree without ever waiting for a pipe. `None` for one that is not there for this user, or
+/// is no regular file.
+fn read_regular_file(path: &Path) -> Result<Option<Vec<u8>>, Unread> {
+    let read = || {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::OpenOptionsExt;
+            options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
+        }
+        let file: File = options.open(path)?;
+        if !file.metadata()?.is_file() {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        file.take(IGNORE_FILE_LIMIT).read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
+    };
+    match read() {
+        Ok(bytes) => Ok(bytes),
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(Unread::new(path, &error)),
     }
-    let file: File = options.open(path).ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    file.take(IGNORE_FILE_LIMIT).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
 }
 
 /// Finds the directory that holds `info/exclude`: `.git` itself, or for a worktree, whose `.git` is a file,
 /// the one shared by all of them.
-fn common_git_dir(dir: &Path) -> Option<PathBuf> {
+fn common_git_dir(dir: &Path) -> Result<Option<PathBuf>, Unread> {
     let dot_git = dir.join(".git");
-    if !dot_git.metadata().ok()?.is_file() {
-        return Some(dot_git);
+    match dot_git.metadata() {
+        Ok(metadata) if metadata.is_file() => {}
+        Ok(_) => return Ok(Some(dot_git)),
+        Err(error) if is_absent(&error) => return Ok(None),
+        Err(error) => return Err(Unread::new(&dot_git, &error)),
     }
-    let git_dir = linked_git_dir(dir)?;
-    let common = first_line(&git_dir.join("commondir"))?;
-    Some(if common.starts_with('.') {
+    let Some(git_dir) = linked_git_dir(dir)? else {
+        return Ok(None);
+    };
+    let Some(common) = first_line(&git_dir.join("commondir"))? else {
+        return Ok(None);
+    };
+    Ok(Some(if common.starts_with('.') {
         git_dir.join(common)
     } else {
         PathBuf::from(common)
-    })
+    }))
 }
 
 /// Returns the directory that a `.git` file in `dir` points to.
-fn linked_git_dir(dir: &Path) -> Option<PathBuf> {
+fn linked_git_dir(dir: &Path) -> Result<Option<PathBuf>, Unread> {
     // A relative path starts at the directory, wherever the process happens to be.
-    Some(dir.join(first_line(&dir.join(".git"))?.strip_prefix("gitdir: ")?))
+    let line = first_line(&dir.join(".git"))?;
+    let target = line
+        .as_deref()
+        .and_then(|line| line.strip_prefix("gitdir: "));
+    Ok(target.map(|target| dir.join(target)))
 }
 
-fn first_line(path: &Path) -> Option<String> {
-    let text = String::from_utf8(read_regular_file(path)?).ok()?;
-    Some(text.lines().next()?.to_string())
+fn first_line(path: &Path) -> Result<Option<String>, Unread> {
+    let text = read_regular_file(path)?.and_then(|bytes| String::from_utf8(bytes).ok());
+    Ok(text.and_then(|text| text.lines().next().map(str::to_string)))
 }
 
 #[cfg(test)]
@@ -362,14 +466,21 @@ mod tests {
     }
 
     fn rules_of(top: &Path, dir: &str) -> Arc<Rules> {
-        let mut rules = Rules::above(top, None, top);
+        let (rules, unread) = rules_and_unread(top, dir);
+        assert_eq!(unread, []);
+        rules
+    }
+
+    fn rules_and_unread(top: &Path, dir: &str) -> (Arc<Rules>, Vec<Unread>) {
+        let mut unread = Vec::new();
+        let mut rules = Rules::above(top, None, top, &mut unread);
         let mut at = top.to_path_buf();
-        rules = Rules::child(&rules, &at, ControlFiles::probe(&at));
+        rules = Rules::child(&rules, &at, ControlFiles::probe(&at), &mut unread);
         for part in Path::new(dir) {
             at.push(part);
-            rules = Rules::child(&rules, &at, ControlFiles::probe(&at));
+            rules = Rules::child(&rules, &at, ControlFiles::probe(&at), &mut unread);
         }
-        rules
+        (rules, unread)
     }
 
     #[test]
@@ -455,5 +566,35 @@ mod tests {
         let top = tmp.path().canonicalize().unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, top.join(".ignore"), rustix::fs::Mode::RWXU).unwrap();
         assert!(rules_of(&top, "").is_empty());
+    }
+
+    /// What is there, regular, and can't be read: the memory of this process, from its first byte.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_could_not_be_read_is_told_and_what_is_not_there_for_anybody_is_not() {
+        use std::os::unix::fs::symlink;
+        let tmp = tempfile::tempdir().unwrap();
+        let top = tmp.path().canonicalize().unwrap();
+        write(&top, &[("sub/a", ""), ("unreadable/a", ""), ("repo/a", "")]);
+        symlink("/proc/self/mem", top.join("unreadable/.ignore")).unwrap();
+        symlink("/proc/self/mem", top.join("repo/.git")).unwrap();
+        symlink("nowhere", top.join("sub/.ignore")).unwrap();
+        symlink(".gitignore", top.join("sub/.gitignore")).unwrap();
+        symlink("x".repeat(300), top.join("sub/.rgignore")).unwrap();
+        fs::create_dir(top.join("sub/.jj")).unwrap();
+        let (rules, unread) = rules_and_unread(&top, "sub");
+        assert!(rules.is_empty());
+        assert_eq!(unread, []);
+        let paths = |dir| -> Vec<PathBuf> {
+            let (_, unread) = rules_and_unread(&top, dir);
+            unread.into_iter().map(|unread| unread.path).collect()
+        };
+        assert_eq!(paths("unreadable"), [top.join("unreadable/.ignore")]);
+        assert_eq!(paths("repo"), [top.join("repo/.git")]);
+        // Those above it as well.
+        let mut unread = Vec::new();
+        Rules::above(&top.join("unreadable/sub"), None, &top, &mut unread);
+        assert_eq!(unread.len(), 1);
+        assert!(unread[0].why.contains("rules have no effect"), "{unread:?}");
     }
 }

@@ -15,6 +15,10 @@ const FINE_NS: i64 = 50_000_000;
 /// The same where timestamps are whole seconds, or pairs of them.
 const COARSE_NS: i64 = 2_100_000_000;
 
+/// How much longer a file may be in the making for each of its bytes. What overwrites it by a single call notes the time when it begins, and
+/// whoever reads in the middle finds the state that the file has at the end.
+const NS_PER_BYTE: u64 = 100;
+
 const SECOND_NS: i64 = 1_000_000_000;
 
 /// The state of a file or directory.
@@ -91,9 +95,10 @@ impl Stamp {
             0 => self.0.modified_ns,
             changed => changed,
         };
+        let writing = i64::try_from(self.0.len.saturating_mul(NS_PER_BYTE)).unwrap_or(i64::MAX);
         let margin = match last % SECOND_NS {
             0 => COARSE_NS,
-            _ => FINE_NS,
+            _ => FINE_NS.saturating_add(writing).min(COARSE_NS),
         };
         last.saturating_add(margin)
     }
@@ -147,13 +152,30 @@ mod tests {
     fn fr_lsi_trk_03_a_stamp_settles_when_its_tick_is_over() {
         let fine = Stamp::of(&meta(5_000_000_001)).unwrap();
         assert!(!fine.is_settled(5_000_000_001));
-        assert!(!fine.is_settled(5_050_000_001));
-        assert!(fine.is_settled(5_050_000_002));
-        assert_eq!(fine.settles_in(5_050_000_001), Duration::from_nanos(1));
+        assert!(!fine.is_settled(5_050_000_301));
+        assert!(fine.is_settled(5_050_000_302));
+        assert_eq!(fine.settles_in(5_050_000_301), Duration::from_nanos(1));
         assert_eq!(fine.settles_in(9_000_000_000), Duration::ZERO);
         let coarse = Stamp::of(&meta(5_000_000_000)).unwrap();
         assert!(!coarse.is_settled(7_100_000_000));
         assert!(coarse.is_settled(7_100_000_001));
+    }
+
+    #[test]
+    fn fr_lsi_trk_03_what_takes_longer_to_write_settles_later_but_no_later_than_coarse_times() {
+        let after = |len, now_ns| {
+            let long = EntryMeta {
+                len,
+                ..meta(5_000_000_001)
+            };
+            Stamp::of(&long).unwrap().is_settled(now_ns)
+        };
+        assert!(!after(1_000_000, 5_150_000_001));
+        assert!(after(1_000_000, 5_150_000_002));
+        for len in [1 << 30, u64::MAX] {
+            assert!(!after(len, 7_100_000_001));
+            assert!(after(len, 7_100_000_002));
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::format::sort_key::component_key;
 use crate::index::beneath::{EntryKind, EntryMeta, RootDir};
 use crate::index::deny::DenySet;
-use crate::index::rules::{ControlFiles, Rules, Verdict};
+use crate::index::rules::{ControlFiles, Rules, Unread, Verdict};
 
 /// The options that decide which entries of a tree are visited (FR-LS-SRC-06).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +165,7 @@ pub enum Entry {
     File(FoundFile),
     /// A directory to be listed when its turn comes.
     Dir(DirNode),
-    /// Something that could not be read: its path relative to the top, and why.
+    /// Something that could not be read, and why. Its path is relative to the top, or absolute for rules above it.
     Error(PathBuf, String),
 }
 
@@ -184,6 +184,8 @@ pub struct Walk {
     top: PathBuf,
     top_in_root: PathBuf,
     node: DirNode,
+    /// What could not be read of what decides above the top.
+    unread_above: Vec<Unread>,
 }
 
 impl Walk {
@@ -199,10 +201,11 @@ impl Walk {
         working_dir: &Path,
     ) -> Walk {
         let top = join(root.path(), &real);
+        let mut unread_above = Vec::new();
         let rules = if options.no_ignore {
             Rules::none()
         } else {
-            Rules::above(&top, global_excludes, working_dir)
+            Rules::above(&top, global_excludes, working_dir, &mut unread_above)
         };
         let above = options.follow.then(|| {
             Arc::new(Ancestor {
@@ -230,6 +233,7 @@ impl Walk {
             top,
             top_in_root,
             node,
+            unread_above,
         }
     }
 
@@ -268,15 +272,16 @@ impl Walk {
         }
         let twins = node.members.len() > 1;
         keyed.sort_unstable_by(|a, b| {
-            a.cmp_key(b).then_with(|| {
-                // Only entries of twin directories, or twin names, get here.
+            let by_name = a.cmp_key(b).then_with(|| {
+                // Only entries of twin directories, twin names and errors get here.
                 if twins {
                     let path = |k: &Keyed| k.logical_dir.logical.join(&k.name);
                     bytes(path(a).as_os_str()).cmp(bytes(path(b).as_os_str()))
                 } else {
                     bytes(&a.name).cmp(bytes(&b.name))
                 }
-            })
+            });
+            by_name.then_with(|| a.what.told().cmp(&b.what.told()))
         });
         let mut entries: Vec<Entry> = Vec::with_capacity(keyed.len());
         // The key of the directory that came last, if nothing came after it.
@@ -312,21 +317,37 @@ impl Walk {
     }
 
     /// Enters a directory without listing it: its entries can be looked at then. The node is that of a single directory.
-    /// One lookup for each file with rules that there could be.
-    pub fn enter(&self, node: &DirNode) -> Option<EnteredDir> {
+    /// One lookup for each file with rules that there could be. `None` for a node of several directories.
+    ///
+    /// # Errors
+    ///
+    /// Says which rules could not be read: nothing can be decided then.
+    pub fn enter(&self, node: &DirNode) -> Result<Option<EnteredDir>, String> {
         let [member] = &node.members[..] else {
-            return None;
+            return Ok(None);
         };
         let logical_abs = join(&self.top, &member.place.logical);
+        let mut unread = self.unread_above(&member.place).to_vec();
         let rules = match self.options.no_ignore {
             true => member.rules.clone(),
             false => {
                 let found = ControlFiles::probe(&logical_abs);
-                Rules::child(&member.rules, &logical_abs, found)
+                Rules::child(&member.rules, &logical_abs, found, &mut unread)
             }
         };
+        if let Some(unread) = unread.first() {
+            return Err(format!("{} {}", unread.path.display(), unread.why));
+        }
         let member = member.clone();
-        Some(EnteredDir { member, rules })
+        Ok(Some(EnteredDir { member, rules }))
+    }
+
+    /// Returns what could not be read of what decides about a directory above it, if it is the one that says so.
+    fn unread_above(&self, place: &Place) -> &[Unread] {
+        match place.logical.as_os_str().is_empty() {
+            true => &self.unread_above,
+            false => &[],
+        }
     }
 
     /// Looks at entries of a directory by their names, without listing it, and decides about them as
@@ -424,7 +445,10 @@ impl Walk {
                 }
             }
             note(&logical_abs, found);
-            Rules::child(&member.rules, &logical_abs, found)
+            let mut unread = self.unread_above(place).to_vec();
+            let rules = Rules::child(&member.rules, &logical_abs, found, &mut unread);
+            out.extend(unread.into_iter().map(|unread| self.tell(place, unread)));
+            rules
         };
         out.reserve(listing.len());
         // Reused for every entry.
@@ -448,6 +472,28 @@ impl Walk {
             logical.pop();
             real.pop();
             real_absolute.pop();
+        }
+    }
+
+    /// Says that rules could not be read, before everything that they might have decided about: by the path of their file, if
+    /// that is in the directory itself; if it is elsewhere, by that of the `.git` that led there; if it is above the top, by its
+    /// absolute path.
+    fn tell(&self, place: &Arc<Place>, unread: Unread) -> Keyed {
+        let own = unread.path.strip_prefix(&self.top);
+        let (path, message) = match own {
+            Ok(path) if path.parent() == Some(&place.logical) => (path.to_path_buf(), unread.why),
+            _ if self.unread_above(place).contains(&unread) => (unread.path, unread.why),
+            _ => {
+                let message = format!("{} {}", unread.path.display(), unread.why);
+                (place.logical.join(".git"), message)
+            }
+        };
+        Keyed {
+            key: None,
+            is_dir: false,
+            name: OsString::new(),
+            logical_dir: place.clone(),
+            what: What::Error(path, message),
         }
     }
 
@@ -623,6 +669,16 @@ enum What {
     Error(PathBuf, String),
     /// Moved out.
     Taken,
+}
+
+impl What {
+    /// Returns what is said of what could not be read.
+    fn told(&self) -> Option<(&Path, &str)> {
+        match self {
+            What::Error(path, message) => Some((path, message)),
+            What::File(..) | What::Dir(_) | What::Taken => None,
+        }
+    }
 }
 
 impl Keyed {

@@ -258,6 +258,59 @@ fn enumeration_error_shows_until_everything_can_be_listed() {
     world.check_used("needle");
 }
 
+/// Without rules that can't be read just now, more is eligible than should be, and none of it is kept as known.
+#[cfg(target_os = "linux")]
+#[test]
+fn enumeration_error_shows_until_all_rules_can_be_read() {
+    let reason = Some("ENUMERATION_ERROR");
+    for (rules, told, is_built) in [
+        ("tree/a/.ignore", "a/.ignore", true),
+        ("tree/a/.ignore", "a/.ignore", false),
+        ("tree/a/.git", "a/.git", true),
+        (".ignore", "", true),
+    ] {
+        let world = World::new(LIVE, |_| {});
+        let above = world.root().parent().unwrap();
+        let name = world.root().file_name().unwrap().to_str().unwrap();
+        let rules = above.join(rules.replacen("tree", name, 1));
+        // There, regular, and not readable from its first byte on: the memory of this process.
+        let plant = || std::os::unix::fs::symlink("/proc/self/mem", &rules).unwrap();
+        let hear = || world.hear_subtree("");
+        if is_built {
+            plant();
+        }
+        world.live();
+        if !is_built {
+            world.until_complete();
+            plant();
+            hear();
+        }
+        world.until_standing("UNCERTAIN", reason);
+        let plain = world
+            .setup
+            .without_indexes()
+            .search(json!({"pattern": "needle"}));
+        assert_eq!(plain.errors.len(), 1, "{plain:?}");
+        match told {
+            "" => assert_eq!(plain.errors[0].path, rules.to_str().unwrap()),
+            _ => assert_eq!(plain.errors[0].path, told),
+        }
+        assert!(plain.errors[0].error.contains("no effect"), "{plain:?}");
+        assert_eq!(world.check_unused("needle", "UNCERTAIN", reason).len(), 3);
+        fs::remove_file(&rules).unwrap();
+        if !told.ends_with("git") {
+            fs::write(&rules, "*.txt\n").unwrap();
+        }
+        hear();
+        world.hands.put_forward(61_000);
+        world.nudge();
+        // The rules may have changed too recently at first.
+        world.until_used("needle");
+        let (_, found) = world.find("needle");
+        assert!(found.len() < 3 || told.ends_with("git"), "{found:?}");
+    }
+}
+
 /// What keeps a directory from being listed may be the system's fault, of which nothing in the tree tells that it has passed.
 #[test]
 fn what_could_not_be_listed_is_looked_at_again_after_a_minute() {
