@@ -152,9 +152,10 @@ impl Shared {
         }
         match watched {
             // What is gone was reported where it was, or will be. What can't be read can't be listed, which is an error of its
-            // own, and once it can, its directory tells.
-            Ok(()) | Err(WatchError::Gone | WatchError::Denied) => {}
-            Err(error @ (WatchError::Limit(_) | WatchError::Other(_))) => {
+            // own, and once it can, its directory tells; that of the root is not watched for such.
+            Ok(()) | Err(WatchError::Gone) => {}
+            Err(WatchError::Denied) if !dir.as_os_str().is_empty() => {}
+            Err(error) => {
                 let mut status = self.status();
                 if status.unwatched.is_none() {
                     status.unwatched = Some(error.to_string());

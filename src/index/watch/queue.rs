@@ -63,7 +63,9 @@ struct Watches {
     queue: Arc<OwnedFd>,
     dirs: BTreeMap<PathBuf, i32>,
     paths: BTreeMap<i32, Vec<PathBuf>>,
-    /// Those of the directories above the root.
+    /// Canonical.
+    root: PathBuf,
+    /// Those of the directories above the root, and of such that were above it until now.
     above: BTreeSet<i32>,
 }
 
@@ -77,9 +79,10 @@ impl Queue {
             queue: Arc::clone(&queue),
             dirs: BTreeMap::new(),
             paths: BTreeMap::new(),
+            root: listener.root.clone(),
             above: BTreeSet::new(),
         };
-        watches.watch_above(&listener.root);
+        watches.watch_above();
         let watches = Arc::new(Mutex::new(watches));
         let mut reader = Reader {
             queue,
@@ -134,17 +137,35 @@ impl Watches {
     fn watch(&mut self, path: &Path) -> Result<(), Errno> {
         let id = inotify::add_watch(&*self.queue, path, MASK)?;
         self.add(path, id);
+        if path == self.root {
+            self.watch_above();
+        }
         Ok(())
     }
 
-    /// Watches the directories above the root, as far as this user may.
-    fn watch_above(&mut self, root: &Path) {
-        self.above.clear();
-        for dir in root.ancestors().skip(1) {
-            // Who may not list one can't watch it. The root is looked at before each search all the same, so that what goes
-            // unnoticed is only that it was away in between.
-            if let Ok(id) = inotify::add_watch(&*self.queue, dir, MASK_ABOVE) {
-                self.above.insert(id);
+    /// Watches the directories that are above the root now, as far as this user may.
+    fn watch_above(&mut self) {
+        let mut now = BTreeSet::new();
+        let mut are_all_there = true;
+        for dir in self.root.ancestors().skip(1) {
+            match inotify::add_watch(&*self.queue, dir, MASK_ABOVE) {
+                Ok(id) => {
+                    now.insert(id);
+                }
+                // Who may not list one can't watch it. The root is looked at before each search all the same, so that what goes
+                // unnoticed is only that it was away in between.
+                Err(Errno::ACCESS) => {}
+                Err(_) => are_all_there = false,
+            }
+        }
+        self.above.extend(&now);
+        // Until the root is where it was, those from before tell of what brings it back.
+        if are_all_there {
+            for &id in self.above.difference(&now) {
+                if !self.paths.contains_key(&id) {
+                    // What it has told until now still counts: it stays in the set until the kernel says that it has ended.
+                    let _may_be_gone = inotify::remove_watch(&*self.queue, id);
+                }
             }
         }
     }
@@ -314,7 +335,8 @@ impl Reader {
         // That closes the other one, with its watches, before there are new ones: their number is limited.
         watches.queue = Arc::clone(&queue);
         self.queue = queue;
-        watches.watch_above(&self.listener.root);
+        watches.above.clear();
+        watches.watch_above();
         watches.watch(&self.listener.cookies)
     }
 
@@ -327,6 +349,8 @@ impl Reader {
             return;
         }
         if watches.above.contains(&id) && what.contains(ReadFlags::MOVE_SELF) {
+            // Others may be above the root now.
+            watches.watch_above();
             // Whoever looked for the root meanwhile has not found it, or found another.
             drop(watches);
             self.rescan();

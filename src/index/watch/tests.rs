@@ -75,6 +75,7 @@ impl Ear for Notes {
 /// A tree, a watcher of it, and what was heard.
 pub(super) struct Scene {
     base: tempfile::TempDir,
+    cookies: tempfile::TempDir,
     notes: Arc<Notes>,
     watcher: Arc<dyn Watcher>,
 }
@@ -87,11 +88,13 @@ impl Scene {
         let notes = Arc::new(Notes::default());
         let ear: Arc<dyn Ear> = notes.clone();
         let root = base.path().join("above/root");
-        let cookies = base.path().join("cookies");
-        let watcher = native::NativeWatcher::start(&root, &cookies, ear, START.get()).unwrap();
+        let cookies = tempfile::tempdir().unwrap();
+        let dir = cookies.path().join("cookies");
+        let watcher = native::NativeWatcher::start(&root, &dir, ear, START.get()).unwrap();
         Scene {
             watcher: Arc::new(watcher),
             base,
+            cookies,
             notes,
         }
     }
@@ -398,15 +401,20 @@ fn a_root_removed_while_it_is_open_lets_nobody_through() {
 #[test]
 fn a_dropped_watcher_leaves_nothing_behind_and_says_nothing() {
     let scene = Scene::watching(&["d"]);
-    let cookies = scene.base.path().join("cookies");
-    assert_eq!(fs::read_dir(&cookies).unwrap().count(), 1);
     let Scene {
         base: _base,
+        cookies,
         notes,
         watcher,
     } = scene;
+    let left = || {
+        fs::read_dir(cookies.path().join("cookies"))
+            .unwrap()
+            .count()
+    };
+    assert_eq!(left(), 1);
     drop(watcher);
-    assert_eq!(fs::read_dir(&cookies).unwrap().count(), 0);
+    assert_eq!(left(), 0);
     // The library's thread has the other one until it ends.
     while Arc::strong_count(&notes) > 1 {
         std::thread::yield_now();
@@ -421,7 +429,7 @@ fn a_dropped_watcher_leaves_nothing_behind_and_says_nothing() {
 #[test]
 fn a_watcher_whose_cookies_are_removed_is_down() {
     let scene = Scene::watching(&[]);
-    fs::remove_dir_all(scene.base.path().join("cookies")).unwrap();
+    fs::remove_dir_all(scene.cookies.path().join("cookies")).unwrap();
     // Somebody has the directory open, so touching is what shows it.
     scene.notes.barrier.pass(&*scene.watcher, LONG).unwrap_err();
 }
@@ -622,5 +630,35 @@ fn a_root_that_is_away_for_a_moment_is_heard_of() {
     fs::create_dir(scene.base.path().join("beside")).unwrap();
     fs::write(above.join("beside"), "x").unwrap();
     fs::rename(scene.base.path().join("beside"), above.join("other")).unwrap();
+    assert_eq!(scene.heard(), []);
+}
+
+/// Directories above the root are others than at the start when some were renamed and others made in their places.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_root_is_heard_of_that_is_away_because_of_a_directory_that_came_later() {
+    let scene = Scene::watching(&["d"]);
+    let base = scene.base.path();
+    let away = base.with_extension("away");
+    let there_and_back = || {
+        fs::rename(base, &away).unwrap();
+        fs::rename(&away, base).unwrap();
+        scene.heard()
+    };
+    assert!(there_and_back().contains(&Heard::Overflow));
+    for round in 0..3 {
+        // Another directory takes the place of the one that the root was in.
+        fs::rename(base, &away).unwrap();
+        fs::create_dir(base).unwrap();
+        fs::rename(away.join("above"), base.join("above")).unwrap();
+        fs::remove_dir_all(&away).unwrap();
+        let heard = scene.heard();
+        assert!(heard.contains(&Heard::Overflow), "{round}: {heard:?}");
+        scene.watch("");
+        let heard = there_and_back();
+        assert!(heard.contains(&Heard::Overflow), "{round}: {heard:?}");
+        scene.check_live("d");
+    }
+    // The one that is elsewhere now is nobody's business.
     assert_eq!(scene.heard(), []);
 }
