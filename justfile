@@ -21,7 +21,8 @@ soak *ARGS:
     export FORGE_SEARCH_TEST_FIRE="${FORGE_SEARCH_TEST_FIRE:-100}"
     export FORGE_SEARCH_TEST_OPS="${FORGE_SEARCH_TEST_OPS:-420000}"
     export FORGE_SEARCH_TEST_PAIRS="${FORGE_SEARCH_TEST_PAIRS:-100000}"
-    cargo test --release --locked --test it {{ARGS}} -- --nocapture fire:: living::
+    export FORGE_SEARCH_TEST_ROUNDS="${FORGE_SEARCH_TEST_ROUNDS:-200}"
+    cargo test --release --locked --test it {{ARGS}} -- --nocapture fire:: living:: live::real live::safety
 
 # Formatting and lints, as `.ci/run` checks them.
 lint:

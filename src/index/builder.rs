@@ -26,7 +26,6 @@ use crate::index::enumerate::{Enumeration, FileEntry};
 use crate::index::inputs::Inputs;
 use crate::index::pace::{Exceeded, Piece};
 use crate::index::sections::{Sections, Slot, write_rows};
-use crate::index::segment::Segment;
 use crate::index::stamp::Stamp;
 use crate::index::store::Eviction;
 use crate::index::token::TokenStatus;
@@ -39,6 +38,7 @@ mod reuse;
 pub use host::{BuildHost, Phase, Progress};
 use reader::spreads_out;
 pub use reader::{FileReader, Outcome};
+pub use reuse::Earlier;
 use reuse::Reuse;
 
 /// Files that are read between two reports of progress, and their bytes. N-grams take up to twelve times the bytes of a
@@ -229,7 +229,7 @@ pub fn build_from<W: Write>(
     walk: &Walk,
     options: &BuildOptions,
     host: &dyn BuildHost,
-    earlier: Option<&Segment>,
+    earlier: Option<Earlier<'_>>,
     out: W,
 ) -> Result<Built, BuildError> {
     let (tree, started_ns) = enumerate(walk, host)?;

@@ -46,6 +46,8 @@ pub struct Work {
     pub path: PathBuf,
     /// What has to be looked at.
     pub extent: Extent,
+    /// When it was marked last, in milliseconds.
+    pub marked_at_ms: u64,
     number: u64,
 }
 
@@ -88,10 +90,10 @@ impl DirtySet {
         self.marks.contains_key(path) || self.above(path).is_some()
     }
 
-    /// Iterates over the marks by path.
-    pub fn iter(&self) -> impl Iterator<Item = (&Path, Extent)> {
+    /// Iterates over the marks by path, with the times at which they were made last.
+    pub fn iter(&self) -> impl Iterator<Item = (&Path, Extent, u64)> {
         let marks = self.marks.iter();
-        marks.map(|(path, mark)| (path.as_path(), mark.extent))
+        marks.map(|(path, mark)| (path.as_path(), mark.extent, mark.marked_at_ms))
     }
 
     /// Marks a file or a subtree. A mark that covers it already is renewed instead: whatever is being done about that one
@@ -149,6 +151,7 @@ impl DirtySet {
             .map(|(path, mark)| Work {
                 path: path.clone(),
                 extent: mark.extent,
+                marked_at_ms: mark.marked_at_ms,
                 number: mark.number,
             })
             .collect()

@@ -41,10 +41,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::format::error::FormatError;
-use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built};
+use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built, Earlier};
 use crate::index::inputs::Inputs;
 use crate::index::refresh::{Entered, Known};
-use crate::index::segment::Segment;
 use crate::index::snapshot::Snapshot;
 use crate::index::state::{Standing, Trigger};
 use crate::index::walk::Walk;
@@ -84,7 +83,7 @@ pub trait Ground: Send + Sync {
         &self,
         enter: &(dyn Fn(&Path) + Sync),
         progressed: &(dyn Fn() + Sync),
-        earlier: Option<&Segment>,
+        earlier: Option<Earlier<'_>>,
     ) -> Result<(Built, Arc<Snapshot>), BuildError>;
 
     /// Lets go of the index in memory: it is not used for some time.
@@ -286,9 +285,6 @@ impl LiveIndex {
         self.shared.wake.notify_all();
         self.shared.settled.notify_all();
         let worker = lock(&self.worker).take();
-        let Some(worker) = worker else {
-            return true;
-        };
         let status = self.shared.status();
         let (status, timeout) = self
             .shared
@@ -297,7 +293,7 @@ impl LiveIndex {
             .unwrap_or_else(PoisonError::into_inner);
         drop(status);
         let ended = !timeout.timed_out();
-        if ended {
+        if ended && let Some(worker) = worker {
             // It has nothing left to do but to return.
             let _panicked = worker.join();
         }

@@ -91,6 +91,8 @@ pub struct Listed {
 pub struct Overlay {
     dead: Arc<RankSet>,
     dead_count: u32,
+    /// Those of the dead that are in the state in which they were read, and yet not as they were.
+    distrusted: Arc<BTreeSet<u32>>,
     /// Numbers of the side list.
     dead_side: Arc<BTreeSet<u32>>,
     /// In emission order.
@@ -106,6 +108,7 @@ impl Overlay {
         Overlay {
             dead: Arc::new(RankSet::empty(segment.file_count())),
             dead_count: 0,
+            distrusted: Arc::default(),
             dead_side: Arc::default(),
             extras: Arc::default(),
             dirs: Arc::default(),
@@ -118,6 +121,7 @@ impl Overlay {
         Overlay {
             dead: self.dead.clone(),
             dead_count: self.dead_count,
+            distrusted: self.distrusted.clone(),
             dead_side: self.dead_side.clone(),
             extras: self.extras.clone(),
             dirs: self.dirs.clone(),
@@ -133,6 +137,11 @@ impl Overlay {
     /// Returns how many files of the segment are gone or not as they were.
     pub fn dead_count(&self) -> u32 {
         self.dead_count
+    }
+
+    /// Returns the files of the segment whose states don't vouch for what was read of them, by their ranks.
+    pub fn distrusted(&self) -> &BTreeSet<u32> {
+        &self.distrusted
     }
 
     /// Returns the memory that n-grams take, in bytes. Linear in the files beside the segment.

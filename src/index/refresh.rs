@@ -203,6 +203,16 @@ impl Cursor {
     }
 }
 
+/// An entry of a directory of which something was heard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Its name there.
+    pub name: OsString,
+    /// When, in nanoseconds since the Unix epoch. What is heard of a file after its state has settled is of a change that the state
+    /// does not show: a single call that overwrites it notes the time when it begins, and is heard of when it ends.
+    pub heard_ns: i64,
+}
+
 /// A refresh of parts of a tree.
 pub struct Refresh<'a> {
     /// The walk that decides what is eligible.
@@ -211,6 +221,9 @@ pub struct Refresh<'a> {
     pub segment: &'a Segment,
     /// Hears of each directory (relative to the index root) before it is listed.
     pub enter: &'a (dyn Fn(&Path) + Sync),
+    /// A moment before anything is looked at, in nanoseconds since the Unix epoch: rules that have only just changed then are
+    /// not trusted.
+    pub now_ns: i64,
 }
 
 impl Refresh<'_> {
@@ -225,11 +238,11 @@ impl Refresh<'_> {
         known: &mut Known,
         entered: &mut Entered,
         dir: &Path,
-        names: &[OsString],
+        names: &[Named],
         cursor: &mut Cursor,
     ) -> Result<(), FormatError> {
         let looked = match entered.get(self.walk, dir) {
-            Ok(Some(dir)) => self.walk.look(&dir, names.iter().map(|name| &**name)),
+            Ok(Some(dir)) => self.walk.look(&dir, names.iter().map(|named| &*named.name)),
             Ok(None) => names.iter().map(|_| Looked::Nothing).collect(),
             // They may be there: nothing is gone because the system had, say, no file descriptor left.
             Err(message) => {
@@ -237,7 +250,7 @@ impl Refresh<'_> {
                 names.iter().map(failed).collect()
             }
         };
-        for (name, looked) in names.iter().zip(looked) {
+        for (Named { name, heard_ns }, looked) in names.iter().zip(looked) {
             let path = dir.join(name);
             remove_below(&mut entered.dirs, &path);
             match looked {
@@ -245,6 +258,9 @@ impl Refresh<'_> {
                     known.no_dir(self.segment, &path)?;
                     let stamp = Stamp::of(&meta);
                     known.news |= known.overlay.found(self.segment, &path, stamp)?;
+                    if let Some(stamp) = stamp.filter(|stamp| stamp.is_settled(*heard_ns)) {
+                        known.news |= known.overlay.distrust(self.segment, &path, stamp)?;
+                    }
                 }
                 Looked::Dir(node) => cursor.stack.push(node),
                 Looked::Nothing => {
@@ -282,7 +298,9 @@ impl Refresh<'_> {
                 let mut places = node.places().map(|place| place.logical.clone());
                 let path = places.next().unwrap_or_default();
                 (self.enter)(&path);
-                (path, Survey::of(self.walk, node))
+                let mut survey = Survey::of(self.walk, node);
+                survey.inputs.distrust_unsettled(self.now_ns);
+                (path, survey)
             })
             .collect();
         let mut files = 0;

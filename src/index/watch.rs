@@ -26,7 +26,7 @@
 //! On Linux the events of all directories arrive in one queue, in the order in which things happened. Something that
 //! is made to happen now, a *cookie* in a private directory watched by the same queue, arrives when everything earlier
 //! has arrived. [`Barrier::pass`] waits for that. What raises no event is beyond any barrier: writes through a shared
-//! mapping, a file's other names, other machines ([`filesystem`]), and renames above the root, which
+//! mapping before its file is closed, a file's other names, other machines ([`filesystem`]), and renames above the root, which
 //! [`Watcher::touch`] notices instead.
 
 mod barrier;

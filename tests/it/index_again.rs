@@ -8,7 +8,7 @@ use std::sync::Arc;
 use forge_search::format::storage::Storage;
 use forge_search::index::beneath::RootDir;
 use forge_search::index::bloom::BloomParams;
-use forge_search::index::builder::{BuildOptions, Built, build_from};
+use forge_search::index::builder::{BuildOptions, Built, Earlier, build_from};
 use forge_search::index::casefold::Casefold;
 use forge_search::index::deny::DenySet;
 use forge_search::index::plan::SupersetSafe;
@@ -75,7 +75,13 @@ fn options() -> BuildOptions {
 fn built(root: &Path, earlier: Option<&Segment>) -> (Built, Segment) {
     let mut bytes = Vec::new();
     let host = Host::hasty();
-    let built = build_from(&walk(root), &options(), &host, earlier, &mut bytes);
+    let built = build_from(
+        &walk(root),
+        &options(),
+        &host,
+        earlier.map(Earlier::new),
+        &mut bytes,
+    );
     (built.unwrap(), Segment::open(Storage::from(bytes)).unwrap())
 }
 
@@ -168,6 +174,29 @@ fn what_is_copied_answers_as_what_is_read() {
     println!("{rounds} rounds, blocks copied in {copied}; {matches} matches, none left out");
     assert!(copied * 2 > rounds, "{copied} of {rounds}");
     assert!(matches > 200, "{matches}");
+}
+
+#[test]
+fn what_is_distrusted_is_read_again() {
+    let tree = Tree::new();
+    let files: Vec<String> = (0..100).map(|n| format!("f{n:02}")).collect();
+    for (n, file) in files.iter().enumerate() {
+        tree.file(file, format!("some text with number{n} in it\n"));
+    }
+    let (_, segment) = built(tree.root(), None);
+    let read = |distrusted: &BTreeSet<u32>| {
+        let earlier = Some(Earlier::without(&segment, distrusted));
+        let mut bytes = Vec::new();
+        let host = Host::hasty();
+        let built = build_from(&walk(tree.root()), &options(), &host, earlier, &mut bytes);
+        built.unwrap();
+        let again = Segment::open(Storage::from(bytes)).unwrap();
+        again.verify().unwrap();
+        // What was copied is in the first group, what was read in the second.
+        again.meta().groups
+    };
+    assert_eq!(read(&BTreeSet::new()), 1);
+    assert_eq!(read(&BTreeSet::from([7, 42])), 2);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! they are; only which file is in which slot changes, and slots of files that are gone stay empty.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use super::Kept;
 use crate::format::error::FormatError;
@@ -20,6 +21,32 @@ const MAX_GROUPS: usize = 24;
 /// A group is copied if at least one in so many of its slots has a file that is as it was.
 const LIVE_SHARE: usize = 2;
 
+/// An earlier segment of a tree.
+#[derive(Clone, Copy, Debug)]
+pub struct Earlier<'a> {
+    segment: &'a Segment,
+    distrusted: &'a BTreeSet<u32>,
+}
+
+impl<'a> Earlier<'a> {
+    /// Takes a segment as it is.
+    pub fn new(segment: &'a Segment) -> Earlier<'a> {
+        static NONE: BTreeSet<u32> = BTreeSet::new();
+        Earlier {
+            segment,
+            distrusted: &NONE,
+        }
+    }
+
+    /// Takes a segment but for some of its files, by their ranks: their states don't vouch for what was read of them.
+    pub fn without(segment: &'a Segment, distrusted: &'a BTreeSet<u32>) -> Earlier<'a> {
+        Earlier {
+            segment,
+            distrusted,
+        }
+    }
+}
+
 /// What an earlier segment still answers for.
 pub(super) struct Reuse<'a> {
     pub(super) segment: &'a Segment,
@@ -33,11 +60,12 @@ pub(super) struct Reuse<'a> {
 
 impl<'a> Reuse<'a> {
     /// Compares a tree with a segment of an earlier state of it. Linear in the files of both.
-    pub(super) fn of(segment: &'a Segment, tree: &Enumeration) -> Result<Reuse<'a>, FormatError> {
+    pub(super) fn of(earlier: Earlier<'a>, tree: &Enumeration) -> Result<Reuse<'a>, FormatError> {
+        let segment = earlier.segment;
         let mut reuse = Reuse {
             segment,
             groups: Vec::new(),
-            ranks: same_files(segment, tree)?,
+            ranks: same_files(earlier, tree)?,
             kept: vec![None; tree.files.len()],
         };
         reuse.choose_groups()?;
@@ -97,7 +125,8 @@ impl<'a> Reuse<'a> {
 }
 
 /// Returns for each file of a segment that may be left out the rank that it has in a tree, if it is there as it was.
-fn same_files(segment: &Segment, tree: &Enumeration) -> Result<Vec<u32>, FormatError> {
+fn same_files(earlier: Earlier<'_>, tree: &Enumeration) -> Result<Vec<u32>, FormatError> {
+    let segment = earlier.segment;
     let mut ranks = vec![VACANT; segment.file_count() as usize];
     let mut dirs = Vec::with_capacity(tree.dirs.len());
     for dir in &tree.dirs {
@@ -128,7 +157,8 @@ fn same_files(segment: &Segment, tree: &Enumeration) -> Result<Vec<u32>, FormatE
             Ordering::Greater => old += 1,
             Ordering::Equal => {
                 let unchanged = file.stamp == Some(Stamp::from_record(before.stamp));
-                if unchanged && before.excludable && same {
+                let trusted = !earlier.distrusted.contains(&old);
+                if unchanged && before.excludable && same && trusted {
                     ranks[old as usize] = new as u32;
                 }
                 (new, old) = (new + 1, old + 1);

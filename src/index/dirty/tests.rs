@@ -98,7 +98,7 @@ fn what_a_build_has_seen_is_cleared() {
     set.mark(Path::new("dir/file"), Extent::File, 1);
     set.mark(Path::new("during"), Extent::File, 1);
     set.clear_until(started);
-    let left: Vec<&Path> = set.iter().map(|(path, _)| path).collect();
+    let left: Vec<&Path> = set.iter().map(|(path, _, _)| path).collect();
     assert_eq!(left, ["both", "dir", "during"].map(Path::new));
     set.clear_until(set.now());
     assert!(set.is_empty());
@@ -191,7 +191,8 @@ proptest! {
                 prop_assert!(*extent == Extent::File || set.contains(&below), "{below:?}");
             }
             // Marks do not lie within each other, and each is in the queue once.
-            let marks: Vec<(&Path, Extent)> = set.iter().collect();
+            let marks = set.iter().map(|(path, extent, _)| (path, extent));
+            let marks: Vec<(&Path, Extent)> = marks.collect();
             for (path, extent) in &marks {
                 let inside = |other: &&(&Path, Extent)| other.0 != *path && other.0.starts_with(path);
                 prop_assert!(*extent == Extent::File || !marks.iter().any(|other| inside(&other)));

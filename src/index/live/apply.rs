@@ -1,7 +1,6 @@
 //! Working marks off: from what may have changed to a snapshot that says what did.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use super::pin::MOUNTED;
 use super::{Shared, Tracked, Watching};
 use crate::format::error::FormatError;
 use crate::index::dirty::Work;
-use crate::index::refresh::{Cursor, Refresh};
+use crate::index::refresh::{Cursor, Named, Refresh};
 use crate::index::state::Trigger;
 use crate::index::walk::join;
 use crate::index::watch::WatchError;
@@ -30,12 +29,20 @@ impl Tracked {
         works: &[Work],
         go_on: &dyn Fn() -> bool,
     ) -> Result<bool, FormatError> {
-        let mut by_dir: BTreeMap<&Path, Vec<OsString>> = BTreeMap::new();
+        let mut by_dir: BTreeMap<&Path, Vec<Named>> = BTreeMap::new();
+        let (now_ns, now_ms) = (shared.ground.host().now_ns(), shared.ground.now_ms());
         let mut cursor = Cursor::default();
         for work in works {
             match (work.path.parent(), work.path.file_name()) {
                 (Some(dir), Some(name)) => {
-                    by_dir.entry(dir).or_default().push(name.to_os_string());
+                    let ago_ms = now_ms.saturating_sub(work.marked_at_ms);
+                    let ago_ns = i64::try_from(ago_ms)
+                        .unwrap_or(i64::MAX)
+                        .saturating_mul(1_000_000);
+                    by_dir.entry(dir).or_default().push(Named {
+                        name: name.to_os_string(),
+                        heard_ns: now_ns.saturating_sub(ago_ns),
+                    });
                 }
                 _ => {
                     self.entered.clear();
@@ -50,6 +57,7 @@ impl Tracked {
             walk: &self.walk,
             segment: &segment,
             enter: &enter,
+            now_ns,
         };
         let mut done = true;
         for (dir, names) in by_dir {
@@ -88,8 +96,6 @@ impl Tracked {
             true => {
                 let mut inputs = self.inputs_above.clone();
                 inputs.append(self.known.inputs());
-                // A change within the same tick of the clock leaves no trace.
-                inputs.distrust_unsettled(shared.ground.host().now_ns());
                 Arc::new(inputs)
             }
             false => self.snapshot.inputs().clone(),

@@ -9,7 +9,7 @@ use super::saying::PROGRESS;
 use super::status::Status;
 use super::worker::{LATER, RETRY, Timers};
 use super::{Shared, Tracked, lock};
-use crate::index::builder::BuildError;
+use crate::index::builder::{BuildError, Earlier};
 use crate::index::dirty::DirtySet;
 use crate::index::enumerate::Survey;
 use crate::index::inputs::Inputs;
@@ -24,14 +24,16 @@ use crate::index::state::{Standing, Trigger};
 const MERGE_SHARE: usize = 8;
 
 /// Returns true if so much differs from the segment that a new one is worth its price: each search pays for what is beside the
-/// segment.
-pub(super) fn is_spread_out(shared: &Shared, status: &Status) -> bool {
+/// segment. Or if the segment can't be left to whoever opens it next, who would trust what it says; but not again and again because
+/// of a program that opens files to write and does not: `is_time` says whether the last one was long enough ago.
+pub(super) fn is_spread_out(shared: &Shared, status: &Status, is_time: bool) -> bool {
     let Some(snapshot) = &status.published else {
         return false;
     };
     let (overlay, files) = (snapshot.overlay(), snapshot.segment().file_count() as usize);
     let most = (files / MERGE_SHARE).max(shared.habits.merge_files);
-    overlay.extras().len() > most
+    is_time && !overlay.distrusted().is_empty()
+        || overlay.extras().len() > most
         || overlay.dead_count() as usize > most
         || overlay.footprint() > shared.ground.options().max_memory_bytes / MERGE_SHARE as u64
 }
@@ -54,7 +56,10 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
         progressed();
     };
     let ground = &shared.ground;
-    let earlier = earlier.as_ref().map(|snapshot| &**snapshot.segment());
+    let earlier = earlier.as_ref().map(|snapshot| {
+        let distrusted = snapshot.overlay().distrusted();
+        Earlier::without(snapshot.segment(), distrusted)
+    });
     let built = ground
         .pool()
         .install(|| ground.build(&enter, &progressed, earlier));
@@ -83,14 +88,15 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
         return;
     };
     timers.merge_ms = None;
+    timers.merged_ms = Some(ground.now_ms());
     // All at once. Whoever works marks off has the lock on what is known: what was worked off on the old one until now, and
     // what is on its way, is marked again; and a search that pins notices that it has to begin anew.
     let mut tracked = lock(&shared.known);
     let mut status = shared.status();
     let now_ms = ground.now_ms();
     let since = status.since_build.take();
-    for (path, extent) in since.iter().flat_map(DirtySet::iter) {
-        status.dirty.mark(path, extent, now_ms);
+    for (path, extent, marked_at_ms) in since.iter().flat_map(DirtySet::iter) {
+        status.dirty.mark(path, extent, marked_at_ms);
     }
     if status.published.is_some() {
         status.published = Some(new.snapshot.clone());
@@ -208,6 +214,7 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
             status.clear(moment);
             status.tracking = watching.is_some() && status.unwatched.is_none();
             // If coverage was lost meanwhile, the state says so, and a reconcile follows.
+            let was_lost = status.losses != losses;
             let mut triggers = vec![Trigger::BuildCompleted];
             if !errors.is_empty() {
                 triggers = vec![Trigger::EnumerationErrors];
@@ -215,7 +222,7 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
             }
             status.fire(&triggers);
             // Nothing has changed since that listing would find; marks and time say when to look again.
-            if status.losses != losses && !errors.is_empty() {
+            if !was_lost && !errors.is_empty() {
                 status.reconcile_wanted = false;
             }
             if !status.tracking {

@@ -222,6 +222,7 @@ fn slice(shared: &Shared, watching: &Watching, cursor: &mut Cursor) -> Result<()
             walk: &tracked.walk,
             segment: &segment,
             enter: &enter,
+            now_ns: shared.ground.host().now_ns(),
         };
         let known = &mut tracked.known;
         let pool = shared.ground.pool();

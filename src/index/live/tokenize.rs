@@ -56,7 +56,7 @@ pub(super) fn read_some(shared: &Shared) -> Option<u64> {
         let node = tracked.as_ref()?.walk.start();
         node.places().next()?.clone()
     };
-    let read = |reader: &mut FileReader<'_>, &(extra, stamp): &(&Arc<Extra>, Stamp)| {
+    let read = |reader: &mut FileReader<'_>, (extra, stamp): (&Arc<Extra>, Stamp)| {
         let found = FoundFile {
             dir: Arc::new(Place {
                 root: walk_root.root.clone(),
@@ -67,20 +67,20 @@ pub(super) fn read_some(shared: &Shared) -> Option<u64> {
             target: None,
         };
         let content = reader.read(&found, Some(stamp)).into_content(stamp);
-        (extra.path.clone(), stamp, content)
+        (extra.clone(), content)
     };
     let contents: Vec<_> = ground.pool().install(|| {
         chosen
-            .par_iter()
+            .into_par_iter()
             .map_init(|| FileReader::new(ground.options(), now_ns), read)
             .collect()
     });
     if !contents.is_empty() {
         let mut tracked = lock(&shared.known);
         let tracked = tracked.as_mut()?;
-        for (path, stamp, content) in contents {
+        for (extra, content) in contents {
             if let Some(content) = content {
-                tracked.known.overlay.read(&path, stamp, content);
+                tracked.known.overlay.read(&extra, content);
             }
         }
         tracked.publish(shared);

@@ -21,6 +21,9 @@ pub(super) const RETRY: Duration = Duration::from_secs(2);
 /// The same for what failed and hardly passes by itself.
 pub(super) const LATER: Duration = Duration::from_secs(60);
 
+/// The least time between two merges for the sake of files that are not as their states say.
+const RARELY: Duration = Duration::from_secs(600);
+
 /// The worker looks around at least this often.
 const LONGEST_WAIT_MS: u64 = 60_000;
 
@@ -50,6 +53,8 @@ pub(super) struct Timers {
     pub(super) has_read: bool,
     /// Not before this, after one that failed.
     pub(super) merge_ms: Option<u64>,
+    /// When the last one was done.
+    pub(super) merged_ms: Option<u64>,
 }
 
 impl Timers {
@@ -70,6 +75,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
         read_ms: None,
         has_read: false,
         merge_ms: None,
+        merged_ms: None,
     };
     loop {
         let task = next(shared, &mut timers);
@@ -237,7 +243,9 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
         status.news_ms.is_some_and(quiet) || timers.read_ms.is_some_and(|at| at <= now_ms);
     let has_read = std::mem::take(&mut timers.has_read);
     if status.standing == Standing::Complete && (read_wanted || has_read) {
-        if timers.merge_ms.is_none_or(|at| at <= now_ms) && is_spread_out(shared, status) {
+        let long_ago = |at: u64| now_ms.saturating_sub(at) >= millis(RARELY);
+        let is_time = timers.merged_ms.is_none_or(long_ago);
+        if timers.merge_ms.is_none_or(|at| at <= now_ms) && is_spread_out(shared, status, is_time) {
             status.news_ms = None;
             timers.read_ms = None;
             return Some(Task::Merge);

@@ -67,6 +67,58 @@ impl Overlay {
         Ok(news)
     }
 
+    /// Notes that a file was still being written to after its state, as it is now, had settled: who read it in that state, or is
+    /// reading it, may have found what was there before. That is given up, under all names of the file. Returns true if there
+    /// was anything.
+    ///
+    /// # Errors
+    ///
+    /// As [`Overlay::found`].
+    pub fn distrust(
+        &mut self,
+        segment: &Segment,
+        path: &Path,
+        stamp: Stamp,
+    ) -> Result<bool, FormatError> {
+        let mut ranks = Vec::new();
+        let mut paths = vec![path.to_path_buf()];
+        let rank = segment.position(path)?;
+        if rank < segment.file_count() && segment.path(rank)? == path {
+            ranks.push(rank);
+        }
+        if stamp.links() > 1 {
+            let (device, inode) = stamp.identity();
+            ranks.extend(segment.with_identity(device, inode)?);
+            paths.extend(
+                self.names
+                    .get(&(device, inode))
+                    .into_iter()
+                    .flatten()
+                    .cloned(),
+            );
+        }
+        let mut news = false;
+        for rank in ranks {
+            let as_read = Stamp::from_record(segment.file(rank)?.stamp) == stamp;
+            // One that is dead is gone, or an extra.
+            if as_read && !self.dead.contains(rank) {
+                Arc::make_mut(&mut self.distrusted).insert(rank);
+                self.set_dead(rank, true);
+                news |= self.put(&segment.path(rank)?, rank, Some(stamp));
+            }
+        }
+        for path in paths {
+            if let Ok(at) = self.extra_at(&path)
+                && self.extras[at].stamp == Some(stamp)
+            {
+                // Also if it was not read: somebody may be reading it.
+                self.set_content(at, Content::Unread);
+                news = true;
+            }
+        }
+        Ok(news)
+    }
+
     fn found_alone(
         &mut self,
         segment: &Segment,
@@ -92,7 +144,7 @@ impl Overlay {
         stamp: Option<Stamp>,
     ) -> Result<bool, FormatError> {
         let kept = Stamp::from_record(segment.file(rank)?.stamp);
-        if stamp == Some(kept) {
+        if stamp == Some(kept) && !self.distrusted.contains(&rank) {
             // As it was when it was read: also if something else was seen between.
             let revived = self.set_dead(rank, false);
             return Ok(self.remove_extra(path) || revived);
@@ -296,20 +348,25 @@ impl Overlay {
         Ok(paths)
     }
 
-    /// Takes what was read of a file, if it still is in the state in which it was read. Returns whether it is.
-    pub fn read(&mut self, path: &Path, stamp: Stamp, content: Content) -> bool {
-        let Ok(at) = self.extra_at(path) else {
+    /// Takes what was read of a file, if nothing was found out or heard of it since it was given out to be read: `extra` is what
+    /// was given out. Returns whether that is so.
+    pub fn read(&mut self, extra: &Arc<Extra>, content: Content) -> bool {
+        let Ok(at) = self.extra_at(&extra.path) else {
             return false;
         };
-        if self.extras[at].stamp != Some(stamp) {
+        if !Arc::ptr_eq(&self.extras[at], extra) {
             return false;
         }
-        let read = Extra {
+        self.set_content(at, content);
+        true
+    }
+
+    fn set_content(&mut self, at: usize, content: Content) {
+        let extra = Extra {
             content,
             ..Extra::clone(&self.extras[at])
         };
-        Arc::make_mut(&mut self.extras)[at] = Arc::new(read);
-        true
+        Arc::make_mut(&mut self.extras)[at] = Arc::new(extra);
     }
 
     fn put(&mut self, path: &Path, before_rank: u32, stamp: Option<Stamp>) -> bool {

@@ -168,10 +168,32 @@ impl Changing {
             walk,
             segment: &self.segment,
             enter: &enter,
+            now_ns: i64::MAX,
         };
         while !cursor.is_done() {
             refresh.step(&mut self.known, cursor).unwrap();
         }
+    }
+
+    /// Looks at what something is heard of at a moment.
+    pub(crate) fn hear_at(&mut self, path: &str, heard_ns: i64) {
+        let walk = self.walk(Path::new(""));
+        let path = Path::new(path);
+        let refresh = Refresh {
+            walk: &walk,
+            segment: &self.segment,
+            enter: &|_| {},
+            now_ns: i64::MAX,
+        };
+        let named = Named {
+            name: path.file_name().unwrap().to_os_string(),
+            heard_ns,
+        };
+        let dir = path.parent().unwrap();
+        let (known, entered) = (&mut self.known, &mut self.entered);
+        refresh
+            .entries(known, entered, dir, &[named], &mut Cursor::default())
+            .unwrap();
     }
 
     /// Looks at what was heard, in portions.
@@ -183,14 +205,16 @@ impl Changing {
             if works.is_empty() {
                 return;
             }
-            let mut by_dir: BTreeMap<PathBuf, Vec<OsString>> = BTreeMap::new();
+            let mut by_dir: BTreeMap<PathBuf, Vec<Named>> = BTreeMap::new();
             let mut cursor = Cursor::default();
             for work in &works {
                 match (work.path.parent(), work.path.file_name()) {
-                    (Some(dir), Some(name)) => by_dir
-                        .entry(dir.to_path_buf())
-                        .or_default()
-                        .push(name.to_os_string()),
+                    (Some(dir), Some(name)) => {
+                        by_dir.entry(dir.to_path_buf()).or_default().push(Named {
+                            name: name.to_os_string(),
+                            heard_ns: 0,
+                        })
+                    }
                     _ => {
                         self.entered.clear();
                         cursor = Cursor::whole(&walk);
@@ -201,6 +225,7 @@ impl Changing {
                 walk: &walk,
                 segment: &self.segment,
                 enter: &|_| {},
+                now_ns: i64::MAX,
             };
             for (dir, names) in by_dir {
                 let (known, entered) = (&mut self.known, &mut self.entered);
@@ -235,7 +260,7 @@ impl Changing {
                 target: None,
             };
             if let Some(content) = reader.read(&found, Some(stamp)).into_content(stamp) {
-                assert!(self.known.overlay.read(&extra.path, stamp, content));
+                assert!(self.known.overlay.read(&extra, content));
             }
         }
     }

@@ -3,6 +3,7 @@ use std::os::unix::fs::MetadataExt;
 
 use super::changing::Changing;
 use super::*;
+use crate::index::overlay::Content;
 
 /// Trees, and changes of each.
 const TREES: u64 = 12;
@@ -64,6 +65,7 @@ fn each_directory_is_announced_before_it_is_listed() {
         walk: &walk,
         segment: &tree.segment,
         enter: &enter,
+        now_ns: i64::MAX,
     };
     while !cursor.is_done() {
         refresh.step(&mut tree.known, &mut cursor).unwrap();
@@ -133,15 +135,86 @@ fn what_is_in_a_directory_that_can_not_be_looked_at_is_not_taken_for_gone() {
         walk: &walk,
         segment: &tree.segment,
         enter: &|_| {},
+        now_ns: i64::MAX,
     };
     let mut entered = Entered::default();
     let mut cursor = Cursor::default();
-    let names = [OsString::from("file.txt")];
+    let names = [Named {
+        name: "file.txt".into(),
+        heard_ns: 0,
+    }];
     refresh
         .entries(&mut tree.known, &mut entered, &dir, &names, &mut cursor)
         .unwrap();
     let errors: Vec<&PathBuf> = tree.known.errors().keys().collect();
     assert_eq!(errors, [&dir.join("file.txt")]);
+}
+
+/// A call that overwrites a file may be in the middle of it when its state says that it is over; it is heard of at the end.
+#[test]
+fn fr_lsi_trk_03_what_is_heard_of_after_a_state_has_settled_is_read_again() {
+    let mut tree = Changing::new(8);
+    fs::create_dir(tree.root.join("dir")).unwrap();
+    for name in ["dir/one.txt", "dir/two.txt"] {
+        fs::write(tree.root.join(name), "alpha\n").unwrap();
+    }
+    fs::hard_link(
+        tree.root.join("dir/two.txt"),
+        tree.root.join("dir/three.txt"),
+    )
+    .unwrap();
+    tree.rebuild();
+    let dead = tree.known.overlay.dead_count();
+    let stamp = |tree: &Changing, path: &str| -> Stamp {
+        let position = tree.segment.position(Path::new(path)).unwrap();
+        Stamp::from_record(tree.segment.file(position).unwrap().stamp)
+    };
+    let unread = |tree: &Changing, path: &str| {
+        let extra = tree.known.overlay.extra(Path::new(path));
+        extra.map(|extra| extra.status().is_none())
+    };
+    let settles_ns = |stamp: Stamp| stamp.settles_in(0).as_nanos() as i64;
+    let one = stamp(&tree, "dir/one.txt");
+    tree.known.take_news();
+    // In time, as nearly always.
+    tree.hear_at("dir/one.txt", settles_ns(one) - 1);
+    assert_eq!(unread(&tree, "dir/one.txt"), None);
+    assert!(!tree.known.take_news());
+    tree.hear_at("dir/one.txt", settles_ns(one));
+    assert_eq!(unread(&tree, "dir/one.txt"), Some(true));
+    assert!(tree.known.take_news());
+    assert_eq!(tree.known.overlay.distrusted().len(), 1);
+    // It is not taken for what the segment has when it is listed, nor when it was away.
+    tree.look_at_all();
+    assert_eq!(unread(&tree, "dir/one.txt"), Some(true));
+    fs::rename(tree.root.join("dir"), tree.root.join("else")).unwrap();
+    tree.look_at_all();
+    assert_eq!(unread(&tree, "dir/one.txt"), None);
+    fs::rename(tree.root.join("else"), tree.root.join("dir")).unwrap();
+    tree.look_at_all();
+    assert_eq!(unread(&tree, "dir/one.txt"), Some(true));
+    assert_eq!(tree.known.overlay.dead_count(), dead + 1);
+    // Once it was read it counts, until the next time.
+    let given_out = |tree: &Changing| {
+        let extra = tree.known.overlay.extra(Path::new("dir/one.txt"));
+        extra.unwrap().clone()
+    };
+    let read = || Content::Grams(Vec::new().into());
+    let extra = given_out(&tree);
+    assert!(tree.known.overlay.read(&extra, read()));
+    tree.hear_at("dir/one.txt", settles_ns(one) - 1);
+    assert_eq!(unread(&tree, "dir/one.txt"), Some(false));
+    tree.hear_at("dir/one.txt", i64::MAX);
+    assert_eq!(unread(&tree, "dir/one.txt"), Some(true));
+    // Also if it is being read.
+    let extra = given_out(&tree);
+    tree.hear_at("dir/one.txt", i64::MAX);
+    assert!(!tree.known.overlay.read(&extra, read()));
+    assert!(tree.known.overlay.read(&given_out(&tree), read()));
+    // What is heard of one name goes for the others.
+    tree.hear_at("dir/two.txt", i64::MAX);
+    assert_eq!(unread(&tree, "dir/three.txt"), Some(true));
+    assert_eq!(tree.known.overlay.distrusted().len(), 3);
 }
 
 /// A path of two and a half thousand bytes.

@@ -31,11 +31,13 @@ use super::source::Source;
 /// Bytes that are read at once: some hundred events.
 const BUFFER: usize = 64 << 10;
 
-/// What is asked of the kernel: all that changes something.
+/// What is asked of the kernel: all that changes something. That a file is closed to which could be written is the only sign of what was
+/// written through a mapping, or by the kernel's older way to write without waiting.
 const MASK: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE)
     .union(WatchFlags::DELETE_SELF)
     .union(WatchFlags::MODIFY)
+    .union(WatchFlags::CLOSE_WRITE)
     .union(WatchFlags::ATTRIB)
     .union(WatchFlags::MOVED_FROM)
     .union(WatchFlags::MOVED_TO)
@@ -418,6 +420,10 @@ fn kind_of(what: ReadFlags) -> Option<EventKind> {
         (ReadFlags::MOVE_SELF, rename(RenameMode::From)),
         (
             ReadFlags::MODIFY,
+            EventKind::Modify(ModifyKind::Data(DataChange::Any)),
+        ),
+        (
+            ReadFlags::CLOSE_WRITE,
             EventKind::Modify(ModifyKind::Data(DataChange::Any)),
         ),
         (

@@ -212,6 +212,19 @@ fn attributes_are_heard_of_and_reading_is_not() {
     assert!(scene.heard().contains(&subtree("d/f")));
 }
 
+/// What is written through a mapping is heard of by nothing else.
+#[cfg(target_os = "linux")]
+#[test]
+fn closing_a_file_that_could_be_written_to_is_heard_of() {
+    let scene = Scene::watching(&["d"]);
+    scene.write("d/f");
+    scene.heard();
+    let open = fs::OpenOptions::new().write(true).open(scene.at("d/f"));
+    assert_eq!(scene.heard(), []);
+    drop(open);
+    assert_eq!(scene.heard(), [Heard::File("d/f".into())]);
+}
+
 #[test]
 fn only_directories_below_the_root_are_watched() {
     let scene = Scene::watching(&["d"]);

@@ -9,7 +9,9 @@ use std::sync::{Arc, OnceLock};
 use super::places::{Fallback, Place};
 use super::roots::IndexRoot;
 use crate::format::storage::Storage;
-use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built, MAX_SETTLE, build_from};
+use crate::index::builder::{
+    BuildError, BuildHost, BuildOptions, Built, Earlier, MAX_SETTLE, build_from,
+};
 use crate::index::inputs::Inputs;
 use crate::index::segment::Segment;
 use crate::index::snapshot::{Snapshot, StorageMode};
@@ -85,7 +87,7 @@ impl Keeping {
         root: &IndexRoot,
         sandbox: &Arc<Sandbox>,
         host: &dyn BuildHost,
-        earlier: Option<&Segment>,
+        earlier: Option<Earlier<'_>>,
     ) -> Result<(Built, Arc<Snapshot>), BuildError> {
         if let Some(nowhere) = &self.nowhere {
             return Err(BuildError::NoPlace(nowhere.message.clone()));
@@ -103,7 +105,7 @@ impl Keeping {
             (None, Some(store)) => store.unfinished(root.key.parts(), &mut |time| host.pause(time)),
             _ => None,
         };
-        let earlier = earlier.or(unfinished.as_ref());
+        let earlier = earlier.or(unfinished.as_ref().map(Earlier::new));
         let build = |out: &mut dyn Write| build_from(&walk, &self.options, host, earlier, out);
         let (built, snapshot) = match self.store() {
             Some(store) => {

@@ -14,12 +14,11 @@ use super::notice::Notice;
 use super::roots::{IndexRoot, State};
 use super::{Indexes, Report};
 use crate::exec::stop::CancelHandle;
-use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built, Progress};
+use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built, Earlier, Progress};
 use crate::index::inputs::Inputs;
 use crate::index::key::hash_of;
 use crate::index::live::{Ground, Habits, LiveIndex, Opened, Thresholds};
 use crate::index::pace::{Activity, Clock, Exceeded, Piece, background_pool};
-use crate::index::segment::Segment;
 use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::state::Standing;
 use crate::index::walk::Walk;
@@ -354,7 +353,7 @@ impl Ground for TreeGround {
         &self,
         enter: &(dyn Fn(&Path) + Sync),
         progressed: &(dyn Fn() + Sync),
-        earlier: Option<&Segment>,
+        earlier: Option<Earlier<'_>>,
     ) -> Result<(Built, Arc<Snapshot>), BuildError> {
         // One for each build: its budget begins with it.
         let host = background(&self.config, &self.around, &self.cancel);

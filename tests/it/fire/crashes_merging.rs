@@ -11,7 +11,7 @@ use std::time::Duration;
 use forge_search::index::beneath::RootDir;
 use forge_search::index::bloom::BloomParams;
 use forge_search::index::builder::{
-    BuildError, BuildHost, BuildOptions, Built, Progress, build_from,
+    BuildError, BuildHost, BuildOptions, Built, Earlier, Progress, build_from,
 };
 use forge_search::index::casefold::Casefold;
 use forge_search::index::deny::DenySet;
@@ -200,7 +200,7 @@ impl Growing {
         &self,
         store: &Store,
         host: &Ending,
-        earlier: Option<&Segment>,
+        earlier: Option<Earlier<'_>>,
     ) -> Result<(Built, Snapshot), BuildError> {
         let publication = Publication {
             key: &key(KEYS[TREE]),
@@ -228,7 +228,7 @@ impl Growing {
                 };
                 let unfinished = store.unfinished(&key, &mut pause);
                 let from = if unfinished.is_some() { " on" } else { "" };
-                match self.publish(store, &host, unfinished.as_ref()) {
+                match self.publish(store, &host, unfinished.as_ref().map(Earlier::new)) {
                     Ok((_, snapshot)) => {
                         self.count(&format!("built{from}"));
                         state[TREE] = Some(self.sound(snapshot.segment()));
@@ -244,7 +244,9 @@ impl Growing {
             Act::Merge => {
                 // It stays in use meanwhile.
                 let used = store.load(&key, &mut pause).unwrap();
-                let earlier = used.as_ref().map(|snapshot| &**snapshot.segment());
+                let earlier = used
+                    .as_ref()
+                    .map(|snapshot| Earlier::new(snapshot.segment()));
                 let merged = self.publish(store, &Ending::never(), earlier);
                 let (built, snapshot) = merged.unwrap();
                 assert_eq!(u64::from(built.meta.files), self.texts.len() as u64);
@@ -344,7 +346,7 @@ impl Life for Growing {
         }
         if self.to_resume.is_multiple_of(8) {
             self.resumed += 1;
-            let built = self.publish(store, &Ending::never(), Some(&unfinished));
+            let built = self.publish(store, &Ending::never(), Some(Earlier::new(&unfinished)));
             let (_, snapshot) = built.map_err(|error| format!("it is not built on: {error}"))?;
             self.sound(snapshot.segment());
             check_tidy(&dir, "built on");

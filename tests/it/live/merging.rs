@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use forge_search::format::lock::{DirLock, LockFile};
 use forge_search::index::watch::Heard;
+use forge_search::tool::indexing::Report;
 
 use super::World;
 use super::double::REMEDY;
@@ -54,6 +55,28 @@ fn a_new_segment_is_built_as_soon_as_what_was_read_takes_too_much() {
             .eq([report.generation])
     });
     assert_eq!(world.until_told("COMPLETE", None).generation, Some(2));
+}
+
+/// Whoever opens the index next would trust what it says of such a file.
+#[test]
+fn fr_lsi_trk_03_a_file_that_changed_and_does_not_show_it_is_soon_in_a_new_segment() {
+    let world = World::complete(How::OnDisk, |_| {});
+    let standing = |report: &Report| (report.beside, report.dead, report.unread);
+    assert_eq!(standing(&world.report()), (0, 0, 0));
+    assert_eq!(world.report().generation, Some(1));
+    // Its state is what it was, and has settled long ago.
+    world.watchers.queue(Heard::File("a/one.txt".into()));
+    world.check_used("needle");
+    let report = world.report();
+    assert_eq!((report.beside, report.dead), (1, 1));
+    let done = |report: &Report| standing(report) == (0, 0, 0) && report.generation == Some(2);
+    world.until("it took over", done);
+    world.check_used("needle");
+    // What was heard before does not count again.
+    world.hands.put_forward(10_000);
+    world.nudge();
+    world.check_used("needle");
+    assert!(done(&world.report()), "{:?}", world.report());
 }
 
 #[test]

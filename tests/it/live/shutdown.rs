@@ -25,6 +25,26 @@ impl World {
     }
 }
 
+/// The end of input and a signal may come together, and whoever is second must not end the process before the first is done.
+#[test]
+fn fr_lsi_bg_40_a_second_shutdown_waits_for_the_first() {
+    let world = World::new(How::OnDisk, |config| {
+        config.index_shutdown_timeout_ms = 5_000
+    });
+    world.watchers.hold("a/b/c");
+    world.live();
+    world.until_held();
+    let shut_down = || {
+        let indexes = world.setup.kept().indexes.clone();
+        std::thread::spawn(move || indexes.shut_down())
+    };
+    let (first, second) = (shut_down(), shut_down());
+    std::thread::sleep(20 * LOOK);
+    assert!(!first.is_finished() && !second.is_finished());
+    world.watchers.release();
+    assert!(first.join().unwrap() && second.join().unwrap());
+}
+
 #[test]
 fn fr_lsi_bg_40_shutdown_ends_the_worker_and_its_watcher() {
     let world = World::complete(How::OnDisk, |_| {});
