@@ -11,10 +11,11 @@ use super::setup::{Environment, Setup, prepare};
 use super::{FAILED, Failure};
 use crate::index::deny::DenySet;
 use crate::index::rules::{IGNORE_FILE_NAMES, malformed_lines};
+use crate::index::state::{Standing, UncertainReason};
 use crate::index::walk::{Entry, TraversalOptions, Walk};
 use crate::tool::config::{IndexStorage, Origin};
 use crate::tool::engines::{EngineReport, Engines};
-use crate::tool::indexing::Condition;
+use crate::tool::indexing::{Condition, LivingIndex};
 use crate::tool::render::escape_controls;
 
 /// Directories that are looked at for ignore files; beyond them the report says so.
@@ -181,7 +182,12 @@ fn index_report(
             continue;
         };
         let unwatchable = indexes.unwatchable(root, search);
+        let living = indexes.living(root).unwrap_or_default();
         let root = root.display().to_string();
+        problems.extend(unwatched(&living).map(|message| Problem {
+            place: root.clone(),
+            message,
+        }));
         if let Some(message) = &unwatchable {
             problems.push(Problem {
                 place: root.clone(),
@@ -208,6 +214,19 @@ fn index_report(
         });
     }
     report
+}
+
+/// Says which processes could not follow a tree, and what to do: a limit may be reached only after the first directories.
+fn unwatched(living: &[LivingIndex]) -> impl Iterator<Item = String> {
+    let down = Standing::Uncertain(UncertainReason::WatcherDown);
+    let down = living.iter().filter(move |living| living.standing == down);
+    down.filter_map(|living| {
+        let why = living.why.as_deref()?;
+        Some(format!(
+            "process {} compares instead of following it: {why}",
+            living.process
+        ))
+    })
 }
 
 /// Looks at every engine there is, also at those that the configuration leaves alone.

@@ -72,9 +72,15 @@ impl Keeping {
     }
 
     pub(super) fn make_place(&self) {
-        if let Some(store) = self.store()
-            && let Err(error) = store.make_root()
-        {
+        let Some(store) = self.store() else {
+            return;
+        };
+        let made = store.make_root().and_then(|()| match store.list() {
+            // What is kept already serves where nothing can be added.
+            Ok(kept) if kept.is_empty() => store.check_writable(),
+            _ => Ok(()),
+        });
+        if let Err(error) = made {
             self.fallback.get_or_init(|| Fallback::denied(&error));
         }
     }

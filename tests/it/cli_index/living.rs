@@ -338,6 +338,18 @@ fn every_reason_of_appendix_d_is_shown_by_index_status() {
         assert_eq!(one["coverage_epoch"], 7);
         seen += 1;
     }
+    // What to do about a limit that is reached below the root is known to the process only that has reached it.
+    let note = json!({
+        "version": 1, "process": 4321, "root": root.to_str().unwrap(), "index": "0f",
+        "state": "UNCERTAIN", "reason": "WATCHER_DOWN", "why": "no more watches; raise it",
+        "tracking": false, "waiting": 0, "beside": 0, "generation": 56, "epoch": 7,
+        "build": null, "noted_ms": 1_700_000_000_000_i64,
+    });
+    let doctor = || world.run(&["doctor"]).out;
+    assert!(!doctor().contains("process 4321"));
+    fs::write(own.join("state"), note.to_string()).unwrap();
+    let told = "process 4321 compares instead of following it: no more watches; raise it";
+    assert!(doctor().contains(told), "{}", doctor());
     let reasons = UncertainReason::ALL.len() + DisabledReason::ALL.len();
     let without = SafetyState::ALL.len() - 1;
     assert_eq!(seen, reasons + without);

@@ -166,6 +166,35 @@ fn fr_lsi_stor_fallback_01_a_filesystem_that_is_mounted_for_reading_only_serves_
 }
 
 #[test]
+fn fr_lsi_stor_fallback_01_an_empty_directory_that_can_not_be_written_is_no_place_for_indexes() {
+    unprivileged(
+        "fire::places::fr_lsi_stor_fallback_01_an_empty_directory_that_can_not_be_written_is_no_place_for_indexes",
+        |tree| {
+            tree.file("a.txt", "a needle\n").file("b.txt", "straw\n");
+            let cache = tree.path("../cache");
+            fs::create_dir(&cache).unwrap();
+            if rustix::process::geteuid().is_root() {
+                chown(&cache, Some(65_534), Some(65_534)).unwrap();
+            }
+            fs::set_permissions(&cache, fs::Permissions::from_mode(0o500)).unwrap();
+        },
+        |setup| {
+            let tree = setup.working_dir.clone();
+            let cache = tree.with_file_name("cache");
+            let setup = Setup::new(&tree).with_indexes_at(MAPPED, &cache);
+            setup.build(&Host::hasty());
+            let indexes = &setup.kept().indexes;
+            assert_eq!(indexes.storage().as_str(), "memory");
+            assert_eq!(indexes.fallback().unwrap().code, "PERMISSION_DENIED");
+            let request = json!({"pattern": "needle"});
+            assert_eq!(compare(&setup, &request).0.excluded, 1);
+            assert_eq!(names(&cache), [""; 0]);
+            fs::set_permissions(&cache, fs::Permissions::from_mode(0o700)).unwrap();
+        },
+    );
+}
+
+#[test]
 fn where_nothing_can_be_written_the_old_index_serves_and_the_next_build_says_why() {
     let chmod = |path: &Path, mode| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
