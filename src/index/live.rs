@@ -274,6 +274,15 @@ impl LiveIndex {
         self.shared.damaged(error);
     }
 
+    /// Notes what a search has found that compared the index with a tree that is not watched: where directories or rules are others
+    /// than when it was built, it leaves nothing out until it is built again.
+    pub fn report_comparison(&self, is_outdated: bool) {
+        self.shared.status().outdated = is_outdated;
+        if is_outdated {
+            self.shared.wake.notify_all();
+        }
+    }
+
     /// Ends the worker and the watcher, and waits for that as long as was configured (FR-LSI-BG-40, FR-LSI-BG-43). Returns
     /// false if the worker was left behind; it holds no lock then, and publishes nothing any more.
     pub fn shut_down(&self) -> bool {

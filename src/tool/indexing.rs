@@ -69,7 +69,7 @@ use crate::index::key::{IndexKey, KeyInputs};
 use crate::index::live::{Pin, Pinned};
 use crate::index::pace::RunningSearch;
 use crate::index::plan::{Strategy, SupersetSafe};
-use crate::index::snapshot::{Snapshot, StorageMode};
+use crate::index::snapshot::{Snapshot, Stale, StorageMode};
 use crate::index::state::{Standing, UncertainReason};
 use crate::index::store::Store;
 use crate::index::walk::TraversalOptions;
@@ -477,7 +477,11 @@ impl Indexes {
                     ..
                 } => {
                     let snapshot = self.opened(root, asked)?;
-                    self.compared(&snapshot, plan, scope, &question.globs)
+                    let mut outdated = false;
+                    let compared =
+                        self.compared(&snapshot, plan, scope, &question.globs, &mut outdated);
+                    living.index.report_comparison(outdated);
+                    compared
                 }
                 Pin {
                     standing,
@@ -490,7 +494,9 @@ impl Indexes {
                     });
                 }
             },
-            (None, Some(snapshot)) => self.compared(&snapshot, plan, scope, &question.globs),
+            (None, Some(snapshot)) => {
+                self.compared(&snapshot, plan, scope, &question.globs, &mut false)
+            }
             (None, None) => return Err(Condition::Absent.into()),
         };
         match source {
@@ -505,16 +511,19 @@ impl Indexes {
         }
     }
 
-    /// Makes the source of a request whose plan excludes something, after comparing the index with the tree.
+    /// Makes the source of a request whose plan excludes something, after comparing the index with the tree. Says in `outdated` whether
+    /// building it again would help.
     fn compared(
         &self,
         snapshot: &Arc<Snapshot>,
         plan: &mut SupersetSafe,
         scope: Scope,
         globs: &Globs,
+        outdated: &mut bool,
     ) -> Result<Result<CatalogSource, Condition>, FormatError> {
         let stale = self.staleness(snapshot, &scope.root, &scope.base, &scope.path)?;
         if let Some(stale) = stale {
+            *outdated = matches!(stale, Stale::Input(_) | Stale::Dir(_));
             return Ok(Err(stale.into()));
         }
         let look = match self.frozen {

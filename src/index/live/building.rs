@@ -56,10 +56,7 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
         progressed();
     };
     let ground = &shared.ground;
-    let earlier = earlier.as_ref().map(|snapshot| {
-        let distrusted = snapshot.overlay().distrusted();
-        Earlier::without(snapshot.segment(), distrusted)
-    });
+    let earlier = earlier.as_deref().map(earlier_of);
     let built = ground
         .pool()
         .install(|| ground.build(&enter, &progressed, earlier));
@@ -107,6 +104,11 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
     status.reconcile_wanted |= status.losses != losses;
     status.news_ms = Some(now_ms);
     status.lose_sight();
+}
+
+/// Returns what need not be read again.
+fn earlier_of(snapshot: &Snapshot) -> Earlier<'_> {
+    Earlier::without(snapshot.segment(), snapshot.overlay().distrusted())
 }
 
 /// Puts a snapshot into use that nothing is known about beside it.
@@ -168,10 +170,12 @@ fn is_small(shared: &Shared) -> bool {
 
 /// Builds the index.
 pub(super) fn build(shared: &Shared, timers: &mut Timers) {
-    let (is_first, standing) = {
+    let begun_ms = shared.ground.now_ms();
+    let (earlier, standing) = {
         let status = shared.status();
-        (status.published.is_none(), status.standing)
+        (status.published.clone(), status.standing)
     };
+    let is_first = earlier.is_none();
     if standing == Standing::Absent && is_small(shared) {
         shared.fire_because(
             Trigger::BelowThreshold,
@@ -195,9 +199,11 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
         progressed();
     };
     let ground = &shared.ground;
+    let earlier = earlier.as_deref().map(earlier_of);
     let built = ground
         .pool()
-        .install(|| ground.build(&enter, &progressed, None));
+        .install(|| ground.build(&enter, &progressed, earlier));
+    timers.rest(shared, begun_ms);
     shared.check_place();
     match built {
         Ok((built, snapshot)) => {
@@ -253,18 +259,20 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
 fn failed(shared: &Shared, timers: &mut Timers, error: &BuildError, is_first: bool) {
     let now_ms = shared.ground.now_ms();
     let again = |time: Duration| Some(now_ms.saturating_add(millis(time)));
+    // With the state, for whoever looks in between.
+    let why = || error.to_string();
     match error {
-        BuildError::Stopped => shared.fire(&[Trigger::BuildFailedClean]),
-        BuildError::BudgetExceeded(_) => shared.fire(&[Trigger::BuildBudgetExceeded]),
-        BuildError::OverMemory { .. } => shared.fire(&[Trigger::MemoryExceeded]),
+        BuildError::Stopped => shared.fire_because(Trigger::BuildFailedClean, why()),
+        BuildError::BudgetExceeded(_) => shared.fire_because(Trigger::BuildBudgetExceeded, why()),
+        BuildError::OverMemory { .. } => shared.fire_because(Trigger::MemoryExceeded, why()),
         // Another process builds it: what that publishes is opened.
         BuildError::Format(error) if error.is_locked() => {
-            shared.fire(&[Trigger::BuildFailedClean]);
+            shared.fire_because(Trigger::BuildFailedClean, why());
             timers.retry_ms = again(RETRY);
         }
         // Publishing is one rename: whatever failed, what was there before is still there.
         _ => {
-            shared.fire(&[Trigger::BuildFailedClean]);
+            shared.fire_because(Trigger::BuildFailedClean, why());
             if shared.habits.retry || !is_first {
                 timers.retry_ms = again(LATER);
             }

@@ -29,6 +29,8 @@ pub(super) struct Status {
     pub(super) unwatched: Option<String>,
     /// Whether the root was away when it was looked at, which may pass.
     pub(super) away: bool,
+    /// Whether a search has found that the tree, which is not watched, differs from the index by more than what is in files.
+    pub(super) outdated: bool,
     /// Whether another watcher has to be started.
     pub(super) restart_watching: bool,
     /// What was marked since a build began that goes on beside searches.
@@ -78,6 +80,7 @@ impl Default for Status {
             open_wanted: true,
             unwatched: None,
             away: false,
+            outdated: false,
             restart_watching: false,
             since_build: None,
             why: None,

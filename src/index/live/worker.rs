@@ -24,6 +24,9 @@ pub(super) const LATER: Duration = Duration::from_secs(60);
 /// The least time between two merges for the sake of files that are not as their states say.
 const RARELY: Duration = Duration::from_secs(600);
 
+/// How many times longer than a build takes it rests before the next one, where only building keeps up with the tree.
+const REST: u64 = 20;
+
 /// The worker looks around at least this often.
 const LONGEST_WAIT_MS: u64 = 60_000;
 
@@ -55,9 +58,19 @@ pub(super) struct Timers {
     pub(super) merge_ms: Option<u64>,
     /// When the last one was done.
     pub(super) merged_ms: Option<u64>,
+    /// Where the tree is not watched, the index is not built again before this.
+    pub(super) rest_until_ms: u64,
 }
 
 impl Timers {
+    /// Has an index that nobody keeps up with the tree rest, after a build that has begun at a moment, for longer than that has taken.
+    pub(super) fn rest(&mut self, shared: &Shared, begun_ms: u64) {
+        let now_ms = shared.ground.now_ms();
+        let taken_ms = now_ms.saturating_sub(begun_ms);
+        let rest_ms = taken_ms.saturating_mul(REST).max(millis(LATER));
+        self.rest_until_ms = now_ms.saturating_add(rest_ms);
+    }
+
     /// Has the tree looked at again although nothing in it changes: what could not be listed may have been the system's fault, and pass.
     pub(super) fn look_again(&mut self, shared: &Shared) {
         let again_ms = shared.ground.now_ms().saturating_add(millis(LATER));
@@ -76,6 +89,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
         has_read: false,
         merge_ms: None,
         merged_ms: None,
+        rest_until_ms: 0,
     };
     loop {
         let task = next(shared, &mut timers);
@@ -158,6 +172,7 @@ fn next(shared: &Shared, timers: &mut Timers) -> Task {
             timers.read_ms.filter(|_| reads),
             quiet.filter(|_| reads),
             drains.then_some(now_ms.saturating_add(debounce_ms)),
+            (status.outdated && !status.tracking).then_some(timers.rest_until_ms),
         ];
         let wake_ms = at.into_iter().flatten().min().unwrap_or(u64::MAX);
         let wait = wake_ms.saturating_sub(now_ms).clamp(1, LONGEST_WAIT_MS);
@@ -213,6 +228,10 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
     if calls.is_some_and(|calls| status.unchecked_calls >= calls) {
         status.unchecked_calls = 0;
         return Some(Task::Check);
+    }
+    if status.outdated && !status.tracking && timers.rest_until_ms <= now_ms {
+        status.outdated = false;
+        return Some(Task::Build);
     }
     if timers.reconcile_ms <= now_ms {
         status.reconcile_wanted = true;

@@ -511,6 +511,42 @@ fn a_limit_of_watches_shows_with_what_to_do_and_searches_compare() {
     }
 }
 
+/// Nobody hears of what comes and goes there, and searches that compare leave nothing out any more when something did.
+#[test]
+fn fr_lsi_bg_50_where_a_tree_can_not_be_watched_the_index_is_built_again_when_searches_find_it_outdated()
+ {
+    for is_limit in [true, false] {
+        let world = World::new(LIVE, |config| config.index_watch = is_limit);
+        world.watchers.set_limit(Some(2));
+        world.live();
+        let indexes = world.setup.kept().indexes.clone();
+        let settled = || indexes.wait_live(world.root(), super::LONG).unwrap();
+        settled().unwrap();
+        assert!(!world.report().tracking);
+        world.check_used("needle");
+        for round in 0..3 {
+            world.write(&format!("b/new{round}/new.txt"), "a needle\n");
+            let reason = Some("OPEN_REQUIRES_VALIDATION");
+            let found = world.check_unused("needle", "UNCERTAIN", reason);
+            assert_eq!(found.len(), 4 + round);
+            // Soon, but not each time that something changes.
+            settled().unwrap();
+            world.check_unused("needle", "UNCERTAIN", reason);
+            world.hands.put_forward(61_000);
+            world.until_used("needle");
+            world.check_used("needle");
+        }
+        // What the index does not cover is no reason.
+        let epoch = world.report().epoch;
+        world.ask(&json!({"pattern": "needle", "path": "b/.hidden"}));
+        world.hands.put_forward(61_000);
+        world.ask(&json!({"pattern": "needle", "path": "b/.hidden"}));
+        settled().unwrap();
+        world.check_used("needle");
+        assert_eq!(world.report().epoch, epoch);
+    }
+}
+
 #[test]
 fn a_limit_that_is_met_later_shows_too() {
     let world = World::complete(LIVE, |_| {});
