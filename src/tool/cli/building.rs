@@ -142,7 +142,7 @@ pub(super) fn wait(setup: &Setup, environment: &Environment) -> Result<(), ToolE
 }
 
 /// Has the indexes live from now on, beside the calls. Where that can't be, calls do without, and it is said. If `wait`, returns when
-/// each can be used, or will not come to that by itself, or a signal came.
+/// each can be used, or will not come to that by itself, or that takes longer than a build may, or a signal came.
 pub(super) fn live(setup: &Setup, wait: bool) {
     let Some(indexes) = setup.tool.indexes() else {
         return;
@@ -164,11 +164,25 @@ pub(super) fn live(setup: &Setup, wait: bool) {
     if !wait {
         return;
     }
+    let most = Duration::from_millis(setup.config.search.index_build_timeout_ms);
+    let deadline = Deadline::after(most, setup.context.clock.clone());
     setup.signals.while_calling(|| {
         for root in indexes.roots() {
-            while !setup.context.cancel.is_cancelled()
-                && indexes.wait_live(root, PATIENCE) == Some(None)
-            {}
+            while indexes.wait_live(root, PATIENCE) == Some(None) {
+                if setup.context.cancel.is_cancelled() {
+                    return;
+                }
+                if deadline.remaining().is_zero() {
+                    // Answers don't depend on it.
+                    let why = indexes.live_report(root).and_then(|report| report.why);
+                    complain(&format!(
+                        "the index of {} is not there after {most:?} (index_build_timeout_ms), and is not waited for: {}",
+                        root.display(),
+                        why.as_deref().unwrap_or("it is still being built")
+                    ));
+                    break;
+                }
+            }
         }
     });
 }
