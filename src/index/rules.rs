@@ -6,6 +6,7 @@
 //! any other reason is told, because it may pass, and what was decided without it with it.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -275,6 +276,12 @@ pub struct Unread {
     pub path: PathBuf,
     /// Why, in words.
     pub why: String,
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.path.display(), self.why)
+    }
 }
 
 impl Unread {

@@ -295,7 +295,7 @@ impl Walk {
             }
         };
         if let Some(unread) = unread.first() {
-            return Err(format!("{} {}", unread.path.display(), unread.why));
+            return Err(unread.to_string());
         }
         let member = member.clone();
         Ok(Some(EnteredDir { member, rules }))
@@ -382,14 +382,7 @@ impl Walk {
         let listing = match place.root.open_dir_entries(&place.real) {
             Ok(listing) => listing,
             Err(error) => {
-                // Sorts before everything else that could come from this directory.
-                out.push(Keyed {
-                    key: None,
-                    is_dir: false,
-                    name: OsString::new(),
-                    logical_dir: place.clone(),
-                    what: What::Error(place.logical.clone(), error.to_string()),
-                });
+                out.push(Keyed::first(place, &place.logical, error.to_string()));
                 return;
             }
         };
@@ -442,18 +435,9 @@ impl Walk {
         let (path, message) = match own {
             Ok(path) if path.parent() == Some(&place.logical) => (path.to_path_buf(), unread.why),
             _ if self.unread_above(place).contains(&unread) => (unread.path, unread.why),
-            _ => {
-                let message = format!("{} {}", unread.path.display(), unread.why);
-                (place.logical.join(".git"), message)
-            }
+            _ => (place.logical.join(".git"), unread.to_string()),
         };
-        Keyed {
-            key: None,
-            is_dir: false,
-            name: OsString::new(),
-            logical_dir: place.clone(),
-            what: What::Error(path, message),
-        }
+        Keyed::first(place, &path, message)
     }
 
     #[allow(clippy::too_many_arguments)]

@@ -113,14 +113,17 @@ impl Tracked {
 
 impl Shared {
     /// Notes that nothing is certain any more if something was mounted or unmounted: what was listed may be what hides the tree, and
-    /// what is watched as well. By the time of the next search the mounts may be what they were.
-    fn check_mounts(&self, watching: &Watching) {
+    /// what is watched as well. By the time of the next search the mounts may be what they were. Returns whether that is so.
+    pub(super) fn check_mounts(&self, watching: &Watching) -> bool {
         // It is said once only. Nobody may get through before it is noted.
         let mut status = self.status();
-        if watching.watcher.mounts_changed() {
+        let have_changed = watching.watcher.mounts_changed();
+        if have_changed {
+            // The reconcile that follows starts another watcher.
             status.restart_watching = true;
             status.fire_because(Trigger::WatcherOverflow, MOUNTED);
         }
+        have_changed
     }
 
     /// Does the same, and if the root is not where it is looked for: what is taken for gone may only be away, and nobody hears of it

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::reconcile::watch;
 use super::saying::PROGRESS;
 use super::status::Status;
-use super::worker::{LATER, RETRY, Timers};
+use super::worker::{LATER, RARELY, RETRY, Timers};
 use super::{Shared, Tracked, lock};
 use crate::index::builder::{BuildError, Earlier};
 use crate::index::dirty::DirtySet;
@@ -85,7 +85,7 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
         return;
     };
     timers.merge_ms = None;
-    timers.merged_ms = Some(ground.now_ms());
+    timers.renew_ms = ground.now_ms().saturating_add(millis(RARELY));
     // All at once. Whoever works marks off has the lock on what is known: what was worked off on the old one until now, and
     // what is on its way, is marked again; and a search that pins notices that it has to begin anew.
     let mut tracked = lock(&shared.known);

@@ -95,20 +95,13 @@ impl Shared {
     fn bring_up_to_date(&self, budget: Duration) -> Result<Arc<Snapshot>, Bypass> {
         let end_ms = self.ground.now_ms().saturating_add(millis(budget));
         let left = || Duration::from_millis(end_ms.saturating_sub(self.ground.now_ms()));
-        let Some(Watching { watcher, barrier }) = self.watching() else {
+        let Some(watching) = self.watching() else {
             return Err(self.lost(Trigger::WatcherDown, "the tree is not watched"));
         };
-        {
-            // It is said once only. Nobody else may get through before it is noted.
-            let mut status = self.status();
-            if watcher.mounts_changed() {
-                // Its watches may be on what is hidden now: the reconcile that follows starts another one.
-                status.restart_watching = true;
-                status.fire_because(Trigger::WatcherOverflow, MOUNTED);
-                drop(status);
-                return Err(self.lost(Trigger::WatcherOverflow, MOUNTED));
-            }
+        if self.check_mounts(&watching) {
+            return Err(self.lost(Trigger::WatcherOverflow, MOUNTED));
         }
+        let Watching { watcher, barrier } = watching;
         match barrier.pass(&*watcher, left()) {
             Ok(()) => {}
             Err(BarrierError::Late) => {

@@ -22,7 +22,7 @@ pub(super) const RETRY: Duration = Duration::from_secs(2);
 pub(super) const LATER: Duration = Duration::from_secs(60);
 
 /// The least time between two merges for the sake of files that are not as their states say.
-const RARELY: Duration = Duration::from_secs(600);
+pub(super) const RARELY: Duration = Duration::from_secs(600);
 
 /// How many times longer than a build takes it rests before the next one, where only building keeps up with the tree.
 const REST: u64 = 20;
@@ -56,8 +56,8 @@ pub(super) struct Timers {
     pub(super) has_read: bool,
     /// Not before this, after one that failed.
     pub(super) merge_ms: Option<u64>,
-    /// When the last one was done.
-    pub(super) merged_ms: Option<u64>,
+    /// Not before this, for the sake of files that are not as their states say.
+    pub(super) renew_ms: u64,
     /// Where the tree is not watched, the index is not built again before this.
     pub(super) rest_until_ms: u64,
 }
@@ -88,7 +88,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
         read_ms: None,
         has_read: false,
         merge_ms: None,
-        merged_ms: None,
+        renew_ms: 0,
         rest_until_ms: 0,
     };
     loop {
@@ -262,8 +262,7 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
         status.news_ms.is_some_and(quiet) || timers.read_ms.is_some_and(|at| at <= now_ms);
     let has_read = std::mem::take(&mut timers.has_read);
     if status.standing == Standing::Complete && (read_wanted || has_read) {
-        let long_ago = |at: u64| now_ms.saturating_sub(at) >= millis(RARELY);
-        let is_time = timers.merged_ms.is_none_or(long_ago);
+        let is_time = timers.renew_ms <= now_ms;
         if timers.merge_ms.is_none_or(|at| at <= now_ms) && is_spread_out(shared, status, is_time) {
             status.news_ms = None;
             timers.read_ms = None;

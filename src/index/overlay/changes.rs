@@ -80,22 +80,14 @@ impl Overlay {
         path: &Path,
         stamp: Stamp,
     ) -> Result<bool, FormatError> {
+        let (device, inode) = stamp.identity();
         let mut ranks = Vec::new();
-        let mut paths = vec![path.to_path_buf()];
         let rank = segment.position(path)?;
         if rank < segment.file_count() && segment.path(rank)? == path {
             ranks.push(rank);
         }
         if stamp.links() > 1 {
-            let (device, inode) = stamp.identity();
             ranks.extend(segment.with_identity(device, inode)?);
-            paths.extend(
-                self.names
-                    .get(&(device, inode))
-                    .into_iter()
-                    .flatten()
-                    .cloned(),
-            );
         }
         let mut news = false;
         for rank in ranks {
@@ -107,7 +99,12 @@ impl Overlay {
                 news |= self.put(&segment.path(rank)?, rank, Some(stamp));
             }
         }
-        for path in paths {
+        for path in self
+            .names
+            .get(&(device, inode))
+            .cloned()
+            .unwrap_or_default()
+        {
             if let Ok(at) = self.extra_at(&path)
                 && self.extras[at].stamp == Some(stamp)
             {

@@ -87,6 +87,17 @@ impl What {
 }
 
 impl Keyed {
+    /// Returns what is said of a directory before everything else that could come from it.
+    pub(super) fn first(dir: &Arc<Place>, path: &Path, message: String) -> Keyed {
+        Keyed {
+            key: None,
+            is_dir: false,
+            name: OsString::new(),
+            logical_dir: dir.clone(),
+            what: What::Error(path.to_path_buf(), message),
+        }
+    }
+
     /// Compares as the keys would compare inside longer paths: a directory's is followed by a slash.
     fn cmp_key(&self, other: &Keyed) -> Ordering {
         let (a, b) = (self.key_bytes(), other.key_bytes());
