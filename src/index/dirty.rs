@@ -37,6 +37,8 @@ struct Mark {
     marked_at_ms: u64,
     /// The number of the last of all marks that it stands for.
     number: u64,
+    /// Whether the last that was heard of exactly this path is that it was written to, and not that it came or went.
+    is_written: bool,
 }
 
 /// Something to be worked off.
@@ -48,6 +50,8 @@ pub struct Work {
     pub extent: Extent,
     /// When it was marked last, in milliseconds.
     pub marked_at_ms: u64,
+    /// Whether the last that was heard of exactly this path is that it was written to, and not that it came or went.
+    pub is_written: bool,
     number: u64,
 }
 
@@ -90,6 +94,12 @@ impl DirtySet {
         self.marks.contains_key(path) || self.above(path).is_some()
     }
 
+    /// Returns true if a path is marked because it was written to, and nothing was heard of its coming or going since.
+    /// Logarithmic in the marks.
+    pub fn is_written(&self, path: &Path) -> bool {
+        self.marks.get(path).is_some_and(|mark| mark.is_written)
+    }
+
     /// Iterates over the marks by path, with the times at which they were made last.
     pub fn iter(&self) -> impl Iterator<Item = (&Path, Extent, u64)> {
         let marks = self.marks.iter();
@@ -110,6 +120,7 @@ impl DirtySet {
             queued_at_ms: known.map_or(now_ms, |known| known.queued_at_ms.min(now_ms)),
             marked_at_ms: now_ms,
             number: self.marked,
+            is_written: extent == Extent::File,
         };
         if mark.extent == Extent::Subtree {
             for below in self.below(path) {
@@ -152,6 +163,7 @@ impl DirtySet {
                 path: path.clone(),
                 extent: mark.extent,
                 marked_at_ms: mark.marked_at_ms,
+                is_written: mark.is_written,
                 number: mark.number,
             })
             .collect()
@@ -265,6 +277,7 @@ impl Mark {
             queued_at_ms: self.queued_at_ms.min(other.queued_at_ms),
             marked_at_ms: self.marked_at_ms.max(other.marked_at_ms),
             number: self.number.max(other.number),
+            is_written: false,
         }
     }
 }

@@ -28,6 +28,7 @@
 mod apply;
 mod building;
 mod ear;
+mod orphans;
 mod pin;
 mod reconcile;
 mod saying;

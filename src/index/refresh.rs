@@ -228,7 +228,7 @@ pub struct Refresh<'a> {
 
 impl Refresh<'_> {
     /// Looks at entries of one directory by their names. Directories among them are left to `cursor`, which lists them from
-    /// now on.
+    /// now on. Returns the places among `names` of those that lead nowhere, although a walk gets to the directory.
     ///
     /// # Errors
     ///
@@ -240,8 +240,11 @@ impl Refresh<'_> {
         dir: &Path,
         names: &[Named],
         cursor: &mut Cursor,
-    ) -> Result<(), FormatError> {
-        let looked = match entered.get(self.walk, dir) {
+    ) -> Result<Vec<usize>, FormatError> {
+        let mut nowhere = Vec::new();
+        let dir_at = entered.get(self.walk, dir);
+        let is_entered = matches!(dir_at, Ok(Some(_)));
+        let looked = match dir_at {
             Ok(Some(dir)) => self.walk.look(&dir, names.iter().map(|named| &*named.name)),
             Ok(None) => names.iter().map(|_| Looked::Nothing).collect(),
             // They may be there: nothing is gone because the system had, say, no file descriptor left.
@@ -250,7 +253,7 @@ impl Refresh<'_> {
                 names.iter().map(failed).collect()
             }
         };
-        for (Named { name, heard_ns }, looked) in names.iter().zip(looked) {
+        for (at, (Named { name, heard_ns }, looked)) in names.iter().zip(looked).enumerate() {
             let path = dir.join(name);
             remove_below(&mut entered.dirs, &path);
             match looked {
@@ -266,6 +269,9 @@ impl Refresh<'_> {
                 Looked::Nothing => {
                     known.no_dir(self.segment, &path)?;
                     known.news |= known.overlay.no_file(self.segment, &path)?;
+                    if is_entered {
+                        nowhere.push(at);
+                    }
                 }
                 Looked::LeftOut(meta) => {
                     known.no_dir(self.segment, &path)?;
@@ -280,7 +286,7 @@ impl Refresh<'_> {
                 }
             }
         }
-        Ok(())
+        Ok(nowhere)
     }
 
     /// Lists some of the directories that remain, on the threads of the current pool, and leaves those in them to the cursor.

@@ -88,6 +88,30 @@ fn what_changes_while_it_is_worked_off_stays() {
 }
 
 #[test]
+fn whether_a_name_was_written_to_last_is_kept_apart() {
+    let mut set = DirtySet::new();
+    let (path, dir) = (Path::new("a/b"), Path::new("a"));
+    assert!(!set.is_written(path));
+    set.mark(path, Extent::File, 1);
+    assert!(set.is_written(path) && !set.is_written(dir));
+    // It went, or another came.
+    set.mark(path, Extent::Subtree, 2);
+    assert!(!set.is_written(path));
+    set.mark(path, Extent::File, 3);
+    assert!(set.is_written(path));
+    let work = ready(&set, 1_000);
+    assert_eq!(
+        (work[0].extent, work[0].is_written),
+        (Extent::Subtree, true)
+    );
+    // Its directory went.
+    set.mark(dir, Extent::Subtree, 4);
+    assert!(!set.is_written(path) && !set.is_written(dir));
+    set.mark(path, Extent::File, 5);
+    assert!(!set.is_written(path), "the mark above stands for it");
+}
+
+#[test]
 fn what_a_build_has_seen_is_cleared() {
     let mut set = DirtySet::new();
     set.mark(Path::new("before"), Extent::File, 1);

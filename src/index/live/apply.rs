@@ -17,9 +17,17 @@ use crate::index::watch::filesystem::{Reliability, reliability};
 /// Marks that are worked off before others may have the lock.
 pub(super) const PORTION: usize = 256;
 
+/// What came of working marks off.
+#[derive(Default)]
+pub(super) struct Applied {
+    /// Whether it was finished. If not, the marks have to stay, and what was found counts nevertheless.
+    pub(super) done: bool,
+    /// Those of names that were written to and lead nowhere: either they were removed just now, or they are orphaned.
+    pub(super) nowhere: Vec<Work>,
+}
+
 impl Tracked {
-    /// Works off some marks: looks at what they are about, and makes the snapshot say so. Whether it is finished before `go_on`
-    /// returns false is returned; if not, the marks have to stay, and what was found counts nevertheless.
+    /// Works off some marks: looks at what they are about, and makes the snapshot say so. Ends early when `go_on` returns false.
     ///
     /// One lookup a mark, and for directories one listing and one look at each file below. The snapshot is made anew at most
     /// once, in time linear in the files beside the segment.
@@ -28,8 +36,8 @@ impl Tracked {
         shared: &Shared,
         works: &[Work],
         go_on: &dyn Fn() -> bool,
-    ) -> Result<bool, FormatError> {
-        let mut by_dir: BTreeMap<&Path, Vec<Named>> = BTreeMap::new();
+    ) -> Result<Applied, FormatError> {
+        let mut by_dir: BTreeMap<&Path, (Vec<Named>, Vec<&Work>)> = BTreeMap::new();
         let (now_ns, now_ms) = (shared.ground.host().now_ns(), shared.ground.now_ms());
         let mut cursor = Cursor::default();
         for work in works {
@@ -39,10 +47,12 @@ impl Tracked {
                     let ago_ns = i64::try_from(ago_ms)
                         .unwrap_or(i64::MAX)
                         .saturating_mul(1_000_000);
-                    by_dir.entry(dir).or_default().push(Named {
+                    let (names, works) = by_dir.entry(dir).or_default();
+                    names.push(Named {
                         name: name.to_os_string(),
                         heard_ns: now_ns.saturating_sub(ago_ns),
                     });
+                    works.push(work);
                 }
                 _ => {
                     self.entered.clear();
@@ -59,14 +69,17 @@ impl Tracked {
             enter: &enter,
             now_ns,
         };
-        let mut done = true;
-        for (dir, names) in by_dir {
+        let (mut done, mut nowhere) = (true, Vec::new());
+        for (dir, (names, works)) in by_dir {
             if !go_on() {
                 done = false;
                 break;
             }
             let known = &mut self.known;
-            refresh.entries(known, &mut self.entered, dir, &names, &mut cursor)?;
+            let entered = &mut self.entered;
+            let gone = refresh.entries(known, entered, dir, &names, &mut cursor)?;
+            let works = gone.iter().filter_map(|&at| works.get(at).copied());
+            nowhere.extend(works.filter(|work| work.is_written).cloned());
         }
         let is_listing = !cursor.is_done();
         while !cursor.is_done() {
@@ -77,15 +90,23 @@ impl Tracked {
             refresh.step(&mut self.known, &mut cursor)?;
         }
         // Also what somebody else has found and not published yet: the marks of it may be among these, and are off now.
-        if self.known.take_news() {
-            self.publish(shared);
-        } else if is_listing {
+        if !self.publish_news(shared) && is_listing {
             // The watches may be on something else than before.
             if let Some(watching) = &watching {
                 shared.check_mounts(watching);
             }
         }
-        Ok(done)
+        Ok(Applied { done, nowhere })
+    }
+
+    /// Gives searches what is known now, if anything was found to be otherwise; returns whether that is so.
+    pub(super) fn publish_news(&mut self, shared: &Shared) -> bool {
+        let is_news = self.known.take_news();
+        if is_news {
+            shared.status().findings += 1;
+            self.publish(shared);
+        }
+        is_news
     }
 
     /// Gives searches what is known now.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, TryLockError};
 use std::time::Duration;
 
-use super::apply::PORTION;
+use super::apply::{Applied, PORTION};
 use super::status::decisive;
 use super::{LiveIndex, Shared, Watching};
 use crate::index::pace::millis;
@@ -165,14 +165,23 @@ impl Shared {
             };
             let applied = match tracked.as_mut() {
                 Some(tracked) => tracked.apply(self, portion, &in_time),
-                None => Ok(false),
+                None => Ok(Applied::default()),
             };
             drop(tracked);
             match applied {
-                Ok(true) => {
+                Ok(Applied {
+                    done: true,
+                    nowhere,
+                }) => {
+                    let left = Duration::from_millis(end_ms.saturating_sub(self.ground.now_ms()));
+                    if let Some(why) = self.orphaned(&nowhere, left) {
+                        return Err(self.lost(Trigger::WatcherOverflow, &why));
+                    }
                     self.status().take_off(portion);
                 }
-                Ok(false) => return Err(self.lost(Trigger::DirtyBacklog, TOO_MANY)),
+                Ok(Applied { done: false, .. }) => {
+                    return Err(self.lost(Trigger::DirtyBacklog, TOO_MANY));
+                }
                 Err(error) => {
                     return Err(self.lost(Trigger::IntegrityFailure, &error.to_string()));
                 }

@@ -180,6 +180,10 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
         return;
     }
     status.clear(moment);
+    let version = status.version();
+    status
+        .orphans
+        .looked_at_all(shared.ground.now_ms(), version);
     status.tracking = status.unwatched.is_none();
     match (status.unwatched.clone(), errors) {
         (Some(why), _) => {
@@ -227,9 +231,7 @@ fn slice(shared: &Shared, watching: &Watching, cursor: &mut Cursor) -> Result<()
         let known = &mut tracked.known;
         let pool = shared.ground.pool();
         files += pool.install(|| refresh.step(known, cursor))?;
-        if tracked.known.take_news() {
-            tracked.publish(shared);
-        }
+        tracked.publish_news(shared);
         let elapsed_ms = shared.ground.now_ms().saturating_sub(start_ms);
         if files >= shared.habits.reconcile_max_files
             || elapsed_ms >= millis(shared.habits.reconcile_max)

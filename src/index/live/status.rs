@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::orphans::{Orphans, Version};
 use super::saying::Said;
 use crate::index::dirty::{DirtySet, Extent, Moment, Work};
 use crate::index::snapshot::Snapshot;
@@ -17,6 +18,10 @@ pub(super) struct Status {
     /// Counts up whenever another segment took the place of the one before: what was worked off on that one may not be in
     /// this one, and is marked again.
     pub(super) swaps: u64,
+    /// Counts up whenever searches are given something that is known of the tree otherwise than before.
+    pub(super) findings: u64,
+    /// Names that were written to and led nowhere.
+    pub(super) orphans: Orphans,
     /// Counts up whenever coverage was lost: a reconcile that began before proves nothing.
     pub(super) losses: u64,
     /// Counts confirmed coverages.
@@ -73,6 +78,8 @@ impl Default for Status {
             dirty: DirtySet::new(),
             published: None,
             swaps: 0,
+            findings: 0,
+            orphans: Orphans::default(),
             losses: 0,
             epoch: 0,
             build_wanted: false,
@@ -202,10 +209,18 @@ impl Status {
 
     /// Marks what was heard of.
     pub(super) fn mark(&mut self, path: &Path, extent: Extent, now_ms: u64) {
+        if extent == Extent::Subtree {
+            self.orphans.forget_below(path);
+        }
         self.dirty.mark(path, extent, now_ms);
         if let Some(since) = &mut self.since_build {
             since.mark(path, extent, now_ms);
         }
+    }
+
+    /// Returns what differs from moment to moment in which anything of the tree was found to be otherwise.
+    pub(super) fn version(&self) -> Version {
+        (self.findings, self.swaps)
     }
 
     /// Takes off marks that were worked off, as far as they were not renewed meanwhile.

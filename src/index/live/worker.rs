@@ -5,11 +5,11 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::apply::PORTION;
+use super::apply::{Applied, PORTION};
 use super::building::{build, is_spread_out, measure, merge, take_over};
 use super::reconcile::reconcile;
 use super::status::{Cooldown, Status};
-use super::{Opened, Shared, lock, tokenize};
+use super::{Opened, Shared, lock, orphans, tokenize};
 use crate::index::dirty::Work;
 use crate::index::pace::millis;
 use crate::index::state::{SafetyState, Standing, Trigger, UncertainReason};
@@ -312,15 +312,22 @@ fn drain(shared: &Shared, works: &[Work], timers: &mut Timers) {
             let applied = pool.install(|| tracked.apply(shared, portion, &go_on));
             (applied, tracked.known.errors().len())
         };
-        let mut status = shared.status();
-        match applied {
-            Ok(true) => status.take_off(portion),
-            Ok(false) => return,
+        let nowhere = match applied {
+            Ok(Applied {
+                done: true,
+                nowhere,
+            }) => nowhere,
+            Ok(Applied { done: false, .. }) => return,
             Err(error) => {
-                drop(status);
                 shared.damaged(&error);
                 return;
             }
+        };
+        let orphaned = shared.orphaned(&nowhere, orphans::PATIENCE);
+        let mut status = shared.status();
+        status.take_off(portion);
+        if let Some(why) = orphaned {
+            status.fire_because(Trigger::WatcherOverflow, why);
         }
         status.news_ms = Some(shared.ground.now_ms());
         if status.unwatched.is_some() {

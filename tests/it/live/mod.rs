@@ -8,6 +8,7 @@ mod budgets;
 mod double;
 mod links;
 mod merging;
+mod orphans;
 mod real;
 mod reasons;
 mod safety;
@@ -251,7 +252,7 @@ impl World {
 
     /// Makes the worker look whether there is something to do.
     fn nudge(&self) {
-        self.hear(Heard::File("b/nothing-there".into()));
+        self.hear_subtree("b/nothing-there");
     }
 
     /// Searches, and checks that the answer is the one without an index.

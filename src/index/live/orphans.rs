@@ -1,0 +1,194 @@
+//! Orphaned names: such as are written to and lead nowhere.
+//!
+//! A program that has a file open goes on writing to it after the name by which it was opened is removed, and the system tells
+//! of that under this name. Which file it is can't be found out, and it may have got another name in the tree before: so
+//! nothing is certain until the whole tree was looked at. Mostly it has none, like a log that was removed while a
+//! server writes it; this owns the names that turned out to be such, so that the index can be used beside them.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::Shared;
+use crate::index::dirty::Work;
+use crate::index::pace::millis;
+
+/// How long the watcher's thread is waited for where no search waits.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Between two looks at a tree, so much later that what was written before the second one shows in the times of its file.
+const APART: Duration = Duration::from_secs(5);
+
+/// The most names that are remembered.
+const MAX_NAMES: usize = 1024;
+
+/// Counts up with whatever was found to be otherwise, in the tree or by building.
+pub(super) type Version = (u64, u64);
+
+/// A name that was written to and led nowhere.
+#[derive(Clone, Copy, Debug)]
+enum Orphan {
+    /// The tree was not looked at since.
+    New,
+    /// The tree was looked at, at this moment in milliseconds, and was at this version then.
+    Seen(u64, Version),
+    /// The same as `Seen`, and it was written to again since.
+    Again(u64, Version),
+    /// Writing to it has changed no file of the tree, which was at this version then.
+    Harmless(Version),
+}
+
+/// The names that were written to and led nowhere.
+#[derive(Debug, Default)]
+pub(super) struct Orphans(BTreeMap<PathBuf, Orphan>);
+
+impl Orphans {
+    /// Notes that a name is such a one and was written to. Returns true if that may have been any file.
+    fn note(&mut self, path: &Path) -> bool {
+        if self.0.len() >= MAX_NAMES && !self.0.contains_key(path) {
+            self.0.clear();
+        }
+        let orphan = self.0.entry(path.to_path_buf()).or_insert(Orphan::New);
+        match *orphan {
+            Orphan::Seen(at_ms, version) => *orphan = Orphan::Again(at_ms, version),
+            Orphan::Harmless(_) => return false,
+            Orphan::New | Orphan::Again(..) => {}
+        }
+        true
+    }
+
+    /// Notes that something came to be, or went, at a path or below it: names there may be those of other files from now on.
+    /// Logarithmic, and linear in the names below.
+    pub(super) fn forget_below(&mut self, path: &Path) {
+        loop {
+            let from = (Bound::Included(path), Bound::Unbounded);
+            let first = self.0.range::<Path, _>(from).next();
+            let Some((first, _)) = first.filter(|(first, _)| first.starts_with(path)) else {
+                return;
+            };
+            let first = first.clone();
+            self.0.remove(&first);
+        }
+    }
+
+    /// Notes that the whole tree was looked at since all of them were noted. If nothing at all was found to be otherwise since that
+    /// was so before, what was written to one meanwhile was to no file of the tree. Linear in them.
+    pub(super) fn looked_at_all(&mut self, now_ms: u64, version: Version) {
+        for orphan in self.0.values_mut() {
+            let is_apart = |at_ms: u64| now_ms.saturating_sub(at_ms) >= millis(APART);
+            *orphan = match *orphan {
+                Orphan::Again(at_ms, before) if before == version && is_apart(at_ms) => {
+                    Orphan::Harmless(version)
+                }
+                // Too early to tell: more may be written at the same time of the clock by which files are stamped.
+                Orphan::Again(at_ms, before) if before == version => Orphan::Seen(at_ms, before),
+                Orphan::Harmless(before) if before == version => Orphan::Harmless(before),
+                _ => Orphan::Seen(now_ms, version),
+            };
+        }
+    }
+}
+
+impl Shared {
+    /// Looks into marks of names that were not there when they were looked at. Returns why nothing is certain any more, if that
+    /// is so: such a name was written to after it was gone. What was gone only after it was written to is heard of within `timeout`.
+    pub(super) fn orphaned(&self, nowhere: &[Work], timeout: Duration) -> Option<String> {
+        if nowhere.is_empty() {
+            return None;
+        }
+        // Who does not hear of it in time takes it for what is worse. The same if nothing is heard any more, which others find out.
+        if let Some(watching) = self.watching() {
+            let _late = watching.barrier.pass(&*watching.watcher, timeout);
+        }
+        let mut status = self.status();
+        let mut why = None;
+        for work in nowhere {
+            if status.dirty.is_written(&work.path) && status.orphans.note(&work.path) {
+                why = Some(format!(
+                    "{} was removed and is still written to; it may have another name",
+                    work.path.display()
+                ));
+            }
+        }
+        why
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAME: &str = "a/log";
+
+    fn look(orphans: &mut Orphans, at_ms: u64, findings: u64) {
+        orphans.looked_at_all(at_ms, (findings, 0));
+    }
+
+    #[test]
+    fn a_name_is_harmless_once_writing_to_it_has_changed_no_file() {
+        let mut orphans = Orphans::default();
+        let name = Path::new(NAME);
+        assert!(orphans.note(name));
+        look(&mut orphans, 0, 3);
+        // Nothing was written to it since, so that this says nothing.
+        look(&mut orphans, 10_000, 3);
+        assert!(orphans.note(name));
+        look(&mut orphans, 20_000, 3);
+        assert!(!orphans.note(name) && !orphans.note(name));
+        // Other names are other files.
+        assert!(orphans.note(Path::new("a/log2")));
+        // As long as nothing changes: a name may have been given to it.
+        look(&mut orphans, 30_000, 3);
+        assert!(!orphans.note(name));
+        look(&mut orphans, 40_000, 4);
+        assert!(orphans.note(name));
+    }
+
+    #[test]
+    fn a_name_is_not_harmless_if_anything_changed_or_too_early() {
+        let mut orphans = Orphans::default();
+        let name = Path::new(NAME);
+        let mut now_ms = 0;
+        for findings in [1, 2, 3, 4] {
+            assert!(orphans.note(name));
+            look(&mut orphans, now_ms, findings);
+            now_ms += 10_000;
+        }
+        let begun_ms = now_ms;
+        for later_ms in [0, 1_000, 4_999] {
+            assert!(orphans.note(name), "{later_ms}");
+            look(&mut orphans, begun_ms - 10_000 + later_ms, 4);
+        }
+        assert!(orphans.note(name));
+        look(&mut orphans, begun_ms - 10_000 + 5_000, 4);
+        assert!(!orphans.note(name));
+    }
+
+    #[test]
+    fn what_has_the_name_later_is_another_file() {
+        for path in [NAME, "a", ""] {
+            let mut orphans = Orphans::default();
+            for at_ms in [0, 10_000] {
+                orphans.note(Path::new(NAME));
+                look(&mut orphans, at_ms, 0);
+            }
+            assert!(!orphans.note(Path::new(NAME)));
+            for other in ["a/log/x", "a/lo", "b"] {
+                orphans.forget_below(Path::new(other));
+            }
+            assert!(!orphans.note(Path::new(NAME)));
+            orphans.forget_below(Path::new(path));
+            assert!(orphans.note(Path::new(NAME)), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn names_without_end_take_no_memory_without_end() {
+        let mut orphans = Orphans::default();
+        for n in 0..3 * MAX_NAMES {
+            assert!(orphans.note(&Path::new("a").join(n.to_string())));
+            assert!(orphans.0.len() <= MAX_NAMES);
+        }
+    }
+}
