@@ -100,10 +100,14 @@ impl DirtySet {
         self.marks.get(path).is_some_and(|mark| mark.is_written)
     }
 
-    /// Iterates over the marks by path, with the times at which they were made last.
-    pub fn iter(&self) -> impl Iterator<Item = (&Path, Extent, u64)> {
-        let marks = self.marks.iter();
-        marks.map(|(path, mark)| (path.as_path(), mark.extent, mark.marked_at_ms))
+    /// Marks again what another set has marked, at the times at which it was marked last.
+    pub fn mark_again(&mut self, other: &DirtySet) {
+        for (path, mark) in &other.marks {
+            self.mark(path, mark.extent, mark.marked_at_ms);
+            if let Some(own) = self.marks.get_mut(path) {
+                own.is_written = mark.is_written;
+            }
+        }
     }
 
     /// Marks a file or a subtree. A mark that covers it already is renewed instead: whatever is being done about that one

@@ -87,6 +87,10 @@ pub trait Ground: Send + Sync {
         earlier: Option<Earlier<'_>>,
     ) -> Result<(Built, Arc<Snapshot>), BuildError>;
 
+    /// Returns false if nothing is left of an open index in the directory where it is kept: others have removed it. One look at one
+    /// file.
+    fn is_kept(&self) -> bool;
+
     /// Lets go of the index in memory: it is not used for some time.
     fn close(&self);
 
@@ -174,6 +178,7 @@ impl Habits {
             .thresholds
             .is_some_and(|of| status.calls >= of.reeval_calls);
         measured
+            || status.evicted
             || self
                 .check_calls
                 .is_some_and(|calls| status.unchecked_calls >= calls)

@@ -359,6 +359,12 @@ impl Store {
         Stamp::of(&meta)
     }
 
+    /// Returns true if there is no publication of an index. A directory that can't be looked at may have one. One look at one file.
+    pub fn is_gone(&self, key: &KeyParts) -> bool {
+        let found = metadata_following(&self.dir_of(key).join(self.form.file()));
+        found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+
     /// Opens the index in one of the directories, whatever its key and form, and checks that it is in its place.
     ///
     /// # Errors

@@ -65,6 +65,9 @@ pub enum Heard {
     Cookie(u64),
     /// Events were lost.
     Overflow,
+    /// A directory above the root was renamed, and maybe back again: whoever looked at the tree meanwhile has not found it, or found
+    /// another.
+    Moved,
     /// Nothing more will be heard, for this reason.
     Down(String),
 }

@@ -6,7 +6,7 @@ use std::fmt::{Debug, Write};
 use forge_search::index::state::table::{Effect, TABLE};
 use forge_search::index::state::{SafetyState, Standing, Trigger};
 
-use crate::source::root;
+use crate::source::{code_only, dense, is_ident, root, rust_files};
 
 /// Set to 1, the document is written instead of compared.
 const UPDATE: &str = "UPDATE_LIFECYCLE";
@@ -123,6 +123,50 @@ fn table() -> String {
         .unwrap();
     }
     out
+}
+
+/// Where triggers are defined, and where the table of them is.
+const MACHINE: [&str; 2] = ["src/index/state.rs", "src/index/state/"];
+
+/// The names in the first column of the table of what is never told.
+fn never_told() -> Vec<String> {
+    let text = std::fs::read_to_string(root().join("docs/lifecycle.md")).unwrap();
+    let (_, section) = text.split_once("## What is never told").unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| "));
+    let first = rows.filter_map(|row| row.split(" | ").next());
+    let names = first.filter(|name| !matches!(*name, "trigger" | "---"));
+    names
+        .flat_map(|names| names.split(", "))
+        .map(str::to_string)
+        .collect()
+}
+
+#[test]
+fn what_is_never_told_is_named_and_all_else_is_told() {
+    let is_source =
+        |path: &str| path.starts_with("src/") && !MACHINE.iter().any(|own| path.starts_with(own));
+    let files = rust_files().into_iter();
+    let sources: Vec<String> = files
+        .filter(|file| is_source(&file.path))
+        .map(|file| dense(&code_only(&file.text)))
+        .collect();
+    let told = |trigger: &Trigger| {
+        let name = format!("Trigger::{trigger:?}");
+        let is_it = |text: &String| {
+            text.match_indices(&name).any(|(at, _)| {
+                let after = text[at + name.len()..].chars().next();
+                !after.is_some_and(is_ident)
+            })
+        };
+        sources.iter().any(is_it)
+    };
+    let (told, never): (Vec<&Trigger>, Vec<&Trigger>) = Trigger::ALL.iter().partition(|t| told(t));
+    let mut never: Vec<String> = never.iter().map(words).collect();
+    let mut named = never_told();
+    never.sort();
+    named.sort();
+    assert_eq!(never, named);
+    assert!(told.len() > 20, "{told:?}");
 }
 
 #[test]

@@ -91,9 +91,8 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
     let mut tracked = lock(&shared.known);
     let mut status = shared.status();
     let now_ms = ground.now_ms();
-    let since = status.since_build.take();
-    for (path, extent, marked_at_ms) in since.iter().flat_map(DirtySet::iter) {
-        status.dirty.mark(path, extent, marked_at_ms);
+    if let Some(since) = status.since_build.take() {
+        status.dirty.mark_again(&since);
     }
     if status.published.is_some() {
         status.published = Some(new.snapshot.clone());

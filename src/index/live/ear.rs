@@ -28,8 +28,14 @@ impl Ear for Listener {
             Heard::Overflow => {
                 let mut status = lock(&self.status);
                 status.mark(Path::new(""), Extent::Subtree, self.ground.now_ms());
-                let why = "changes came faster than they could be heard, or something above the tree was renamed";
+                let why = "changes came faster than they could be heard";
                 status.fire_because(Trigger::WatcherOverflow, why);
+            }
+            Heard::Moved => {
+                let mut status = lock(&self.status);
+                status.mark(Path::new(""), Extent::Subtree, self.ground.now_ms());
+                let why = "a directory above the tree was renamed";
+                status.fire_because(Trigger::RenameAmbiguous, why);
             }
             Heard::Down(why) => {
                 {

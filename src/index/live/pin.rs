@@ -175,7 +175,7 @@ impl Shared {
                 }) => {
                     let left = Duration::from_millis(end_ms.saturating_sub(self.ground.now_ms()));
                     if let Some(why) = self.orphaned(&nowhere, left) {
-                        return Err(self.lost(Trigger::WatcherOverflow, &why));
+                        return Err(self.lost(Trigger::RenameAmbiguous, &why));
                     }
                     self.status().take_off(portion);
                 }

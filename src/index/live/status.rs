@@ -46,7 +46,9 @@ pub(super) struct Status {
     pub(super) tracking: bool,
     /// When something was last found to have changed.
     pub(super) news_ms: Option<u64>,
-    /// Searches since the size of a small tree was measured.
+    /// Whether others have removed what was kept of the index, and no search has asked for it since.
+    pub(super) evicted: bool,
+    /// Searches since the size of a small tree was measured, or since the index was removed.
     pub(super) calls: u64,
     /// Searches since the index was checked as a whole.
     pub(super) unchecked_calls: u64,
@@ -93,6 +95,7 @@ impl Default for Status {
             why: None,
             tracking: false,
             news_ms: None,
+            evicted: false,
             calls: 0,
             unchecked_calls: 0,
             cooldown: Cooldown::Off,

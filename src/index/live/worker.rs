@@ -45,6 +45,7 @@ enum Task {
     Merge,
     Check,
     Close,
+    Look,
 }
 
 /// When what is to be done next that nobody asks for.
@@ -58,7 +59,9 @@ pub(super) struct Timers {
     pub(super) merge_ms: Option<u64>,
     /// Not before this, for the sake of files that are not as their states say.
     pub(super) renew_ms: u64,
-    /// Where the tree is not watched, the index is not built again before this.
+    /// When to look whether what is kept is still there.
+    look_ms: u64,
+    /// Where the tree is not watched, or the index had to make room for others, it is not built again before this.
     pub(super) rest_until_ms: u64,
 }
 
@@ -89,6 +92,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
         has_read: false,
         merge_ms: None,
         renew_ms: 0,
+        look_ms: 0,
         rest_until_ms: 0,
     };
     loop {
@@ -117,6 +121,12 @@ pub(super) fn run(shared: &Arc<Shared>) {
             Task::Merge => merge(shared, &mut timers),
             Task::Check => check(shared),
             Task::Close => close(shared),
+            Task::Look => {
+                timers.look_ms = shared.ground.now_ms().saturating_add(millis(LATER));
+                if look(shared) {
+                    timers.rest_until_ms = timers.rest_until_ms.max(timers.look_ms);
+                }
+            }
         }
     }
 }
@@ -173,6 +183,8 @@ fn next(shared: &Shared, timers: &mut Timers) -> Task {
             quiet.filter(|_| reads),
             drains.then_some(now_ms.saturating_add(debounce_ms)),
             (status.outdated && !status.tracking).then_some(timers.rest_until_ms),
+            (status.evicted && status.calls > 0).then_some(timers.rest_until_ms),
+            status.published.is_some().then_some(timers.look_ms),
         ];
         let wake_ms = at.into_iter().flatten().min().unwrap_or(u64::MAX);
         let wait = wake_ms.saturating_sub(now_ms).clamp(1, LONGEST_WAIT_MS);
@@ -223,7 +235,15 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
         status.build_wanted = false;
         return Some(Task::Build);
     }
+    if status.evicted && status.calls > 0 && timers.rest_until_ms <= now_ms {
+        // Another process may have built it meanwhile.
+        status.evicted = false;
+        return Some(Task::Open);
+    }
     status.published.as_ref()?;
+    if timers.look_ms <= now_ms {
+        return Some(Task::Look);
+    }
     let calls = shared.habits.check_calls;
     if calls.is_some_and(|calls| status.unchecked_calls >= calls) {
         status.unchecked_calls = 0;
@@ -327,7 +347,7 @@ fn drain(shared: &Shared, works: &[Work], timers: &mut Timers) {
         let mut status = shared.status();
         status.take_off(portion);
         if let Some(why) = orphaned {
-            status.fire_because(Trigger::WatcherOverflow, why);
+            status.fire_because(Trigger::RenameAmbiguous, why);
         }
         status.news_ms = Some(shared.ground.now_ms());
         if status.unwatched.is_some() {
@@ -359,6 +379,24 @@ fn check(shared: &Shared) {
     if let Some(Err(error)) = snapshot.map(|snapshot| snapshot.segment().verify()) {
         shared.damaged(&error);
     }
+}
+
+/// Notes that others have removed what was kept of the index, if so: it takes space as long as this one uses it. It is opened or built
+/// again for the next search, but not so often that two that make room for each other keep the machine busy. Returns whether that is so.
+fn look(shared: &Shared) -> bool {
+    if shared.ground.is_kept() {
+        return false;
+    }
+    {
+        let mut status = shared.status();
+        // What was kept may be back, in a state that nobody has confirmed.
+        (status.evicted, status.calls) = (true, 0);
+        let why = "what was kept of the index was removed, to make room for others (index_max_indexes, index_max_db_bytes) or by index clear";
+        status.fire_because(Trigger::Evicted, why);
+    }
+    close(shared);
+    shared.notify();
+    true
 }
 
 /// Lets go of all that is kept of the tree.

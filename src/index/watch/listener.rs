@@ -138,6 +138,11 @@ impl Listener {
             match self.place(path) {
                 Place::Tree(path) => self.take_of_tree(event.kind, is_numbered, path),
                 Place::Cookies(name) => self.take_of_cookies(event.kind, &name),
+                Place::Elsewhere
+                    if matches!(event.kind, EventKind::Modify(ModifyKind::Name(_))) =>
+                {
+                    self.tell(Heard::Moved);
+                }
                 // Not one of the paths that were watched, so it stands for any of them.
                 Place::Elsewhere => self.tell(Heard::Subtree(PathBuf::new())),
             }
@@ -267,6 +272,7 @@ mod tests {
         }
         check(at(META, "/root"), &[subtree("")]);
         check(at(EventKind::Any, "/elsewhere/a"), &[subtree("")]);
+        check(at(FROM, "/elsewhere/a"), &[Heard::Moved]);
         let both = Event::new(EventKind::Any)
             .add_path("/root/a".into())
             .add_path("/root/b".into());

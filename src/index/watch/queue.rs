@@ -353,9 +353,11 @@ impl Reader {
         if watches.above.contains(&id) && what.contains(ReadFlags::MOVE_SELF) {
             // Others may be above the root now.
             watches.watch_above();
-            // Whoever looked for the root meanwhile has not found it, or found another.
+            let dir = watches.root.parent().map(Path::to_path_buf);
             drop(watches);
-            self.rescan();
+            let moved = EventKind::Modify(ModifyKind::Name(RenameMode::Any));
+            let moved = Event::new(moved).add_path(dir.unwrap_or_default());
+            self.listener.handle_event(Ok(moved));
             watches = lock(&self.watches);
         }
         let Some(kind) = kind_of(what) else {

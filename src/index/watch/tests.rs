@@ -632,7 +632,7 @@ fn a_root_that_is_away_for_a_moment_is_heard_of() {
         fs::rename(&away, &above).unwrap();
         assert!(scene.watcher.is_in_place());
         let heard = scene.heard();
-        assert!(heard.contains(&Heard::Overflow), "{round}: {heard:?}");
+        assert!(heard.contains(&Heard::Moved), "{round}: {heard:?}");
         scene.check_live("d");
         // By the next queue, too.
         unheard(&scene, || {});
@@ -658,7 +658,7 @@ fn a_root_is_heard_of_that_is_away_because_of_a_directory_that_came_later() {
         fs::rename(&away, base).unwrap();
         scene.heard()
     };
-    assert!(there_and_back().contains(&Heard::Overflow));
+    assert!(there_and_back().contains(&Heard::Moved));
     for round in 0..3 {
         // Another directory takes the place of the one that the root was in.
         fs::rename(base, &away).unwrap();
@@ -666,10 +666,10 @@ fn a_root_is_heard_of_that_is_away_because_of_a_directory_that_came_later() {
         fs::rename(away.join("above"), base.join("above")).unwrap();
         fs::remove_dir_all(&away).unwrap();
         let heard = scene.heard();
-        assert!(heard.contains(&Heard::Overflow), "{round}: {heard:?}");
+        assert!(heard.contains(&Heard::Moved), "{round}: {heard:?}");
         scene.watch("");
         let heard = there_and_back();
-        assert!(heard.contains(&Heard::Overflow), "{round}: {heard:?}");
+        assert!(heard.contains(&Heard::Moved), "{round}: {heard:?}");
         scene.check_live("d");
     }
     // The one that is elsewhere now is nobody's business.

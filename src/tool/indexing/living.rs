@@ -44,7 +44,7 @@ impl Ear for Cookies {
         match heard {
             Heard::Cookie(number) => self.0.heard(number),
             Heard::Down(_) => self.0.down(),
-            Heard::File(_) | Heard::Subtree(_) | Heard::Overflow => {}
+            Heard::File(_) | Heard::Subtree(_) | Heard::Overflow | Heard::Moved => {}
         }
     }
 }
@@ -370,6 +370,11 @@ impl Ground for TreeGround {
         };
         let sandbox = &self.around.sandbox;
         self.keeping.build(&self.root, sandbox, &host, earlier)
+    }
+
+    fn is_kept(&self) -> bool {
+        let store = self.keeping.store();
+        store.is_none_or(|store| !store.is_gone(self.root.key.parts()))
     }
 
     fn close(&self) {

@@ -6,6 +6,7 @@
 mod background;
 mod budgets;
 mod double;
+mod evicted;
 mod links;
 mod merging;
 mod orphans;
@@ -252,7 +253,9 @@ impl World {
 
     /// Makes the worker look whether there is something to do.
     fn nudge(&self) {
-        self.hear_subtree("b/nothing-there");
+        // It may have given up watching already.
+        let nothing = Heard::Subtree("b/nothing-there".into());
+        self.watchers.hear_if_any(nothing);
     }
 
     /// Searches, and checks that the answer is the one without an index.

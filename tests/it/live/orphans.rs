@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{LIVE, MAPPED, World};
 
-const OVERFLOW: Option<&str> = Some("WATCHER_OVERFLOW");
+const UNCERTAIN: Option<&str> = Some("RENAME_UNCERTAIN");
 
 /// More than the time between two looks of which one tells something.
 const APART_MS: u64 = 6_000;
@@ -101,10 +101,10 @@ fn d55_a_name_that_is_written_to_and_is_not_there_makes_all_uncertain() {
             true => world.watchers.queue(Heard::File("a/gone".into())),
             false => {
                 world.hear_file("a/gone");
-                world.until_standing("UNCERTAIN", OVERFLOW);
+                world.until_standing("UNCERTAIN", UNCERTAIN);
             }
         }
-        world.check_unused("needle", "UNCERTAIN", OVERFLOW);
+        world.check_unused("needle", "UNCERTAIN", UNCERTAIN);
         let why = world.report().why.unwrap();
         assert!(why.contains("a/gone was removed"), "{why}");
         world.watchers.release();
@@ -131,20 +131,20 @@ fn d55_a_name_of_no_file_of_the_tree_is_in_the_way_for_a_short_time_only() {
         stats.index_uncertain_reason
     };
     let first = [write(), write(), write(), write()];
-    let overflow = || OVERFLOW.map(str::to_string);
-    assert_eq!(first, [overflow(), overflow(), None, None]);
+    let uncertain = || UNCERTAIN.map(str::to_string);
+    assert_eq!(first, [uncertain(), uncertain(), None, None]);
     // Another file has that name for some time.
     world.write("a/server.log", "straw\n");
     world.hear_subtree("a/server.log");
     fs::remove_file(world.tree.path("a/server.log")).unwrap();
     world.hear_subtree("a/server.log");
     world.check_used("needle");
-    assert_eq!(write(), overflow());
+    assert_eq!(write(), uncertain());
     // What it is written to is in the tree, under a name of which nobody hears.
     world.write("a/two.txt", "a needle\n");
-    assert_eq!(write(), overflow());
+    assert_eq!(write(), uncertain());
     assert!(world.check_used("a needle").contains("a/two.txt"));
     world.write("a/two.txt", "no more\n");
-    assert_eq!(write(), overflow());
+    assert_eq!(write(), uncertain());
     assert!(!world.check_used("a needle").contains("a/two.txt"));
 }

@@ -58,6 +58,44 @@ fn watcher_overflow_shows() {
 }
 
 #[test]
+fn rename_uncertain_shows_when_a_directory_above_the_tree_was_renamed() {
+    let world = World::complete(LIVE, |_| {});
+    world.watchers.hold("");
+    world.hear(Heard::Moved);
+    let reason = Some("RENAME_UNCERTAIN");
+    assert_eq!(world.standing(), ("UNCERTAIN", reason));
+    world.check_unused("needle", "UNCERTAIN", reason);
+    let told = world.until_told("UNCERTAIN", reason);
+    assert!(told.why.unwrap().contains("above the tree was renamed"));
+    world.watchers.release();
+    world.until_complete();
+    world.check_used("needle");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn rename_uncertain_shows_when_the_system_tells_of_a_rename_above_the_tree() {
+    let world = World::new(LIVE, |_| {});
+    world.live_with(std::sync::Arc::new(
+        forge_search::index::watch::NativeWatchers,
+    ));
+    world.until_complete();
+    let top = world.root().parent().unwrap().to_path_buf();
+    let away = top.with_extension("away");
+    let epoch = world.report().epoch;
+    fs::rename(&top, &away).unwrap();
+    fs::rename(&away, &top).unwrap();
+    let (stats, found) = world.find("needle");
+    assert_eq!(found.len(), 3);
+    // The worker may have been faster.
+    let reason = stats.index_uncertain_reason.as_deref();
+    assert!(reason == Some("RENAME_UNCERTAIN") || world.report().epoch > epoch);
+    world.until_complete();
+    assert!(world.report().epoch > epoch, "it was compared");
+    world.check_used("needle");
+}
+
+#[test]
 fn watcher_down_shows_and_is_tried_again_after_a_minute() {
     let world = World::complete(LIVE, |_| {});
     world.watchers.refuse(Some("no watcher today"));

@@ -1,0 +1,109 @@
+//! Indexes that have to make room for others while they live (FR-LSI-IDX-RM-02, the row "evicted" of LSI §4.2.2).
+
+use std::fs;
+
+use super::storages::How;
+use super::{FILES, World};
+use crate::index_support::Host;
+use crate::support::Tree;
+
+/// Longer than it takes until somebody looks whether what is kept is still there.
+const LOOKS_MS: u64 = 61_000;
+
+/// Two living indexes that are kept in one directory, and the place of that.
+fn two(most: u64) -> ([World; 2], tempfile::TempDir) {
+    let place = tempfile::tempdir().unwrap();
+    let worlds = [(); 2].map(|()| {
+        let tree = Tree::of(FILES);
+        let setup = tree.setup().config(|config| {
+            config.index_watch_debounce_ms = 5;
+            config.index_idle_boost_ms = 0;
+            config.index_max_indexes = most;
+        });
+        let store = place.path().join("store");
+        let setup = setup.with_indexes_at(How::OnDisk.variant(), &store);
+        World::of(tree, setup)
+    });
+    (worlds, place)
+}
+
+fn kept(world: &World) -> usize {
+    let store = world.setup.kept().indexes.store().unwrap();
+    store.list().unwrap().len()
+}
+
+#[test]
+fn fr_lsi_idx_rm_02_an_index_that_made_room_takes_no_space_though_it_lives() {
+    let ([a, b], _place) = two(1);
+    a.live();
+    a.until_complete();
+    a.check_used("needle");
+    // The other one takes its place.
+    b.live();
+    b.until_complete();
+    b.check_used("needle");
+    assert_eq!(kept(&a), 1);
+    // It still knows what it needs; that it should let go of it is noticed soon.
+    a.check_used("needle");
+    a.hands.put_forward(LOOKS_MS);
+    a.nudge();
+    let why = a.until_standing("ABSENT", None).why.unwrap();
+    assert!(why.contains("index_max_indexes"), "{why}");
+    a.until("nothing is watched", |report| !report.tracking);
+    assert_eq!(a.until_told("ABSENT", None).why, Some(why));
+    // Nobody asks for it, so that it stays away.
+    a.hands.put_forward(1_000_000);
+    a.until("nothing is done", |report| {
+        report.standing.state().as_str() == "ABSENT"
+    });
+    b.check_used("needle");
+    // The next search is answered without, and has it built again; now the other one has to go.
+    a.check_unused("needle", "ABSENT", None);
+    a.until_complete();
+    a.check_used("needle");
+    b.hands.put_forward(LOOKS_MS);
+    b.nudge();
+    b.until_standing("ABSENT", None);
+    assert_eq!(kept(&b), 1);
+}
+
+#[test]
+fn fr_lsi_idx_rm_02_indexes_that_make_room_for_each_other_rest_between() {
+    let ([a, b], _place) = two(1);
+    a.live();
+    a.until_complete();
+    b.setup.build(&Host::hasty());
+    a.hands.put_forward(LOOKS_MS);
+    a.nudge();
+    let before = a.until_standing("ABSENT", None).epoch;
+    for _ in 0..5 {
+        a.check_unused("needle", "ABSENT", None);
+    }
+    let report = a.report();
+    assert_eq!(
+        (report.standing.state().as_str(), report.epoch),
+        ("ABSENT", before)
+    );
+    a.hands.put_forward(LOOKS_MS);
+    a.check_unused("needle", "ABSENT", None);
+    a.until_complete();
+}
+
+#[test]
+fn an_index_that_was_cleared_while_it_lives_is_built_for_the_next_search() {
+    let ([a, _], _place) = two(2);
+    a.live();
+    a.until_complete();
+    let dir = a.setup.kept().dir();
+    fs::remove_dir_all(&dir).unwrap();
+    a.hands.put_forward(LOOKS_MS);
+    a.nudge();
+    a.until_standing("ABSENT", None);
+    a.hands.put_forward(LOOKS_MS);
+    a.check_unused("needle", "ABSENT", None);
+    a.until_complete();
+    assert!(dir.is_dir());
+    a.write("a/two.txt", "a needle\n");
+    a.hear_file("a/two.txt");
+    assert_eq!(a.check_used("needle").len(), 4);
+}
