@@ -33,6 +33,7 @@ mod barrier;
 mod cookie;
 pub mod filesystem;
 mod known;
+pub mod limits;
 // On Linux the tests have it.
 #[cfg(any(test, not(target_os = "linux")))]
 mod library;

@@ -473,7 +473,7 @@ impl Indexes {
                     ..
                 } => self.source(&snapshot, plan, scope, &question.globs, Look::Linked),
                 Pin {
-                    what: Pinned::Unwatched,
+                    what: Pinned::Unwatched(unwatched),
                     ..
                 } => {
                     let snapshot = self.opened(root, asked)?;
@@ -481,7 +481,8 @@ impl Indexes {
                     let compared =
                         self.compared(&snapshot, plan, scope, &question.globs, &mut outdated);
                     living.index.report_comparison(outdated);
-                    compared
+                    let unwatched = unwatched.filter(|_| outdated);
+                    compared.map(|source| source.map_err(|stale| stale.unwatched(unwatched)))
                 }
                 Pin {
                     standing,

@@ -29,8 +29,9 @@ pub enum Pinned {
     /// Files may be left out by it: it says how the tree is, as of a moment within the call. Files with several names have to
     /// be looked at first.
     Exact(Arc<Snapshot>),
-    /// If there is an index, the tree is not watched, or not yet: whoever uses it compares it with the tree.
-    Unwatched,
+    /// If there is an index, the tree is not watched, or not yet: whoever uses it compares it with the tree. Says why watching failed,
+    /// if it did, and what to do.
+    Unwatched(Option<String>),
     /// Nothing: why.
     Nothing(String),
 }
@@ -51,14 +52,14 @@ impl LiveIndex {
             shared.wake.notify_all();
         }
         let (standing, tracking) = (status.standing, status.tracking);
-        let why = status.why.clone();
+        let (why, unwatched) = (status.why.clone(), status.unwatched.clone());
         let has_index = status.published.is_some();
         drop(status);
         // Also before the worker has opened what is kept: whoever compares can open it as well.
         if !tracking && (has_index || standing == Standing::Absent) {
             return Pin {
                 standing,
-                what: Pinned::Unwatched,
+                what: Pinned::Unwatched(unwatched),
             };
         }
         if !standing.allows_exclusion() {

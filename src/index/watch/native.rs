@@ -9,6 +9,7 @@ use notify::ErrorKind;
 
 use super::cookie::CookieDir;
 use super::known::{Identity, Needed, is_gone};
+use super::limits::{self, INSTANCES, WATCHES};
 use super::listener::{Listener, Shared};
 use super::mounts::Mounts;
 use super::source::{self, Source};
@@ -79,10 +80,10 @@ impl NativeWatcher {
             ear,
             failures: 0,
         };
-        let mut inner = source(listener).map_err(|error| refused(&error, "max_user_instances"))?;
+        let mut inner = source(listener).map_err(|error| refused(&error))?;
         inner
             .watch(cookies.path())
-            .map_err(|error| refused(&error, "max_user_watches"))?;
+            .map_err(|error| refused(&error))?;
         let watcher = Self {
             root,
             identity,
@@ -156,7 +157,7 @@ impl Watcher for NativeWatcher {
             Err(error) => {
                 inner.unwatch(&path);
                 known().forget(dir);
-                Err(refused(&error, "max_user_watches"))
+                Err(refused(&error))
             }
         }
     }
@@ -212,12 +213,12 @@ fn failed(error: &io::Error) -> WatchError {
 }
 
 /// What an error of the library means; `limit` is the one of inotify that applies if the system says so.
-fn refused(error: &notify::Error, limit: &str) -> WatchError {
+fn refused(error: &notify::Error) -> WatchError {
     match &error.kind {
-        ErrorKind::MaxFilesWatch => limit_reached(limit),
+        ErrorKind::MaxFilesWatch => limits::reached(WATCHES),
         ErrorKind::PathNotFound => WatchError::Gone,
         ErrorKind::Io(error) if is_gone(error) => WatchError::Gone,
-        ErrorKind::Io(error) if is_out_of_files(error) => limit_reached(limit),
+        ErrorKind::Io(error) if is_out_of_files(error) => limits::reached(INSTANCES),
         ErrorKind::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             WatchError::Denied
         }
@@ -238,68 +239,13 @@ fn is_out_of_files(_error: &io::Error) -> bool {
     false
 }
 
-fn limit_reached(limit: &str) -> WatchError {
-    let path = Path::new("/proc/sys/fs/inotify").join(limit);
-    let now = std::fs::read_to_string(path).ok();
-    WatchError::Limit(remedy(limit, now.and_then(|now| now.trim().parse().ok())))
-}
-
-/// Says which limit is reached and how to raise it. `now` is its value, if it could be read.
-fn remedy(limit: &str, now: Option<u64>) -> String {
-    let (what, least, other) = match limit {
-        "max_user_watches" => ("inotify watches", 524_288, ""),
-        _ => (
-            "inotify instances",
-            512,
-            ", or for open files (`ulimit -n`)",
-        ),
-    };
-    let value = now.map_or_else(String::new, |now| format!(" ({now})"));
-    let next = least.max(now.unwrap_or(0).saturating_mul(2));
-    format!(
-        "the limit of this user for {what}{value}{other} is reached; raise it with `sysctl fs.inotify.{limit}={next}`, \
-         and in a file in /etc/sysctl.d to keep it raised"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn limits_name_their_remedy() {
-        for (limit, now, parts) in [
-            (
-                "max_user_watches",
-                Some(8_192),
-                ["(8192)", "`sysctl fs.inotify.max_user_watches=524288`"],
-            ),
-            (
-                "max_user_watches",
-                Some(524_288),
-                ["(524288)", "`sysctl fs.inotify.max_user_watches=1048576`"],
-            ),
-            (
-                "max_user_watches",
-                None,
-                ["watches is", "`sysctl fs.inotify.max_user_watches=524288`"],
-            ),
-            (
-                "max_user_instances",
-                Some(128),
-                ["ulimit -n", "`sysctl fs.inotify.max_user_instances=512`"],
-            ),
-        ] {
-            let text = remedy(limit, now);
-            for part in parts {
-                assert!(text.contains(part), "{part}: {text}");
-            }
-        }
-    }
-
-    #[test]
     fn errors_of_the_library_say_what_they_mean() {
-        let of = |kind| refused(&notify::Error::new(kind), "max_user_watches");
+        let of = |kind| refused(&notify::Error::new(kind));
         assert!(matches!(of(ErrorKind::MaxFilesWatch), WatchError::Limit(_)));
         assert_eq!(of(ErrorKind::PathNotFound), WatchError::Gone);
         let io = |kind: io::ErrorKind| of(ErrorKind::Io(kind.into()));

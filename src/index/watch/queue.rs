@@ -24,6 +24,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
+use super::limits;
 use super::listener::Listener;
 use super::lock;
 use super::source::Source;
@@ -84,7 +85,7 @@ impl Queue {
             root: listener.root.clone(),
             above: BTreeSet::new(),
         };
-        watches.watch_above();
+        watches.watch_above().map_err(told)?;
         let watches = Arc::new(Mutex::new(watches));
         let mut reader = Reader {
             queue,
@@ -100,20 +101,23 @@ impl Queue {
     }
 }
 
+/// The library's words for why something can't be watched.
+fn told(errno: Errno) -> notify::Error {
+    match errno {
+        Errno::NOSPC => notify::Error::new(ErrorKind::MaxFilesWatch),
+        Errno::NOENT => notify::Error::new(ErrorKind::PathNotFound),
+        errno => notify::Error::io(errno.into()),
+    }
+}
+
 fn open() -> Result<OwnedFd, Errno> {
     inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)
 }
 
 impl Source for Queue {
     fn watch(&mut self, path: &Path) -> notify::Result<()> {
-        lock(&self.watches).watch(path).map_err(|errno| {
-            let error = match errno {
-                Errno::NOSPC => notify::Error::new(ErrorKind::MaxFilesWatch),
-                Errno::NOENT => notify::Error::new(ErrorKind::PathNotFound),
-                errno => notify::Error::io(errno.into()),
-            };
-            error.add_path(path.to_path_buf())
-        })
+        let watched = lock(&self.watches).watch(path);
+        watched.map_err(|errno| told(errno).add_path(path.to_path_buf()))
     }
 
     fn renew(&mut self, path: &Path) -> notify::Result<()> {
@@ -139,14 +143,14 @@ impl Watches {
     fn watch(&mut self, path: &Path) -> Result<(), Errno> {
         let id = inotify::add_watch(&*self.queue, path, MASK)?;
         self.add(path, id);
-        if path == self.root {
-            self.watch_above();
+        match path == self.root {
+            true => self.watch_above(),
+            false => Ok(()),
         }
-        Ok(())
     }
 
-    /// Watches the directories that are above the root now, as far as this user may.
-    fn watch_above(&mut self) {
+    /// Watches the directories that are above the root now, as far as this user may. Fails where a limit is reached.
+    fn watch_above(&mut self) -> Result<(), Errno> {
         let mut now = BTreeSet::new();
         let mut are_all_there = true;
         for dir in self.root.ancestors().skip(1) {
@@ -157,6 +161,7 @@ impl Watches {
                 // Who may not list one can't watch it. The root is looked at before each search all the same, so that what goes
                 // unnoticed is only that it was away in between.
                 Err(Errno::ACCESS) => {}
+                Err(Errno::NOSPC) => return Err(Errno::NOSPC),
                 Err(_) => are_all_there = false,
             }
         }
@@ -170,6 +175,7 @@ impl Watches {
                 }
             }
         }
+        Ok(())
     }
 
     fn add(&mut self, path: &Path, id: i32) {
@@ -338,7 +344,7 @@ impl Reader {
         watches.queue = Arc::clone(&queue);
         self.queue = queue;
         watches.above.clear();
-        watches.watch_above();
+        watches.watch_above()?;
         watches.watch(&self.listener.cookies)
     }
 
@@ -352,12 +358,17 @@ impl Reader {
         }
         if watches.above.contains(&id) && what.contains(ReadFlags::MOVE_SELF) {
             // Others may be above the root now.
-            watches.watch_above();
+            let watched = watches.watch_above();
             let dir = watches.root.parent().map(Path::to_path_buf);
             drop(watches);
             let moved = EventKind::Modify(ModifyKind::Name(RenameMode::Any));
             let moved = Event::new(moved).add_path(dir.unwrap_or_default());
             self.listener.handle_event(Ok(moved));
+            if watched.is_err() {
+                let why = limits::reached(limits::WATCHES);
+                self.listener.down(why.to_string());
+                return;
+            }
             watches = lock(&self.watches);
         }
         let Some(kind) = kind_of(what) else {

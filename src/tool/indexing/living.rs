@@ -23,6 +23,7 @@ use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::state::Standing;
 use crate::index::walk::Walk;
 use crate::index::watch::filesystem::{Reliability, reliability};
+use crate::index::watch::limits::too_many;
 use crate::index::watch::{Barrier, Ear, Heard, NativeWatchers, WatcherFactory};
 use crate::tool::config::{IndexMode, IntegrityCheck, SearchConfig};
 use crate::tool::sandbox::Sandbox;
@@ -225,7 +226,15 @@ impl Indexes {
             Ok(watcher) if !watcher.is_ordered() => Some(
                 "this system tells of changes in no order, so each search compares the index with the tree".to_string(),
             ),
-            Ok(watcher) => barrier.pass(&*watcher, PROOF).err().map(|error| error.to_string()),
+            Ok(watcher) => match barrier.pass(&*watcher, PROOF) {
+                Err(error) => Some(error.to_string()),
+                Ok(()) => match root.state(self.store()) {
+                    State::Open(snapshot) => {
+                        too_many(&root.path, snapshot.segment().dir_count().into())
+                    }
+                    _ => None,
+                },
+            },
         }
     }
 

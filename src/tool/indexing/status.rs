@@ -99,6 +99,23 @@ impl Condition {
         }
     }
 
+    /// Says of an index that is stale because its tree could not be watched that this is why, and what is wrong with watching it.
+    pub(super) fn unwatched(self, unwatched: Option<String>) -> Condition {
+        match (self, unwatched) {
+            (
+                Condition::Stale {
+                    reason: UncertainReason::OpenRequiresValidation,
+                    why,
+                },
+                Some(unwatched),
+            ) => Condition::Stale {
+                reason: UncertainReason::WatcherDown,
+                why: format!("{why}, or let it be followed: {unwatched}"),
+            },
+            (condition, _) => condition,
+        }
+    }
+
     /// Returns true if a search may leave files out.
     pub fn is_usable(&self) -> bool {
         *self == Condition::Usable

@@ -1,9 +1,12 @@
 //! Indexes that live in one process, as `index status` of another one sees them.
 
+#[cfg(target_os = "linux")]
+mod limited;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use forge_search::format::lock::LockFile;
@@ -34,9 +37,13 @@ impl Living {
     fn start_with(world: &World, set: &[&str], temporary: &Path) -> Living {
         let mut args = vec!["call", "--jsonl", "--set", "index_mode=on"];
         args.extend(set.iter().flat_map(|set| ["--set", set]));
-        let mut child = world
-            .program(&world.tree, &args)
-            .env("TMPDIR", temporary)
+        let mut program = world.program(&world.tree, &args);
+        program.env("TMPDIR", temporary);
+        Living::of(program)
+    }
+
+    fn of(mut program: Command) -> Living {
+        let mut child = program
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -564,7 +564,11 @@ fn fr_lsi_bg_50_where_a_tree_can_not_be_watched_the_index_is_built_again_when_se
         world.check_used("needle");
         for round in 0..3 {
             world.write(&format!("b/new{round}/new.txt"), "a needle\n");
-            let reason = Some("OPEN_REQUIRES_VALIDATION");
+            let reason = match is_limit {
+                true => Some("WATCHER_DOWN"),
+                // Nobody was to watch it.
+                false => Some("OPEN_REQUIRES_VALIDATION"),
+            };
             let found = world.check_unused("needle", "UNCERTAIN", reason);
             assert_eq!(found.len(), 4 + round);
             // Soon, but not each time that something changes.
@@ -576,7 +580,9 @@ fn fr_lsi_bg_50_where_a_tree_can_not_be_watched_the_index_is_built_again_when_se
         }
         // What the index does not cover is no reason.
         let epoch = world.report().epoch;
-        world.ask(&json!({"pattern": "needle", "path": "b/.hidden"}));
+        let (stats, _) = world.ask(&json!({"pattern": "needle", "path": "b/.hidden"}));
+        let shown = stats.index_uncertain_reason;
+        assert_eq!(shown.as_deref(), Some("OPEN_REQUIRES_VALIDATION"));
         world.hands.put_forward(61_000);
         world.ask(&json!({"pattern": "needle", "path": "b/.hidden"}));
         settled().unwrap();
