@@ -73,7 +73,17 @@ pub trait Ground: Send + Sync {
     /// Opens the index that is kept.
     fn open(&self) -> Opened;
 
-    /// Builds the index and publishes it, whatever there is. `enter` is told of each directory (relative to the index root)
+    /// Returns whether what is built is kept, or in memory only.
+    fn keeps(&self) -> bool;
+
+    /// Waits until no other process writes what is kept, as long as is configured.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`]; [`FormatError::is_locked`] if one still does.
+    fn may_write(&self) -> Result<(), FormatError>;
+
+    /// Builds the index and publishes it, whatever there is; without `keep` it stays in memory. `enter` is told of each directory (relative to the index root)
     /// before it is listed, and `progressed` is called whenever the build has come further. What `earlier`, a segment of this index,
     /// has of the tree as it is need not be read.
     ///
@@ -85,6 +95,7 @@ pub trait Ground: Send + Sync {
         enter: &(dyn Fn(&Path) + Sync),
         progressed: &(dyn Fn() + Sync),
         earlier: Option<Earlier<'_>>,
+        keep: bool,
     ) -> Result<(Built, Arc<Snapshot>), BuildError>;
 
     /// Returns false if nothing is left of an open index in the directory where it is kept: others have removed it. One look at one

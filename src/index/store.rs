@@ -246,10 +246,27 @@ impl Store {
         Ok((built, snapshot_of(self.form, manifest, segment)))
     }
 
+    /// Waits until nobody writes an index, as long as is configured (`index_lock_timeout_ms`).
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`]; [`FormatError::is_locked`] if somebody still does.
+    pub fn may_publish(&self, key: &KeyParts, host: &dyn BuildHost) -> Result<(), FormatError> {
+        let dir = self.dir_of(key);
+        match dir.exists() {
+            true => self.lock_writers(&dir, host).map(drop),
+            false => Ok(()),
+        }
+    }
+
     /// Makes the directory of an index and locks it for writing.
     fn lock_to_publish(&self, dir: &Path, host: &dyn BuildHost) -> Result<DirLock, FormatError> {
         self.make_root()?;
         create_private_dir_on(&*self.terms.disk, dir, self.terms.privacy)?;
+        self.lock_writers(dir, host)
+    }
+
+    fn lock_writers(&self, dir: &Path, host: &dyn BuildHost) -> Result<DirLock, FormatError> {
         let mut wait = |time| {
             host.waiting();
             host.pause(time);

@@ -629,7 +629,7 @@ impl Indexes {
         let Some(root) = self.root_at(path) else {
             return Err(BuildError::NotARoot(path.to_path_buf()));
         };
-        self.keeping.build(root, sandbox, host, None)
+        self.keeping.build(root, sandbox, host, None, true)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::index::enumerate::Survey;
 use crate::index::inputs::Inputs;
 use crate::index::pace::millis;
 use crate::index::refresh::{Entered, Known};
-use crate::index::snapshot::Snapshot;
+use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::stamp::Stamp;
 use crate::index::state::{Standing, Trigger};
 
@@ -36,6 +36,12 @@ pub(super) fn is_spread_out(shared: &Shared, status: &Status, is_time: bool) -> 
         || overlay.extras().len() > most
         || overlay.dead_count() as usize > most
         || overlay.footprint() > shared.ground.options().max_memory_bytes / MERGE_SHARE as u64
+}
+
+/// Returns true if the index is in memory although it is to be kept: another process was writing when it was built.
+pub(super) fn is_unkept(shared: &Shared, status: &Status) -> bool {
+    let storage = status.published.as_ref().map(|snapshot| snapshot.storage());
+    storage == Some(StorageMode::Memory) && shared.ground.keeps()
 }
 
 /// Builds a new segment of the tree as it is, while searches go on with what there is (decision D53). What is marked meanwhile is marked
@@ -59,7 +65,7 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
     let earlier = earlier.as_deref().map(earlier_of);
     let built = ground
         .pool()
-        .install(|| ground.build(&enter, &progressed, earlier));
+        .install(|| ground.build(&enter, &progressed, earlier, true));
     shared.check_place();
     let built = built.map_err(|error| match error {
         BuildError::Format(error) if error.is_corrupt() => shared.damaged(&error),
@@ -182,6 +188,9 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
         );
         return;
     }
+    let Some(keep) = awaited(shared, timers, is_first) else {
+        return;
+    };
     // From before the tree is listed (FR-LSI-BG-60).
     let watching = watch(shared).ok();
     let (moment, losses) = {
@@ -201,7 +210,7 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
     let earlier = earlier.as_deref().map(earlier_of);
     let built = ground
         .pool()
-        .install(|| ground.build(&enter, &progressed, earlier));
+        .install(|| ground.build(&enter, &progressed, earlier, keep));
     timers.rest(shared, begun_ms);
     shared.check_place();
     match built {
@@ -241,6 +250,9 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
                 status.why = Some(why.clone());
             }
             status.news_ms = Some(shared.ground.now_ms());
+            if is_unkept(shared, &status) {
+                timers.merge_ms = Some(shared.ground.now_ms().saturating_add(millis(LATER)));
+            }
             let again = if status.away { RETRY } else { LATER };
             drop(status);
             if unwatched.is_some() {
@@ -249,13 +261,39 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
                 shared.unwatch();
             }
         }
-        Err(error) => failed(shared, timers, &error, is_first),
+        Err(error) => failed(shared, timers, &error, is_first, keep),
     }
     shared.wake.notify_all();
 }
 
+/// Waits until no other process writes the index. Returns whether what is built is to be kept, or nothing if it is not to be built
+/// now: what the other one publishes can be opened. One that writes for long without an end may have been stopped, and so much as
+/// it has to be waited for, the index is built in memory (FR-LSI-IDX-CONC-02).
+fn awaited(shared: &Shared, timers: &mut Timers, is_first: bool) -> Option<bool> {
+    let error = match shared.ground.may_write() {
+        Err(error) if error.is_locked() => error,
+        // Whatever else is wrong, the build will say so.
+        _ => {
+            timers.locked_since_ms = None;
+            return Some(true);
+        }
+    };
+    let now_ms = shared.ground.now_ms();
+    let since_ms = *timers.locked_since_ms.get_or_insert(now_ms);
+    if !is_first {
+        timers.rest(shared, now_ms);
+        return None;
+    }
+    if now_ms.saturating_sub(since_ms) >= millis(LATER) {
+        return Some(false);
+    }
+    shared.fire_because(Trigger::LockTimeout, error.to_string());
+    timers.retry_ms = Some(now_ms.saturating_add(millis(RETRY)));
+    None
+}
+
 /// Notes that a build came to nothing.
-fn failed(shared: &Shared, timers: &mut Timers, error: &BuildError, is_first: bool) {
+fn failed(shared: &Shared, timers: &mut Timers, error: &BuildError, is_first: bool, is_kept: bool) {
     let now_ms = shared.ground.now_ms();
     let again = |time: Duration| Some(now_ms.saturating_add(millis(time)));
     // With the state, for whoever looks in between.
@@ -263,7 +301,9 @@ fn failed(shared: &Shared, timers: &mut Timers, error: &BuildError, is_first: bo
     match error {
         BuildError::Stopped => shared.fire_because(Trigger::BuildFailedClean, why()),
         BuildError::BudgetExceeded(_) => shared.fire_because(Trigger::BuildBudgetExceeded, why()),
-        BuildError::OverMemory { .. } => shared.fire_because(Trigger::MemoryExceeded, why()),
+        BuildError::OverMemory { .. } if is_kept || !shared.ground.keeps() => {
+            shared.fire_because(Trigger::MemoryExceeded, why());
+        }
         // Another process builds it: what that publishes is opened.
         BuildError::Format(error) if error.is_locked() => {
             shared.fire_because(Trigger::BuildFailedClean, why());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::orphans::{Orphans, Version};
 use super::saying::Said;
 use crate::index::dirty::{DirtySet, Extent, Moment, Work};
-use crate::index::snapshot::Snapshot;
+use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::state::{Action, Standing, Trigger, UncertainReason, step};
 
 /// What all threads read and write, for a moment at a time.
@@ -116,6 +116,8 @@ pub struct Report {
     pub epoch: u64,
     /// The number of the publication that is in use; unknown of one in memory.
     pub generation: Option<u64>,
+    /// How what is in use is kept.
+    pub storage: Option<StorageMode>,
     /// Files and subtrees that changed and were not looked at yet.
     pub dirty: usize,
     /// Files that are not as the segment has them.
@@ -264,6 +266,7 @@ impl Status {
             standing: self.standing,
             epoch: self.epoch,
             generation: self.generation(),
+            storage: self.published.as_ref().map(|snapshot| snapshot.storage()),
             dirty: self.dirty.len(),
             beside: overlay.map_or(0, |overlay| overlay.extras().len()),
             dead: overlay.map_or(0, |overlay| overlay.dead_count()),

@@ -6,12 +6,13 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::apply::{Applied, PORTION};
-use super::building::{build, is_spread_out, measure, merge, take_over};
+use super::building::{build, is_spread_out, is_unkept, measure, merge, take_over};
 use super::reconcile::reconcile;
 use super::status::{Cooldown, Status};
 use super::{Opened, Shared, lock, orphans, tokenize};
 use crate::index::dirty::Work;
 use crate::index::pace::millis;
+use crate::index::snapshot::StorageMode;
 use crate::index::state::{SafetyState, Standing, Trigger, UncertainReason};
 
 /// How long something that may pass is waited for before it is tried again: a lock, a watch that could not be had, or a
@@ -55,8 +56,10 @@ pub(super) struct Timers {
     pub(super) read_ms: Option<u64>,
     /// Whether what was read last may have made the overlay too large.
     pub(super) has_read: bool,
-    /// Not before this, after one that failed.
+    /// Not before this, after one that failed, but then if it is still wanted.
     pub(super) merge_ms: Option<u64>,
+    /// Since when another process has been writing what is to be built.
+    pub(super) locked_since_ms: Option<u64>,
     /// Not before this, for the sake of files that are not as their states say.
     pub(super) renew_ms: u64,
     /// When to look whether what is kept is still there.
@@ -91,6 +94,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
         read_ms: None,
         has_read: false,
         merge_ms: None,
+        locked_since_ms: None,
         renew_ms: 0,
         look_ms: 0,
         rest_until_ms: 0,
@@ -180,6 +184,7 @@ fn next(shared: &Shared, timers: &mut Timers) -> Task {
             (shared.habits.watch && status.published.is_some()).then_some(timers.reconcile_ms),
             timers.retry_ms,
             timers.read_ms.filter(|_| reads),
+            timers.merge_ms.filter(|_| reads),
             quiet.filter(|_| reads),
             drains.then_some(now_ms.saturating_add(debounce_ms)),
             (status.outdated && !status.tracking).then_some(timers.rest_until_ms),
@@ -281,9 +286,14 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
     let read_wanted =
         status.news_ms.is_some_and(quiet) || timers.read_ms.is_some_and(|at| at <= now_ms);
     let has_read = std::mem::take(&mut timers.has_read);
-    if status.standing == Standing::Complete && (read_wanted || has_read) {
+    let again = timers.merge_ms.is_some_and(|at| at <= now_ms);
+    if status.standing == Standing::Complete && (read_wanted || has_read || again) {
         let is_time = timers.renew_ms <= now_ms;
-        if timers.merge_ms.is_none_or(|at| at <= now_ms) && is_spread_out(shared, status, is_time) {
+        let wanted = is_spread_out(shared, status, is_time) || again && is_unkept(shared, status);
+        if again {
+            timers.merge_ms = None;
+        }
+        if timers.merge_ms.is_none() && wanted {
             status.news_ms = None;
             timers.read_ms = None;
             return Some(Task::Merge);
@@ -384,7 +394,11 @@ fn check(shared: &Shared) {
 /// Notes that others have removed what was kept of the index, if so: it takes space as long as this one uses it. It is opened or built
 /// again for the next search, but not so often that two that make room for each other keep the machine busy. Returns whether that is so.
 fn look(shared: &Shared) -> bool {
-    if shared.ground.is_kept() {
+    let storage = {
+        let status = shared.status();
+        status.published.as_ref().map(|snapshot| snapshot.storage())
+    };
+    if storage == Some(StorageMode::Memory) || shared.ground.is_kept() {
         return false;
     }
     {

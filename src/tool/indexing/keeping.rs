@@ -87,13 +87,14 @@ impl Keeping {
 
     /// Builds the index of a root, whatever there is, and puts it into use. What `earlier`, a segment of this index, has of the tree
     /// as it is, is not read again, nor what a build has read that was not finished (`FR-LSI-BG-51`); but a database has no room
-    /// for what is left empty then, and is built from the tree.
+    /// for what is left empty then, and is built from the tree. Without `keep` it stays in memory.
     pub(super) fn build(
         &self,
         root: &IndexRoot,
         sandbox: &Arc<Sandbox>,
         host: &dyn BuildHost,
         earlier: Option<Earlier<'_>>,
+        keep: bool,
     ) -> Result<(Built, Arc<Snapshot>), BuildError> {
         if let Some(nowhere) = &self.nowhere {
             return Err(BuildError::NoPlace(nowhere.message.clone()));
@@ -107,13 +108,13 @@ impl Keeping {
         let above = above(root, host);
         let walk = walk(root, sandbox).ok_or_else(|| BuildError::NotARoot(root.path.clone()))?;
         let earlier = earlier.filter(|_| self.storage() != StorageMode::Sqlite);
-        let unfinished = match (earlier, self.store()) {
+        let unfinished = match (earlier, self.store().filter(|_| keep)) {
             (None, Some(store)) => store.unfinished(root.key.parts(), &mut |time| host.pause(time)),
             _ => None,
         };
         let earlier = earlier.or(unfinished.as_ref().map(Earlier::new));
         let build = |out: &mut dyn Write| build_from(&walk, &self.options, host, earlier, out);
-        let (built, snapshot) = match self.store() {
+        let (built, snapshot) = match self.store().filter(|_| keep) {
             Some(store) => {
                 let publication = Publication {
                     key: root.key.parts(),

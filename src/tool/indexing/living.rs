@@ -14,6 +14,7 @@ use super::notice::Notice;
 use super::roots::{IndexRoot, State};
 use super::{Indexes, Report};
 use crate::exec::stop::CancelHandle;
+use crate::format::error::FormatError;
 use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built, Earlier, Progress};
 use crate::index::inputs::Inputs;
 use crate::index::key::hash_of;
@@ -363,13 +364,14 @@ impl Ground for TreeGround {
         enter: &(dyn Fn(&Path) + Sync),
         progressed: &(dyn Fn() + Sync),
         earlier: Option<Earlier<'_>>,
+        keep: bool,
     ) -> Result<(Built, Arc<Snapshot>), BuildError> {
         // One for each build: its budget begins with it.
         let host = background(&self.config, &self.around, &self.cancel);
         if earlier.is_none() {
             self.building.show(host.monitor());
         }
-        let kept = self.keeping.storage() == StorageMode::Mmap;
+        let kept = keep && self.keeping.storage() == StorageMode::Mmap;
         let host = Entering {
             host: &host,
             enter,
@@ -378,7 +380,19 @@ impl Ground for TreeGround {
             keeps_unfinished: kept && earlier.is_none() && self.config.index_checkpoint_on_shutdown,
         };
         let sandbox = &self.around.sandbox;
-        self.keeping.build(&self.root, sandbox, &host, earlier)
+        self.keeping
+            .build(&self.root, sandbox, &host, earlier, keep)
+    }
+
+    fn keeps(&self) -> bool {
+        self.keeping.store().is_some()
+    }
+
+    fn may_write(&self) -> Result<(), FormatError> {
+        match self.keeping.store() {
+            Some(store) => store.may_publish(self.root.key.parts(), &self.host),
+            None => Ok(()),
+        }
     }
 
     fn is_kept(&self) -> bool {

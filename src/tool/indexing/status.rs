@@ -122,6 +122,9 @@ impl Condition {
     }
 }
 
+/// `storage_fallback_reason` where another process has been writing what was to be kept, for so long that the index was built in memory.
+const LOCKED: &str = "LOCKED";
+
 /// Why an index of a tree whose links are followed is of no use.
 pub(super) const UNTRACKED: &str = "index_default_follow = true: what lies behind symbolic links is not tracked, so no \
      search leaves files out by such an index; set index_default_follow = false in [tools.search], build the index \
@@ -337,14 +340,20 @@ impl Indexes {
 
     /// Returns the facts of `stats`, for a request that the index of a root may serve.
     pub(super) fn facts(&self, root: Option<&Path>, standing: Standing, used: bool) -> IndexUse {
+        let storage = self.storage();
+        let living = root.and_then(|root| self.live_report(root)?.storage);
+        let (storage, fallback) = match living.filter(|living| *living != storage) {
+            Some(in_memory) => (in_memory, Some(LOCKED)),
+            None => (storage, self.keeping.fallback_code()),
+        };
         IndexUse {
             standing,
             exclusion_used: used,
             storage_mode: match self.keeping.nowhere() {
                 Some(_) => "none".to_string(),
-                None => self.storage().as_str().to_string(),
+                None => storage.as_str().to_string(),
             },
-            storage_fallback_reason: self.keeping.fallback_code().map(str::to_string),
+            storage_fallback_reason: fallback.map(str::to_string),
             build: root.and_then(|root| self.live_build(root)),
         }
     }

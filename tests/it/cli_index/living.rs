@@ -204,34 +204,62 @@ fn what_a_killed_process_left_is_not_shown_and_goes_with_the_next() {
 #[test]
 fn a_build_that_goes_on_elsewhere_is_shown() {
     let world = World::new();
+    // It rests for a minute after its first files, since somebody has searched.
+    let slow = [
+        "index_build_throttle_ms=60000",
+        "index_idle_boost_ms=600000",
+    ];
+    let mut process = Living::start(&world, &slow);
+    assert_eq!(process.ask("everyone")["count"], 1);
+    let start = Instant::now();
+    let one = loop {
+        let one = until(&world, &process, "BUILDING", None);
+        if !one["build"].is_null() {
+            break one;
+        }
+        assert!(start.elapsed() < LONG);
+    };
+    assert_eq!(one["uncertain_reason"], Value::Null);
+    let build = &one["build"];
+    let phase = build["build_phase"].as_str().unwrap();
+    assert!(["ENUMERATE", "TOKENIZE"].contains(&phase), "{build}");
+    let (total, done) = (&build["build_files_total"], &build["build_files_done"]);
+    assert!(done.as_u64() <= total.as_u64(), "{build}");
+    assert_eq!(total, if phase == "ENUMERATE" { 0 } else { 5 }, "{build}");
+    assert!(build["build_elapsed_ms"].is_u64());
+    let text = world.run(&["index", "status"]).out;
+    assert!(text.contains(": BUILDING, as of "), "{text}");
+    assert!(text.contains("E, after "), "{text}");
+    process.end();
+    // The next one is not held back.
+    let process = Living::start(&world, &[]);
+    let one = until(&world, &process, "COMPLETE", None);
+    assert_eq!(one["build"], Value::Null);
+    process.end();
+}
+
+#[test]
+fn who_waits_for_another_process_that_writes_says_so() {
+    let world = World::new();
     world.run(&["index", "build"]).ok();
     let dir = world.kept().remove(0);
     fs::remove_file(dir.join("manifest")).unwrap();
-    // It waits for whoever writes to the index, after it has begun.
     let lock = locked(&dir, LockFile::Writers);
-    let process = Living::start(&world, &["index_lock_timeout_ms=600000"]);
-    let one = until(&world, &process, "BUILDING", None);
-    assert_eq!(one["uncertain_reason"], Value::Null);
+    let mut process = Living::start(&world, &["index_lock_timeout_ms=20"]);
     let start = Instant::now();
     loop {
-        let build = &until(&world, &process, "BUILDING", None)["build"];
-        if !build.is_null() {
-            assert_eq!(build["build_phase"], "ENUMERATE");
-            assert_eq!(
-                (&build["build_files_total"], &build["build_files_done"]),
-                (&json!(0), &json!(0))
-            );
-            assert!(build["build_elapsed_ms"].is_u64());
+        let one = until(&world, &process, "ABSENT", None);
+        if one["why"]
+            .as_str()
+            .is_some_and(|why| why.contains("locked by another process"))
+        {
             break;
         }
-        assert!(start.elapsed() < LONG);
+        assert!(start.elapsed() < LONG, "{one}");
     }
-    let text = world.run(&["index", "status"]).out;
-    assert!(text.contains(": BUILDING, as of "), "{text}");
-    assert!(text.contains("ENUMERATE, after "), "{text}");
+    assert_eq!(process.ask("everyone")["count"], 1);
     drop(lock);
-    let one = until(&world, &process, "COMPLETE", None);
-    assert_eq!(one["build"], Value::Null);
+    until(&world, &process, "COMPLETE", None);
     process.end();
 }
 

@@ -8,6 +8,7 @@ mod budgets;
 mod double;
 mod evicted;
 mod links;
+mod locked;
 mod merging;
 mod orphans;
 mod real;

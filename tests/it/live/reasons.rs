@@ -615,7 +615,7 @@ fn a_limit_that_is_met_later_shows_too() {
 
 impl World {
     /// With the tree and the hands of another one.
-    fn taking(mut self, mut other: World) -> World {
+    pub(super) fn taking(mut self, mut other: World) -> World {
         std::mem::swap(&mut self.tree, &mut other.tree);
         self
     }

@@ -32,6 +32,7 @@ fn report_of(living: &LivingIndex) -> Report {
         standing: living.standing,
         epoch: living.epoch,
         generation: living.generation,
+        storage: None,
         dirty: living.waiting as usize,
         beside: living.beside as usize,
         dead: 0,

@@ -1,0 +1,107 @@
+//! Indexes that live beside a process that writes them for long, because it was stopped, say (FR-LSI-IDX-CONC-02).
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use forge_search::format::lock::{DirLock, LockFile};
+use forge_search::index::snapshot::StorageMode;
+use forge_search::tool::response::Stats;
+
+use super::storages::How;
+use super::{LONG, LOOK, World};
+use crate::index_support::{Host, locked};
+use crate::support::Tree;
+
+/// Longer than another process is waited for.
+const PATIENCE_MS: u64 = 61_000;
+
+/// A tree without an index that lives, but with a process that has begun to build it and holds the lock; and the directory.
+fn beside_a_writer() -> (World, DirLock, PathBuf) {
+    let world = World::new(How::OnDisk, |config| config.index_lock_timeout_ms = 5);
+    world.setup.build(&Host::hasty());
+    let dir = world.setup.kept().dir();
+    for entry in fs::read_dir(&dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "lock") {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    let world = World::of(Tree::new(), world.setup.clone().reopened()).taking(world);
+    let lock = locked(&dir, LockFile::Writers);
+    world.live();
+    (world, lock, dir)
+}
+
+fn storage(stats: &Stats) -> (&str, Option<&str>) {
+    let reason = stats.storage_fallback_reason.as_deref();
+    (&stats.storage_mode, reason)
+}
+
+#[test]
+fn fr_lsi_idx_conc_02_the_state_stays_while_another_process_writes() {
+    let (world, lock, _dir) = beside_a_writer();
+    let start = Instant::now();
+    let why = world
+        .until("it says why", |report| report.why.is_some())
+        .why;
+    assert!(why.unwrap().contains("locked by another process"));
+    // For longer than it takes until it is tried again.
+    while start.elapsed() < Duration::from_millis(300) {
+        world.hands.put_forward(50);
+        assert_eq!(world.standing(), ("ABSENT", None));
+        std::thread::sleep(LOOK);
+    }
+    world.check_unused("needle", "ABSENT", None);
+    // What it publishes, or leaves, is taken up.
+    drop(lock);
+    world.hands.put_forward(5_000);
+    world.until_complete();
+    let stats = world.find("needle").0;
+    assert_eq!(storage(&stats), (world.kept_as().as_str(), None));
+}
+
+#[test]
+fn fr_lsi_idx_conc_02_an_index_is_built_in_memory_beside_a_writer_that_does_not_end() {
+    let (world, lock, dir) = beside_a_writer();
+    world.until("it says why", |report| report.why.is_some());
+    let start = Instant::now();
+    while world.standing().0 != "COMPLETE" {
+        assert!(start.elapsed() < LONG, "{:?}", world.report());
+        world.hands.put_forward(1_000);
+        std::thread::sleep(LOOK);
+    }
+    assert!(start.elapsed() < LONG);
+    world.check_used("needle");
+    let stats = world.find("needle").0;
+    assert_eq!(storage(&stats), ("memory", Some("LOCKED")));
+    assert_eq!(world.report().storage, Some(StorageMode::Memory));
+    // It lives as any other, and nothing is written.
+    world.write("a/two.txt", "a needle\n");
+    world.hear_file("a/two.txt");
+    assert_eq!(world.check_used("needle").len(), 4);
+    world.hands.put_forward(PATIENCE_MS);
+    world.nudge();
+    world.until_read();
+    assert_eq!(world.check_used("needle").len(), 4);
+    assert_eq!(world.report().storage, Some(StorageMode::Memory));
+    let names = || fs::read_dir(&dir).unwrap().count();
+    assert!(names() <= 2, "the locks");
+    // Once it can be kept, it is.
+    drop(lock);
+    world.hands.put_forward(PATIENCE_MS);
+    world.nudge();
+    let kept = world.kept_as();
+    world.until("it is kept", |report| report.storage == Some(kept));
+    assert_eq!(world.check_used("needle").len(), 4);
+    let stats = world.find("needle").0;
+    assert_eq!(storage(&stats), (kept.as_str(), None));
+    assert!(names() > 2);
+}
+
+impl World {
+    /// How its index is kept on disk.
+    fn kept_as(&self) -> StorageMode {
+        self.setup.kept().indexes.storage()
+    }
+}
