@@ -24,8 +24,8 @@ const MAX_STALE: u32 = 100;
 
 /// Makes a directory, and those above it, that only this user can reach into; takes one that is there if it is such.
 ///
-/// A symbolic link in its place is followed when it belongs to this user. The directories above are taken
-/// as they are: whoever can rename things there could be a nuisance, but still not reach into this one.
+/// A symbolic link in its place is refused: it may lead elsewhere tomorrow, or for others. The directories above are taken
+/// as they are, links or not: whoever can rename things there could be a nuisance, but still not reach into this one.
 ///
 /// Serves `FR-LSI-CACHE-ROOT-02`, `SEC-LSI-STORE-01`.
 ///
@@ -155,8 +155,10 @@ fn check_dir(dir: &Path, privacy: Privacy) -> Result<(), FormatError> {
         )))
     };
     let link = fs::symlink_metadata(dir).map_err(look)?;
-    if link.is_symlink() {
-        own(&link, "a symbolic link")?;
+    if link.is_symlink() && privacy == Privacy::Required {
+        return Err(FormatError::insecure(
+            "a symbolic link; choose another directory, such as the one that it leads to",
+        ));
     }
     let meta = fs::metadata(dir).map_err(look)?;
     if !meta.is_dir() {
@@ -622,19 +624,21 @@ mod tests {
             check_insecure(&path, "not a directory");
             let link = dir.path().join("link");
             symlink(&path, &link).unwrap();
-            check_insecure(&link, "not a directory");
+            check_insecure(&link, "a symbolic link");
         }
 
         #[test]
-        fn a_link_of_ours_leads_to_a_directory_that_is_checked() {
+        fn a_link_in_the_place_of_the_directory_is_refused() {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("a");
             create_private_dir(&path, Privacy::Required).unwrap();
             let link = dir.path().join("link");
             symlink(&path, &link).unwrap();
-            create_private_dir(&link, Privacy::Required).unwrap();
-            chmod(&path, 0o755);
-            check_insecure(&link, "other users have access");
+            check_insecure(&link, "a symbolic link; choose another directory");
+            create_private_dir(&link, Privacy::Waived).unwrap();
+            // Those above are as they are.
+            create_private_dir(&link.join("b"), Privacy::Required).unwrap();
+            assert!(path.join("b").is_dir());
         }
 
         /// Only an administrator can give things away.
@@ -645,11 +649,6 @@ mod tests {
             }
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("a");
-            create_private_dir(&path, Privacy::Required).unwrap();
-            let link = dir.path().join("link");
-            symlink(&path, &link).unwrap();
-            std::os::unix::fs::lchown(&link, Some(12345), None).unwrap();
-            check_insecure(&link, "a symbolic link of user 12345");
             create_private_dir(&path, Privacy::Required).unwrap();
             std::os::unix::fs::lchown(&path, Some(12345), None).unwrap();
             check_insecure(&path, "a directory of user 12345");
