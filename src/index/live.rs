@@ -45,7 +45,7 @@ use crate::format::error::FormatError;
 use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built, Earlier};
 use crate::index::inputs::Inputs;
 use crate::index::refresh::{Entered, Known};
-use crate::index::snapshot::Snapshot;
+use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::state::{Standing, Trigger};
 use crate::index::walk::Walk;
 use crate::index::watch::{Barrier, Watcher, WatcherFactory};
@@ -270,6 +270,11 @@ impl LiveIndex {
     /// Says how the index is.
     pub fn report(&self) -> Report {
         self.shared.status().report()
+    }
+
+    /// Says how what is in use is kept; nothing if nothing is. Takes no time, unlike a report.
+    pub fn storage(&self) -> Option<StorageMode> {
+        self.shared.status().storage()
     }
 
     /// Waits until the index can be used, or it is certain that it will not come to that by itself: it is disabled, or a

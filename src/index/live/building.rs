@@ -40,8 +40,7 @@ pub(super) fn is_spread_out(shared: &Shared, status: &Status, is_time: bool) -> 
 
 /// Returns true if the index is in memory although it is to be kept: another process was writing when it was built.
 pub(super) fn is_unkept(shared: &Shared, status: &Status) -> bool {
-    let storage = status.published.as_ref().map(|snapshot| snapshot.storage());
-    storage == Some(StorageMode::Memory) && shared.ground.keeps()
+    status.storage() == Some(StorageMode::Memory) && shared.ground.keeps()
 }
 
 /// Builds a new segment of the tree as it is, while searches go on with what there is (decision D53). What is marked meanwhile is marked

@@ -260,13 +260,18 @@ impl Status {
         self.published.as_ref()?.generation()
     }
 
+    /// Returns how what is in use is kept.
+    pub(super) fn storage(&self) -> Option<StorageMode> {
+        Some(self.published.as_ref()?.storage())
+    }
+
     pub(super) fn report(&self) -> Report {
         let overlay = self.published.as_ref().map(|snapshot| snapshot.overlay());
         Report {
             standing: self.standing,
             epoch: self.epoch,
             generation: self.generation(),
-            storage: self.published.as_ref().map(|snapshot| snapshot.storage()),
+            storage: self.storage(),
             dirty: self.dirty.len(),
             beside: overlay.map_or(0, |overlay| overlay.extras().len()),
             dead: overlay.map_or(0, |overlay| overlay.dead_count()),

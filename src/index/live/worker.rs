@@ -394,10 +394,7 @@ fn check(shared: &Shared) {
 /// Notes that others have removed what was kept of the index, if so: it takes space as long as this one uses it. It is opened or built
 /// again for the next search, but not so often that two that make room for each other keep the machine busy. Returns whether that is so.
 fn look(shared: &Shared) -> bool {
-    let storage = {
-        let status = shared.status();
-        status.published.as_ref().map(|snapshot| snapshot.storage())
-    };
+    let storage = shared.status().storage();
     if storage == Some(StorageMode::Memory) || shared.ground.is_kept() {
         return false;
     }

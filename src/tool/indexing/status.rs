@@ -341,7 +341,7 @@ impl Indexes {
     /// Returns the facts of `stats`, for a request that the index of a root may serve.
     pub(super) fn facts(&self, root: Option<&Path>, standing: Standing, used: bool) -> IndexUse {
         let storage = self.storage();
-        let living = root.and_then(|root| self.live_report(root)?.storage);
+        let living = root.and_then(|root| self.living_at(root)?.index.storage());
         let (storage, fallback) = match living.filter(|living| *living != storage) {
             Some(in_memory) => (in_memory, Some(LOCKED)),
             None => (storage, self.keeping.fallback_code()),

@@ -4,6 +4,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use forge_search::index::builder::Phase;
 use forge_search::index::watch::Heard;
 
 use super::storages::How;
@@ -155,5 +156,23 @@ fn dropping_the_indexes_ends_them() {
     world.setup.kept = None;
     assert!(start.elapsed() < Duration::from_secs(5));
     // This one, and that of the world.
+    assert_eq!(Arc::strong_count(&hands), 2);
+}
+
+#[test]
+fn fr_lsi_bg_40_dropping_the_indexes_ends_a_build() {
+    let mut world = World::new(MAPPED, |config| {
+        // Beside a search it rests for a minute after its first files.
+        config.index_build_throttle_ms = 60_000;
+        config.index_idle_boost_ms = 600_000;
+        config.index_shutdown_timeout_ms = 20_000;
+    });
+    let searching = world.live_beside_a_search();
+    world.until_in_phase(Phase::Tokenize);
+    assert_eq!(world.standing().0, "BUILDING");
+    let (hands, start) = (world.hands.clone(), Instant::now());
+    world.setup.kept = None;
+    drop(searching);
+    assert!(start.elapsed() < Duration::from_secs(10));
     assert_eq!(Arc::strong_count(&hands), 2);
 }

@@ -56,6 +56,27 @@ fn nfr_lsi_perf_01_an_update_looks_at_nothing_but_what_changed() {
 }
 
 #[test]
+fn nfr_lsi_perf_02_a_rare_word_is_looked_for_in_few_files() {
+    let tree = Tree::new();
+    for n in 0..400 {
+        tree.file(
+            &format!("d{}/{n}.txt", n % 20),
+            format!("straw of bale {n}\n"),
+        );
+    }
+    tree.file("d7/rare.txt", "an unmistakable needle\n");
+    let world = World::over(tree, LIVE, |_| {});
+    world.live();
+    world.until_complete();
+    for _ in 0..3 {
+        let (stats, found) = world.find("unmistakable");
+        assert_eq!(found, set(["d7/rare.txt"]));
+        assert_eq!(stats.candidates_total, 401);
+        assert!(stats.candidates_scanned <= 4, "{stats:?}");
+    }
+}
+
+#[test]
 fn fr_lsi_trk_05_files_and_subtrees_are_marked() {
     let world = World::complete(LIVE, |_| {});
     world.hands.stop();
