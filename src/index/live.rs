@@ -299,8 +299,12 @@ impl LiveIndex {
     /// Notes what a search has found that compared the index with a tree that is not watched: where directories or rules are others
     /// than when it was built, it leaves nothing out until it is built again.
     pub fn report_comparison(&self, is_outdated: bool) {
-        self.shared.status().outdated = is_outdated;
-        if is_outdated {
+        let mut status = self.shared.status();
+        // The worker may have compared it since.
+        status.outdated = is_outdated && !status.tracking;
+        let is_news = status.outdated;
+        drop(status);
+        if is_news {
             self.shared.wake.notify_all();
         }
     }

@@ -226,6 +226,8 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
             let mut status = shared.status();
             status.clear(moment);
             status.tracking = watching.is_some() && status.unwatched.is_none();
+            // What searches have found was about the one before.
+            status.outdated = false;
             // If coverage was lost meanwhile, the state says so, and a reconcile follows.
             let was_lost = status.losses != losses;
             let mut triggers = vec![Trigger::BuildCompleted];

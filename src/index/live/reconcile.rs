@@ -185,6 +185,10 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
         .orphans
         .looked_at_all(shared.ground.now_ms(), version);
     status.tracking = status.unwatched.is_none();
+    if status.tracking {
+        // Whatever searches have found before is known now.
+        status.outdated = false;
+    }
     match (status.unwatched.clone(), errors) {
         (Some(why), _) => {
             status.fire(&[Trigger::WatcherDown]);

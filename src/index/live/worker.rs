@@ -254,15 +254,16 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
         status.unchecked_calls = 0;
         return Some(Task::Check);
     }
-    if status.outdated && !status.tracking && timers.rest_until_ms <= now_ms {
-        status.outdated = false;
-        return Some(Task::Build);
-    }
     if timers.reconcile_ms <= now_ms {
         status.reconcile_wanted = true;
     }
     if shared.habits.watch && std::mem::take(&mut status.reconcile_wanted) {
         return Some(Task::Reconcile);
+    }
+    // Only where that can't help: whatever can be watched is compared, which reads what differs and no more.
+    if status.outdated && !status.tracking && timers.rest_until_ms <= now_ms {
+        status.outdated = false;
+        return Some(Task::Build);
     }
     if !status.tracking {
         return None;

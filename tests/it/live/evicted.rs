@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use forge_search::index::watch::Heard;
+
 use super::storages::How;
 use super::{FILES, World};
 use crate::index_support::Host;
@@ -85,7 +87,8 @@ fn fr_lsi_idx_rm_02_indexes_that_make_room_for_each_other_rest_between() {
         ("ABSENT", before)
     );
     a.hands.put_forward(LOOKS_MS);
-    a.check_unused("needle", "ABSENT", None);
+    // The worker may be at it already, as others have asked.
+    a.find("needle");
     a.until_complete();
 }
 
@@ -106,4 +109,36 @@ fn an_index_that_was_cleared_while_it_lives_is_built_for_the_next_search() {
     a.write("a/two.txt", "a needle\n");
     a.hear_file("a/two.txt");
     assert_eq!(a.check_used("needle").len(), 4);
+}
+
+/// A search that finds the tree otherwise than the index has it, before the worker has looked, is no reason to read all of it again.
+#[test]
+fn fr_lsi_bg_50_what_another_process_has_built_is_compared_and_not_built_again() {
+    let ([a, _], _place) = two(2);
+    a.live();
+    a.until_complete();
+    fs::remove_dir_all(a.setup.kept().dir()).unwrap();
+    a.hands.put_forward(LOOKS_MS);
+    a.nudge();
+    a.until_standing("ABSENT", None);
+    let (_, built) = a.setup.build(&Host::hasty());
+    let generation = built.generation();
+    assert!(generation.is_some());
+    a.write("b/new.txt", "a needle\n");
+    let reason = Some("OPEN_REQUIRES_VALIDATION");
+    a.check_unused("needle", "UNCERTAIN", reason);
+    a.hands.put_forward(LOOKS_MS);
+    let (_, found) = a.find("needle");
+    let report = a.until_complete();
+    assert_eq!((report.generation, report.beside), (generation, 1));
+    assert_eq!(a.check_used("needle"), found);
+    // Nor is it later, when nobody watches the tree any more and no search has found anything since.
+    a.watchers.refuse(Some("there is no watcher in this test"));
+    a.hear(Heard::Down("the watcher of the test has ended".to_string()));
+    a.until_standing("UNCERTAIN", Some("WATCHER_DOWN"));
+    a.hands.put_forward(1_000_000);
+    a.nudge();
+    let indexes = a.setup.kept().indexes.clone();
+    indexes.wait_live(a.root(), super::LONG).unwrap().unwrap();
+    assert_eq!(a.report().generation, generation);
 }
