@@ -217,7 +217,9 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
             let mut errors = Vec::new();
             errors.extend(built.errors);
             if let Err(why) = take_over(shared, snapshot) {
+                // The root is gone, and may come again, as in `open`.
                 shared.fire_because(Trigger::BuildFailedClean, why);
+                timers.retry_ms = Some(shared.ground.now_ms().saturating_add(millis(RETRY)));
                 return;
             }
             if let Some(tracked) = lock(&shared.known).as_mut() {

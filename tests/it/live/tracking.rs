@@ -1,7 +1,8 @@
 //! Keeping up with a tree: marks, when they are worked off, and in which order.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use forge_search::index::watch::Heard;
@@ -178,6 +179,33 @@ fn fr_lsi_trk_07_a_root_that_is_gone_for_a_while_is_compared_when_it_is_there_ag
     world.hands.put_forward(2_000);
     world.until_complete();
     assert_eq!(world.check_used("needle").len(), 3);
+}
+
+/// What is built of a tree that goes away meanwhile is compared, or built again, when that is there again.
+#[test]
+fn a_root_that_goes_away_while_it_is_built_is_indexed_when_it_is_there_again() {
+    for last in ["", "a", "a/b", "b"] {
+        let world = World::new(LIVE, |_| {});
+        let (root, away) = (
+            world.root().to_path_buf(),
+            world.root().with_extension("away"),
+        );
+        world.hands.stop();
+        let (from, to) = (root.clone(), away.clone());
+        let done = AtomicBool::new(false);
+        world.watchers.on_watch(move |dir| {
+            if dir == Path::new(last) && !done.swap(true, Ordering::SeqCst) {
+                fs::rename(&from, &to).unwrap();
+            }
+        });
+        world.live();
+        let why = |report: &Report| report.why.is_some() || report.unwatched.is_some();
+        world.until("it was noticed", why);
+        fs::rename(&away, &root).unwrap();
+        world.hands.put_forward(2_000);
+        world.until_complete();
+        assert_eq!(world.check_used("needle").len(), 3, "{last}");
+    }
 }
 
 #[test]
