@@ -200,6 +200,8 @@ impl Habits {
 pub struct LiveIndex {
     shared: Arc<Shared>,
     worker: Mutex<Option<JoinHandle<()>>>,
+    /// Whoever ends it as well waits until it has ended.
+    ending: Mutex<()>,
 }
 
 /// What the threads share.
@@ -264,6 +266,7 @@ impl LiveIndex {
         Ok(LiveIndex {
             shared,
             worker: Mutex::new(Some(worker)),
+            ending: Mutex::new(()),
         })
     }
 
@@ -319,6 +322,8 @@ impl LiveIndex {
         self.shared.ground.stop();
         self.shared.wake.notify_all();
         self.shared.settled.notify_all();
+        // Also the removal of the watcher: the process may end when the first of them returns.
+        let _ending = lock(&self.ending);
         let worker = lock(&self.worker).take();
         let status = self.shared.status();
         let (status, timeout) = self

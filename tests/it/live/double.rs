@@ -53,6 +53,8 @@ struct State {
     /// Whoever watches this waits.
     hold: Option<PathBuf>,
     held: usize,
+    /// Whoever ends a watcher waits.
+    hold_ends: bool,
 }
 
 /// What to do about the limit.
@@ -104,9 +106,16 @@ impl Watchers {
         self.lock().hold = Some(PathBuf::from(dir));
     }
 
+    /// Holds whoever ends a watcher from now on.
+    pub(super) fn hold_ends(&self) {
+        self.lock().hold_ends = true;
+    }
+
     /// Lets everybody go on.
     pub(super) fn release(&self) {
-        self.lock().hold = None;
+        let mut state = self.lock();
+        (state.hold, state.hold_ends) = (None, false);
+        drop(state);
         self.changed.notify_all();
     }
 
@@ -176,6 +185,17 @@ struct Double {
     watchers: Arc<Watchers>,
     root: PathBuf,
     ear: Arc<dyn Ear>,
+}
+
+impl Drop for Double {
+    fn drop(&mut self) {
+        let mut state = self.watchers.lock();
+        while state.hold_ends {
+            state.held += 1;
+            state = self.watchers.changed.wait(state).unwrap();
+            state.held -= 1;
+        }
+    }
 }
 
 impl Watcher for Double {

@@ -32,14 +32,21 @@ fn fr_lsi_bg_40_a_second_shutdown_waits_for_the_first() {
     let world = World::new(How::OnDisk, |config| {
         config.index_shutdown_timeout_ms = 5_000
     });
-    world.watchers.hold("a/b/c");
-    world.live();
-    world.until_held();
     let shut_down = || {
         let indexes = world.setup.kept().indexes.clone();
         std::thread::spawn(move || indexes.shut_down())
     };
+    world.watchers.hold("a/b/c");
+    world.live();
+    world.until_held();
     let (first, second) = (shut_down(), shut_down());
+    std::thread::sleep(20 * LOOK);
+    assert!(!first.is_finished() && !second.is_finished());
+    // Nor is it over when the worker has ended, but when the watcher has as well.
+    world.watchers.hold_ends();
+    world.watchers.hold("");
+    world.watchers.nobody_waits();
+    world.until("the worker has ended", |report| !report.tracking);
     std::thread::sleep(20 * LOOK);
     assert!(!first.is_finished() && !second.is_finished());
     world.watchers.release();
