@@ -137,16 +137,30 @@ fn candidates(parent: &Path, purpose: Purpose) -> impl Iterator<Item = PathBuf> 
 }
 
 /// Removes the directories in `parent` whose owners are gone. What can't be removed is left to the next one.
+///
+/// Who does that is alone by the readers' lock, and shares the writers' lock, which only owners hold alone: nobody takes one who
+/// cleans up for an owner.
 fn sweep(parent: &Path, purpose: Purpose) {
+    let never = &mut |_: Duration| {};
     for dir in candidates(parent, purpose) {
+        if DirLock::is_held(&dir, LockFile::Writers) {
+            continue;
+        }
+        let alone = DirLock::exclusive(&dir, LockFile::Readers, Duration::ZERO, never);
+        let Ok(_alone) = alone else {
+            continue;
+        };
         // Whoever has just made it and is about to lock it finds out and makes another one.
-        if let Ok(_held) = lock_dir(&dir) {
-            clear(&dir, purpose);
+        match DirLock::shared(&dir, LockFile::Writers, Duration::ZERO, never) {
+            Ok(_unused) => clear(&dir, purpose),
+            Err(_) => {
+                let _not_mine = fs::remove_file(dir.join(LockFile::Readers.name()));
+            }
         }
     }
 }
 
-/// Removes a directory; the caller holds its lock. One with anything else in it stays.
+/// Removes a directory; the caller is its owner, or sees to it that there is none. One with anything else in it stays.
 fn clear(path: &Path, purpose: Purpose) {
     let Ok(entries) = fs::read_dir(path) else {
         return;
@@ -156,7 +170,9 @@ fn clear(path: &Path, purpose: Purpose) {
             let _swept_another_time = fs::remove_file(entry.path());
         }
     }
-    let _swept_another_time = fs::remove_file(path.join(LockFile::Writers.name()));
+    for lock in [LockFile::Writers, LockFile::Readers] {
+        let _swept_another_time = fs::remove_file(path.join(lock.name()));
+    }
     let _swept_another_time = fs::remove_dir(path);
 }
 
@@ -244,6 +260,32 @@ mod tests {
         assert!(used.path().join("mine").exists());
     }
 
+    /// Whoever looks meanwhile sees no owner, and who cleans up as well leaves it to the first.
+    #[test]
+    fn who_cleans_up_is_taken_for_no_owner() {
+        static PARENT: std::sync::OnceLock<PathBuf> = std::sync::OnceLock::new();
+        let place = tempfile::tempdir().unwrap();
+        let parent = place.path().join("own");
+        create_private_dir(&parent, Privacy::Required).unwrap();
+        PARENT.set(parent.clone()).unwrap();
+        let left = parent.join("own-1-0");
+        fs::create_dir(&left).unwrap();
+        fs::write(left.join("mine"), "").unwrap();
+        let looking = Purpose {
+            prefix: "own-",
+            // Asked while it is cleaned up.
+            owns: |name| {
+                let parent = PARENT.get().unwrap();
+                assert_eq!(in_use(parent, PURPOSE, 10).len(), 0);
+                sweep(parent, PURPOSE);
+                assert!(parent.join("own-1-0").join(name).exists());
+                name == "mine"
+            },
+        };
+        sweep(&parent, looking);
+        assert!(!left.exists());
+    }
+
     #[cfg(unix)]
     #[test]
     fn a_directory_that_others_can_reach_into_is_not_looked_at() {
@@ -272,7 +314,9 @@ mod tests {
                     for _ in 0..50 {
                         let own = OwnDir::make(&parent, PURPOSE).unwrap();
                         fs::write(own.path().join("mine"), "").unwrap();
-                        assert_eq!(names(own.path()).len(), 2);
+                        // And maybe what somebody leaves for a moment who looks whether it is used.
+                        let kept = names(own.path());
+                        assert!(kept.contains(&"mine".to_string()) && kept.len() <= 3);
                         let seen = in_use(&parent, PURPOSE, 10);
                         assert!(seen.iter().any(|dir| dir.ends_with(name(&own))), "{seen:?}");
                     }

@@ -223,7 +223,9 @@ mod tests {
                         let cookies = CookieDir::make(&parent).unwrap();
                         cookies.touch(n).unwrap();
                         cookies.touch(n).unwrap();
-                        assert_eq!(names(cookies.path()).len(), 2);
+                        let kept = names(cookies.path());
+                        let numbers = kept.iter().filter(|name| number(Path::new(name)).is_some());
+                        assert_eq!(numbers.count(), 1, "{kept:?}");
                     }
                 });
             }
