@@ -299,15 +299,21 @@ impl LiveIndex {
         self.shared.damaged(error);
     }
 
-    /// Notes what a search has found that compared the index with a tree that is not watched: where directories or rules are others
-    /// than when it was built, it leaves nothing out until it is built again.
-    pub fn report_comparison(&self, is_outdated: bool) {
+    /// Notes what a search has found that compared a state of the index with a tree that is not watched: where directories or rules are
+    /// others than when it was built, it leaves nothing out until it is built again.
+    pub fn report_comparison(&self, of: &Snapshot, is_outdated: bool) {
         let mut status = self.shared.status();
-        // The worker may have compared it since.
-        status.outdated = is_outdated && !status.tracking;
-        let is_news = status.outdated;
+        // The worker may have compared it since, or built another one.
+        let is_older = |published: &Arc<Snapshot>| match (of.generation(), published.generation()) {
+            (Some(of), Some(published)) => of < published,
+            _ => !Arc::ptr_eq(of.segment(), published.segment()),
+        };
+        if status.tracking || status.published.as_ref().is_some_and(is_older) {
+            return;
+        }
+        status.outdated = is_outdated;
         drop(status);
-        if is_news {
+        if is_outdated {
             self.shared.wake.notify_all();
         }
     }

@@ -480,7 +480,7 @@ impl Indexes {
                     let mut outdated = false;
                     let compared =
                         self.compared(&snapshot, plan, scope, &question.globs, &mut outdated);
-                    living.index.report_comparison(outdated);
+                    living.index.report_comparison(&snapshot, outdated);
                     let unwatched = unwatched.filter(|_| outdated);
                     compared.map(|source| source.map_err(|stale| stale.unwatched(unwatched)))
                 }

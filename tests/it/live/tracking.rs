@@ -202,8 +202,11 @@ fn a_root_that_goes_away_while_it_is_built_is_indexed_when_it_is_there_again() {
         let why = |report: &Report| report.why.is_some() || report.unwatched.is_some();
         world.until("it was noticed", why);
         fs::rename(&away, &root).unwrap();
-        world.hands.put_forward(2_000);
-        world.until_complete();
+        // It is tried again two seconds after it was not there.
+        world.until("COMPLETE", |report| {
+            world.hands.put_forward(2_000);
+            report.standing.allows_exclusion()
+        });
         assert_eq!(world.check_used("needle").len(), 3, "{last}");
     }
 }
