@@ -311,9 +311,12 @@ impl LiveIndex {
         if status.tracking || status.published.as_ref().is_some_and(is_older) {
             return;
         }
-        status.outdated = is_outdated;
+        let is_unknown = status.published.is_none() && status.standing == Standing::Absent;
+        // Another process has built it meanwhile.
+        status.open_wanted |= is_unknown;
+        status.outdated = is_outdated && !is_unknown;
         drop(status);
-        if is_outdated {
+        if is_outdated || is_unknown {
             self.shared.wake.notify_all();
         }
     }

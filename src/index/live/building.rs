@@ -307,6 +307,12 @@ fn failed(shared: &Shared, timers: &mut Timers, error: &BuildError, is_first: bo
         BuildError::OverMemory { .. } if is_kept || !shared.ground.keeps() => {
             shared.fire_because(Trigger::MemoryExceeded, why());
         }
+        // Only the one that writes it for long is in the way: it is waited for anew.
+        BuildError::OverMemory { .. } => {
+            shared.fire_because(Trigger::BuildFailedClean, why());
+            timers.locked_since_ms = Some(now_ms);
+            timers.retry_ms = again(RETRY);
+        }
         // Another process builds it: what that publishes is opened.
         BuildError::Format(error) if error.is_locked() => {
             shared.fire_because(Trigger::BuildFailedClean, why());

@@ -39,17 +39,29 @@ enum Orphan {
     Harmless(Version),
 }
 
+/// After so long a time without such names it is as if there had been none.
+const QUIET_MS: u64 = 60_000;
+
+/// How long the tree is not looked at for the sake of such names, at first and at most.
+const PAUSES_MS: (u64, u64) = (1_000, 60_000);
+
 /// The names that were written to and led nowhere.
 #[derive(Debug, Default)]
-pub(super) struct Orphans(BTreeMap<PathBuf, Orphan>);
+pub(super) struct Orphans {
+    names: BTreeMap<PathBuf, Orphan>,
+    /// When one was last taken for any file.
+    last_ms: Option<u64>,
+    pause_ms: u64,
+    rest_until_ms: u64,
+}
 
 impl Orphans {
     /// Notes that a name is such a one and was written to. Returns true if that may have been any file.
     fn note(&mut self, path: &Path) -> bool {
-        if self.0.len() >= MAX_NAMES && !self.0.contains_key(path) {
-            self.0.clear();
+        if self.names.len() >= MAX_NAMES && !self.names.contains_key(path) {
+            self.names.clear();
         }
-        let orphan = self.0.entry(path.to_path_buf()).or_insert(Orphan::New);
+        let orphan = self.names.entry(path.to_path_buf()).or_insert(Orphan::New);
         match *orphan {
             Orphan::Seen(at_ms, version) => *orphan = Orphan::Again(at_ms, version),
             Orphan::Harmless(_) => return false,
@@ -58,24 +70,43 @@ impl Orphans {
         true
     }
 
+    /// Notes that nothing is certain any more because of such a name. Each of a program's temporary files that are removed at once and
+    /// written afterwards has another one: so that it does not keep the worker busy, the tree rests between, twice as long each time.
+    fn suspect(&mut self, now_ms: u64) {
+        let since = self.last_ms.map(|last_ms| now_ms.saturating_sub(last_ms));
+        self.pause_ms = match since {
+            Some(since) if since < self.pause_ms.saturating_add(QUIET_MS) => {
+                (2 * self.pause_ms).clamp(PAUSES_MS.0, PAUSES_MS.1)
+            }
+            _ => 0,
+        };
+        self.last_ms = Some(now_ms);
+        self.rest_until_ms = now_ms.saturating_add(self.pause_ms);
+    }
+
+    /// Returns until when the tree is not looked at for the sake of such names.
+    pub(super) fn rest_until_ms(&self) -> u64 {
+        self.rest_until_ms
+    }
+
     /// Notes that something came to be, or went, at a path or below it: names there may be those of other files from now on.
     /// Logarithmic, and linear in the names below.
     pub(super) fn forget_below(&mut self, path: &Path) {
         loop {
             let from = (Bound::Included(path), Bound::Unbounded);
-            let first = self.0.range::<Path, _>(from).next();
+            let first = self.names.range::<Path, _>(from).next();
             let Some((first, _)) = first.filter(|(first, _)| first.starts_with(path)) else {
                 return;
             };
             let first = first.clone();
-            self.0.remove(&first);
+            self.names.remove(&first);
         }
     }
 
     /// Notes that the whole tree was looked at since all of them were noted. If nothing at all was found to be otherwise since that
     /// was so before, what was written to one meanwhile was to no file of the tree. Linear in them.
     pub(super) fn looked_at_all(&mut self, now_ms: u64, version: Version) {
-        for orphan in self.0.values_mut() {
+        for orphan in self.names.values_mut() {
             let is_apart = |at_ms: u64| now_ms.saturating_sub(at_ms) >= millis(APART);
             *orphan = match *orphan {
                 Orphan::Again(at_ms, before) if before == version && is_apart(at_ms) => {
@@ -102,6 +133,7 @@ impl Shared {
             let _late = watching.barrier.pass(&*watching.watcher, timeout);
         }
         let mut status = self.status();
+        let was_relied_on = status.is_relied_on();
         let mut why = None;
         for work in nowhere {
             if status.dirty.is_written(&work.path) && status.orphans.note(&work.path) {
@@ -110,6 +142,9 @@ impl Shared {
                     work.path.display()
                 ));
             }
+        }
+        if why.is_some() && was_relied_on {
+            status.orphans.suspect(self.ground.now_ms());
         }
         why
     }
@@ -166,6 +201,21 @@ mod tests {
     }
 
     #[test]
+    fn the_more_there_are_the_longer_it_rests() {
+        let mut orphans = Orphans::default();
+        let mut now_ms = 5_000;
+        for pause_ms in [
+            0, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000,
+        ] {
+            orphans.suspect(now_ms);
+            assert_eq!(orphans.rest_until_ms(), now_ms + pause_ms);
+            now_ms = orphans.rest_until_ms() + 10;
+        }
+        orphans.suspect(now_ms + QUIET_MS + PAUSES_MS.1);
+        assert_eq!(orphans.rest_until_ms(), now_ms + QUIET_MS + PAUSES_MS.1);
+    }
+
+    #[test]
     fn what_has_the_name_later_is_another_file() {
         for path in [NAME, "a", ""] {
             let mut orphans = Orphans::default();
@@ -188,7 +238,7 @@ mod tests {
         let mut orphans = Orphans::default();
         for n in 0..3 * MAX_NAMES {
             assert!(orphans.note(&Path::new("a").join(n.to_string())));
-            assert!(orphans.0.len() <= MAX_NAMES);
+            assert!(orphans.names.len() <= MAX_NAMES);
         }
     }
 }

@@ -172,6 +172,8 @@ fn next(shared: &Shared, timers: &mut Timers) -> Task {
         // What is not done in this state is not waited for either.
         let drains = status.tracking && !status.dirty.is_empty();
         let reads = status.tracking && status.standing == Standing::Complete;
+        let reconciles =
+            shared.habits.watch && status.reconcile_wanted && status.published.is_some();
         let quiet = status
             .news_ms
             .map(|news_ms| news_ms.saturating_add(debounce_ms));
@@ -184,10 +186,14 @@ fn next(shared: &Shared, timers: &mut Timers) -> Task {
             (shared.habits.watch && status.published.is_some()).then_some(timers.reconcile_ms),
             timers.retry_ms,
             timers.read_ms.filter(|_| reads),
-            timers.merge_ms.filter(|_| reads),
+            timers
+                .merge_ms
+                .filter(|_| reads || !status.tracking && is_unkept(shared, &status)),
             quiet.filter(|_| reads),
             drains.then_some(now_ms.saturating_add(debounce_ms)),
-            (status.outdated && !status.tracking).then_some(timers.rest_until_ms),
+            (status.outdated && !status.tracking && status.published.is_some())
+                .then_some(timers.rest_until_ms),
+            reconciles.then(|| status.orphans.rest_until_ms()),
             (status.evicted && status.calls > 0).then_some(timers.rest_until_ms),
             status.published.is_some().then_some(timers.look_ms),
         ];
@@ -257,7 +263,9 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
     if timers.reconcile_ms <= now_ms {
         status.reconcile_wanted = true;
     }
-    if shared.habits.watch && std::mem::take(&mut status.reconcile_wanted) {
+    let is_orphaned = status.standing == Standing::Uncertain(UncertainReason::RenameUncertain);
+    let rests = is_orphaned && status.orphans.rest_until_ms() > now_ms;
+    if shared.habits.watch && !rests && std::mem::take(&mut status.reconcile_wanted) {
         return Some(Task::Reconcile);
     }
     // Only where that can't help: whatever can be watched is compared, which reads what differs and no more.
@@ -266,6 +274,12 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
         return Some(Task::Build);
     }
     if !status.tracking {
+        // Where nobody hears of changes, a build does what a merge does elsewhere.
+        let again = timers.merge_ms.is_some_and(|at| at <= now_ms);
+        if again && is_unkept(shared, status) {
+            timers.merge_ms = Some(now_ms.saturating_add(millis(LATER)));
+            return Some(Task::Build);
+        }
         return None;
     }
     let debounce = match status.standing {
@@ -312,7 +326,11 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
 fn open(shared: &Shared, timers: &mut Timers) {
     match shared.ground.open() {
         Opened::Open(snapshot) => match take_over(shared, snapshot) {
-            Ok(()) => shared.fire(&[Trigger::IndexOpened]),
+            Ok(()) => {
+                timers.locked_since_ms = None;
+                shared.status().build_wanted = false;
+                shared.fire(&[Trigger::IndexOpened]);
+            }
             Err(why) => {
                 // The root is gone; and may come again.
                 shared.status().why = Some(why);

@@ -142,3 +142,26 @@ fn fr_lsi_bg_50_what_another_process_has_built_is_compared_and_not_built_again()
     indexes.wait_live(a.root(), super::LONG).unwrap().unwrap();
     assert_eq!(a.report().generation, generation);
 }
+
+/// The own build failed, and is not tried again.
+#[test]
+fn what_another_process_has_built_is_taken_up_by_the_next_search() {
+    let world = World::new(How::OnDisk, |config| config.index_max_db_bytes = 1_000);
+    world.live();
+    let why = world
+        .until("it failed", |report| report.why.is_some())
+        .why
+        .unwrap();
+    assert!(why.contains("index_max_db_bytes"), "{why}");
+    let more = world
+        .setup
+        .clone()
+        .config(|config| config.index_max_db_bytes = 1 << 30);
+    more.reopened().build(&Host::hasty());
+    world.write("b/new/new.txt", "a needle\n");
+    let (_, found) = world.find("needle");
+    assert_eq!(found.len(), 4);
+    world.until_complete();
+    assert_eq!(world.check_used("needle"), found);
+    assert_eq!(world.report().beside, 1);
+}

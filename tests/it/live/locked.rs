@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use forge_search::format::lock::{DirLock, LockFile};
 use forge_search::index::snapshot::StorageMode;
+use forge_search::tool::config::{IntegrityCheck, SearchConfig};
 use forge_search::tool::response::Stats;
 
 use super::storages::How;
@@ -18,7 +19,14 @@ const PATIENCE_MS: u64 = 61_000;
 
 /// A tree without an index that lives, but with a process that has begun to build it and holds the lock; and the directory.
 fn beside_a_writer() -> (World, DirLock, PathBuf) {
-    let world = World::new(How::OnDisk, |config| config.index_lock_timeout_ms = 5);
+    beside_a_writer_with(|_| {})
+}
+
+fn beside_a_writer_with(change: impl Fn(&mut SearchConfig)) -> (World, DirLock, PathBuf) {
+    let world = World::new(How::OnDisk, |config| {
+        config.index_lock_timeout_ms = 5;
+        change(config);
+    });
     world.setup.build(&Host::hasty());
     let dir = world.setup.kept().dir();
     for entry in fs::read_dir(&dir).unwrap() {
@@ -104,4 +112,75 @@ impl World {
     fn kept_as(&self) -> StorageMode {
         self.setup.kept().indexes.storage()
     }
+}
+
+/// An index that does not fit into memory needs the place that is locked, and so that is waited for.
+#[test]
+fn fr_lsi_idx_conc_02_what_takes_too_much_memory_waits_for_the_other_process() {
+    let (world, lock, _dir) = beside_a_writer_with(|config| config.index_max_memory_bytes = 600);
+    let start = Instant::now();
+    while !world.report().why.is_some_and(|why| why.contains("memory")) {
+        assert!(start.elapsed() < LONG, "{:?}", world.report());
+        world.hands.put_forward(1_000);
+        std::thread::sleep(LOOK);
+    }
+    assert_eq!(world.standing(), ("ABSENT", None));
+    drop(lock);
+    world.until("it is kept", |report| {
+        world.hands.put_forward(1_000);
+        report.standing.allows_exclusion() && report.storage == Some(StorageMode::Mmap)
+    });
+}
+
+#[test]
+fn fr_lsi_idx_conc_02_what_is_in_memory_is_kept_later_also_where_nobody_watches() {
+    let (world, lock, _dir) = beside_a_writer_with(|config| {
+        config.index_watch = false;
+        // So that each search has the worker look around.
+        config.index_integrity_check = IntegrityCheck::Periodic;
+        config.index_integrity_period_calls = 1;
+    });
+    let in_time = |what: &str, storage: StorageMode| {
+        world.until(what, |report| {
+            world.hands.put_forward(1_000);
+            world.find("needle");
+            report.standing.allows_exclusion() && report.storage == Some(storage)
+        });
+    };
+    in_time("it is in memory", StorageMode::Memory);
+    world.check_used("needle");
+    drop(lock);
+    in_time("it is kept", StorageMode::Mmap);
+    world.check_used("needle");
+}
+
+#[test]
+fn fr_lsi_idx_conc_02_a_writer_of_old_is_not_taken_for_one_of_now() {
+    let (world, lock, dir) = beside_a_writer();
+    world.until("it says why", |report| report.why.is_some());
+    drop(lock);
+    world.setup.build(&Host::hasty());
+    world.hands.put_forward(5_000);
+    world.until_complete();
+    // An hour later it goes, and another process begins to build it.
+    fs::remove_dir_all(&dir).unwrap();
+    fs::create_dir(&dir).unwrap();
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    fs::set_permissions(&dir, private).unwrap();
+    let lock = locked(&dir, LockFile::Writers);
+    world.hands.put_forward(3_600_000);
+    world.nudge();
+    world.until_standing("ABSENT", None);
+    world.hands.put_forward(PATIENCE_MS);
+    world.find("needle");
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(300) {
+        world.hands.put_forward(50);
+        assert_eq!(world.standing(), ("ABSENT", None));
+        std::thread::sleep(LOOK);
+    }
+    drop(lock);
+    world.hands.put_forward(5_000);
+    world.until_complete();
+    assert_eq!(world.report().storage, Some(StorageMode::Mmap));
 }

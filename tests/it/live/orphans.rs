@@ -8,7 +8,7 @@ use std::sync::Arc;
 use forge_search::index::watch::{Heard, NativeWatchers};
 use serde_json::json;
 
-use super::{LIVE, MAPPED, World};
+use super::{LIVE, LOOK, MAPPED, World};
 
 const UNCERTAIN: Option<&str> = Some("RENAME_UNCERTAIN");
 
@@ -164,4 +164,45 @@ fn d55_a_name_of_no_file_of_the_tree_is_in_the_way_for_a_short_time_only() {
     world.write("a/two.txt", "no more\n");
     assert_eq!(write(), uncertain());
     assert!(!world.check_used("a needle").contains("a/two.txt"));
+}
+
+/// A program that removes its temporary files at once and writes them afterwards.
+#[test]
+fn d55_names_without_end_do_not_keep_the_worker_busy() {
+    let world = World::complete(LIVE, |_| {});
+    world.hands.stop();
+    let listed = || {
+        world
+            .watchers
+            .calls()
+            .iter()
+            .filter(|dir| dir.as_os_str().is_empty())
+            .count()
+    };
+    let before = listed();
+    for n in 0..200 {
+        // Ten each second.
+        world.hands.put_forward(100);
+        world
+            .watchers
+            .queue(Heard::File(format!("a/temporary{n}").into()));
+        assert_eq!(world.find("needle").1.len(), 3);
+        std::thread::sleep(LOOK);
+    }
+    // At once, and after 1, 2, 4 and 8 seconds.
+    let compared = listed() - before;
+    assert!((2..=5).contains(&compared), "{compared}");
+    // The first search after that hears of what was queued since.
+    for _ in 0..2 {
+        world.until("it ends", |report| {
+            world.hands.put_forward(1_000);
+            report.standing.allows_exclusion()
+        });
+        world.find("needle");
+    }
+    world.until("it ends", |report| {
+        world.hands.put_forward(1_000);
+        report.standing.allows_exclusion()
+    });
+    world.check_used("needle");
 }

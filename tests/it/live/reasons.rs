@@ -579,7 +579,10 @@ fn fr_lsi_bg_50_where_a_tree_can_not_be_watched_the_index_is_built_again_when_se
             world.check_used("needle");
         }
         // What the index does not cover is no reason.
-        let epoch = world.report().epoch;
+        // Searches find what was built before the worker has taken it over.
+        let epoch = world
+            .until("it was built four times", |report| report.epoch == 4)
+            .epoch;
         let (stats, _) = world.ask(&json!({"pattern": "needle", "path": "b/.hidden"}));
         let shown = stats.index_uncertain_reason;
         assert_eq!(shown.as_deref(), Some("OPEN_REQUIRES_VALIDATION"));
