@@ -154,7 +154,9 @@ fn check_dir(dir: &Path, privacy: Privacy) -> Result<(), FormatError> {
             "{what} of user {owner}, not of user {user} who runs this program; choose another directory"
         )))
     };
-    let link = fs::symlink_metadata(dir).map_err(look)?;
+    // With a separator at the end a link would be followed before it is looked at.
+    let named: PathBuf = dir.components().collect();
+    let link = fs::symlink_metadata(named).map_err(look)?;
     if link.is_symlink() && privacy == Privacy::Required {
         return Err(FormatError::insecure(
             "a symbolic link; choose another directory, such as the one that it leads to",
@@ -634,7 +636,9 @@ mod tests {
             create_private_dir(&path, Privacy::Required).unwrap();
             let link = dir.path().join("link");
             symlink(&path, &link).unwrap();
-            check_insecure(&link, "a symbolic link; choose another directory");
+            for link in [link.clone(), link.join(""), link.join(".")] {
+                check_insecure(&link, "a symbolic link; choose another directory");
+            }
             create_private_dir(&link, Privacy::Waived).unwrap();
             // Those above are as they are.
             create_private_dir(&link.join("b"), Privacy::Required).unwrap();

@@ -32,7 +32,7 @@ const REST: u64 = 20;
 const LONGEST_WAIT_MS: u64 = 60_000;
 
 /// Marks that are worked off by the worker before it looks at what else there is.
-const ROUND: usize = 8 * PORTION;
+pub(super) const ROUND: usize = 8 * PORTION;
 
 /// Something to be done.
 enum Task {
@@ -265,7 +265,7 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
     }
     let is_orphaned = status.standing == Standing::Uncertain(UncertainReason::RenameUncertain);
     let rests = is_orphaned && status.orphans.rest_until_ms() > now_ms;
-    if shared.habits.watch && !rests && std::mem::take(&mut status.reconcile_wanted) {
+    if !rests && std::mem::take(&mut status.reconcile_wanted) && shared.habits.watch {
         return Some(Task::Reconcile);
     }
     // Only where that can't help: whatever can be watched is compared, which reads what differs and no more.

@@ -389,3 +389,16 @@ impl World {
         self
     }
 }
+
+/// Nobody compares the tree there, and nobody waits for that.
+#[test]
+fn an_index_that_nobody_keeps_up_to_date_is_not_waited_for() {
+    let world = World::new(How::OnDisk, |config| config.index_watch = false);
+    world.setup.build(&Host::hasty());
+    let world = World::of(Tree::new(), world.setup.clone().reopened()).taking(world);
+    world.live();
+    let indexes = world.setup.kept().indexes.clone();
+    let standing = indexes.wait_live(world.root(), LONG).unwrap();
+    assert_eq!(standing.unwrap().reason(), Some("OPEN_REQUIRES_VALIDATION"));
+    world.check_used("needle");
+}

@@ -18,6 +18,14 @@ const ALONE: &str = "FORGE_SEARCH_TEST_ALONE";
 /// More than the time between two looks of which one tells something.
 const APART_MS: u64 = 6_000;
 
+/// Waits until the index can be relied on again, however long the tree is not compared.
+fn until_certain(world: &World) {
+    world.until("it is certain again", |report| {
+        world.hands.put_forward(1_000);
+        report.standing.allows_exclusion()
+    });
+}
+
 /// Files that a program has opened by a name that is gone, and that have another one in the tree.
 #[cfg(target_os = "linux")]
 fn renamed_by_links(world: &World) -> Vec<(File, &'static str)> {
@@ -57,6 +65,7 @@ fn d55_what_is_written_by_a_name_that_is_gone_is_found_by_the_next_search() {
     world.until_read();
     for round in 0..3 {
         for (file, path) in &mut files {
+            until_certain(&world);
             world.until_used("needle");
             world.until_read();
             // Nothing else happens, and nobody else writes it: only the name that is gone is heard of.
@@ -144,7 +153,7 @@ fn d55_a_name_of_no_file_of_the_tree_is_in_the_way_for_a_short_time_only() {
         world.hands.put_forward(APART_MS);
         world.watchers.queue(Heard::File("a/server.log".into()));
         let (stats, _) = world.find("needle");
-        world.until_complete();
+        until_certain(&world);
         stats.index_uncertain_reason
     };
     let first = [write(), write(), write(), write()];
@@ -194,15 +203,30 @@ fn d55_names_without_end_do_not_keep_the_worker_busy() {
     assert!((2..=5).contains(&compared), "{compared}");
     // The first search after that hears of what was queued since.
     for _ in 0..2 {
-        world.until("it ends", |report| {
-            world.hands.put_forward(1_000);
-            report.standing.allows_exclusion()
-        });
+        until_certain(&world);
         world.find("needle");
     }
-    world.until("it ends", |report| {
-        world.hands.put_forward(1_000);
-        report.standing.allows_exclusion()
-    });
+    until_certain(&world);
     world.check_used("needle");
+}
+
+/// A log that was removed while a server writes it, beside one that grows.
+#[test]
+fn d55_a_name_of_no_file_is_found_out_also_while_other_files_change() {
+    let world = World::complete(LIVE, |_| {});
+    let write = |n: usize| {
+        world.hands.put_forward(APART_MS);
+        world.write("a/access.log", &"a line\n".repeat(n));
+        world.watchers.queue(Heard::File("a/access.log".into()));
+        world.watchers.queue(Heard::File("a/server.log".into()));
+        let (stats, _) = world.find("needle");
+        until_certain(&world);
+        stats.index_uncertain_reason
+    };
+    world.write("a/access.log", "");
+    world.hear_subtree("a/access.log");
+    world.check_used("needle");
+    let reasons: Vec<_> = (0..5).map(write).collect();
+    let uncertain = || UNCERTAIN.map(str::to_string);
+    assert_eq!(reasons, [uncertain(), uncertain(), None, None, None]);
 }
