@@ -128,7 +128,7 @@ fn fr_lsi_idx_conc_02_what_takes_too_much_memory_waits_for_the_other_process() {
     drop(lock);
     world.until("it is kept", |report| {
         world.hands.put_forward(1_000);
-        report.standing.allows_exclusion() && report.storage == Some(StorageMode::Mmap)
+        report.standing.allows_exclusion() && report.storage == Some(world.kept_as())
     });
 }
 
@@ -150,7 +150,7 @@ fn fr_lsi_idx_conc_02_what_is_in_memory_is_kept_later_also_where_nobody_watches(
     in_time("it is in memory", StorageMode::Memory);
     world.check_used("needle");
     drop(lock);
-    in_time("it is kept", StorageMode::Mmap);
+    in_time("it is kept", world.kept_as());
     world.check_used("needle");
 }
 
@@ -182,5 +182,5 @@ fn fr_lsi_idx_conc_02_a_writer_of_old_is_not_taken_for_one_of_now() {
     drop(lock);
     world.hands.put_forward(5_000);
     world.until_complete();
-    assert_eq!(world.report().storage, Some(StorageMode::Mmap));
+    assert_eq!(world.report().storage, Some(world.kept_as()));
 }
