@@ -8,8 +8,10 @@ mod chain;
 mod describe;
 mod evaluate;
 mod mask;
+mod nearly;
 mod need;
 mod path;
+pub(crate) mod spine;
 
 use std::fmt;
 
@@ -22,6 +24,7 @@ use crate::index::plan::analysis::Analysis;
 use crate::index::plan::chain::Chain;
 use crate::index::plan::describe::texts;
 use crate::index::plan::evaluate::{AllOf, Compiler};
+use crate::index::plan::nearly::Free;
 use crate::index::plan::need::{Allowance, Conjunction};
 use crate::index::plan::path::Unused;
 
@@ -79,6 +82,8 @@ pub enum Reason {
     TooShort,
     /// There is no literal.
     NoLiteral,
+    /// So many edits as are asked for can change all n-grams of a match (FR-LSI-CAND-FZ-01).
+    Edits,
 }
 
 impl Reason {
@@ -104,6 +109,7 @@ impl Reason {
             Reason::TooManyNgrams => "some parts stand for too many n-grams to be worth testing",
             Reason::TooShort => "parts of fewer than three characters are not tested",
             Reason::NoLiteral => "parts of which no character is certain are not tested",
+            Reason::Edits => "what so many edits can change is not tested",
         }
     }
 
@@ -119,6 +125,7 @@ impl Reason {
             Reason::TooManyNgrams => "too_many_ngrams",
             Reason::TooShort => "too_short",
             Reason::NoLiteral => "no_literal",
+            Reason::Edits => "edits",
         }
     }
 }
@@ -152,6 +159,9 @@ impl fmt::Display for Reason {
                 "no three characters in a row are part of every match; search for something longer"
             }
             Reason::NoLiteral => "no character is certain to be part of a match",
+            Reason::Edits => {
+                "so many edits can change all n-grams of a match; allow fewer of them, or search for something longer"
+            }
         })
     }
 }
@@ -203,6 +213,14 @@ impl Serialize for Reason {
 /// disjunctions are intersections and unions of sets of files, and dropping a requirement only
 /// keeps more files.
 ///
+/// *Edits* ([`SupersetSafe::nearly`]). Let `m` be within `k` edits of a text `w` of the expression, and take a way to write the one as
+/// the other. `w` has the runs of one of the spines, in order. Each edit inserts, takes away or changes one character; it changes at
+/// most the three n-grams of one run that have this character, or the two between whose characters it inserts one, and these follow
+/// each other. All others have their three characters side by side in `m`, and so in `S`, as above. So the n-grams that `S` lacks can be
+/// covered by `k` stretches of three n-grams each, none across two runs, which is what is tested: the files in which that is so are found for
+/// each place and number of edits from those before it. This keeps no file that a split into `k + 1` pieces would exclude, however it is
+/// chosen: no stretch has n-grams of two pieces, since those are at least three places apart, so `k` stretches leave one of `k + 1` pieces whole.
+///
 /// The proof does not need that U+FFFD is not used, nor literals which normalization changes and characters next to
 /// which it might. Those rules keep plans within what FR-LSI-BLOOM-Q-01 says, in which patterns are normalized.
 #[derive(Clone, Debug)]
@@ -251,6 +269,24 @@ impl SupersetSafe {
             return SupersetSafe::new(Conjunction::new(), reasons, Unused::default());
         }
         plan
+    }
+
+    /// Plans the search for what is within `edits` edits of what an expression matches, as
+    /// [`SupersetSafe::for_expression`] does for what it matches (FR-LSI-CAND-FZ-01). Any engine may be asked whose edits insert, take
+    /// away or change one character of the pattern each.
+    pub fn nearly(hir: &Hir, fold: bool, strategy: Strategy, edits: u32) -> SupersetSafe {
+        let free = |reason| SupersetSafe::new(Conjunction::new(), vec![reason], Unused::default());
+        if !hir.properties().is_utf8() {
+            return free(Reason::InvalidUtf8);
+        }
+        let mut unused = Unused::default();
+        match nearly::requirements(hir, fold, strategy, edits, &mut unused) {
+            Ok(needs) => SupersetSafe::new(needs, Vec::new(), unused),
+            Err(Free::Edits) if unused.normalization => free(Reason::Normalization),
+            Err(Free::Edits) => free(Reason::Edits),
+            Err(Free::TooManyNgrams) => free(Reason::TooManyNgrams),
+            Err(Free::Strategy) => free(Reason::Strategy),
+        }
     }
 
     /// Plans the search for a text, without case by [`FOLD`] if `fold` is set.

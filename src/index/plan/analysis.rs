@@ -385,6 +385,6 @@ impl Analysis {
 
 /// Returns true for characters that give no n-grams: line breaks, because line ends are normalized in the
 /// index and cut off before matching, and the character that stands in for invalid bytes.
-fn is_unusable(c: char) -> bool {
+pub(super) fn is_unusable(c: char) -> bool {
     matches!(c, '\r' | '\n' | char::REPLACEMENT_CHARACTER)
 }

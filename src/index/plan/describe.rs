@@ -45,6 +45,15 @@ pub enum Requirement {
         /// Its distinct n-grams, in order.
         ngrams: Vec<String>,
     },
+    /// All n-grams of texts that follow each other, but for those that some edits change.
+    Nearly {
+        /// The edits.
+        edits: u32,
+        /// The texts, as expressions; in lower case where they are tested without case.
+        texts: Vec<String>,
+        /// How many n-grams are tested, as often as they stand there.
+        ngrams: usize,
+    },
     /// All n-grams of one of many texts.
     Path {
         /// The texts, as an expression.
@@ -84,6 +93,11 @@ impl Requirement {
                 texts: texts(chain),
                 ngrams: path::distinct_grams(chain),
             },
+            Need::Nearly(nearly) => Requirement::Nearly {
+                edits: nearly.edits,
+                texts: nearly.runs.iter().map(|run| texts(run)).collect(),
+                ngrams: nearly.grams(),
+            },
             Need::AllOf(needs) => Requirement::new(needs),
             Need::AnyOf(alternatives) => {
                 Requirement::Any(alternatives.iter().map(Requirement::of).collect())
@@ -103,6 +117,13 @@ impl fmt::Display for Requirement {
         let (parts, word) = match self {
             Requirement::Literal { text, .. } => return write!(f, "{text:?}"),
             Requirement::Path { texts, .. } => return write!(f, "/{texts}/"),
+            Requirement::Nearly { edits, texts, .. } => {
+                for (n, text) in texts.iter().enumerate() {
+                    write!(f, "{}/{text}/", if n > 0 { " then " } else { "" })?;
+                }
+                let s = if *edits == 1 { "" } else { "s" };
+                return write!(f, " within {edits} edit{s}");
+            }
             Requirement::Any(parts) if parts.is_empty() => return f.write_str("the impossible"),
             Requirement::Any(parts) => (parts, "or"),
             Requirement::All(parts) => (parts, "and"),

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::index::gram::{Gram, NGRAM_CHARS};
 use crate::index::plan::chain::Position;
 use crate::index::plan::mask::Mask;
+use crate::index::plan::nearly;
 use crate::index::plan::need::{Conjunction, Need};
 use crate::index::plan::path;
 
@@ -38,6 +39,7 @@ pub(super) struct AllOf {
 enum Part {
     AnyOf(Vec<AllOf>),
     Path(Path),
+    Nearly(nearly::Compiled),
 }
 
 /// A chain of positions through which some text has to run.
@@ -85,6 +87,10 @@ impl Compiler {
                     grams.extend(Gram::all_in(text).map(|gram| self.number(gram)));
                 }
                 Need::Path(chain) => parts.push(Part::Path(self.path(chain))),
+                Need::Nearly(nearly) => {
+                    let compiled = nearly::Compiled::new(nearly, |gram| self.number(gram));
+                    parts.push(Part::Nearly(compiled));
+                }
                 Need::AllOf(needs) => self.add(needs, grams, parts),
                 Need::AnyOf(alternatives) => {
                     let mut all: Vec<AllOf> = alternatives
@@ -198,6 +204,8 @@ impl AllOf {
                         .map(|(_, grams)| grams.iter().map(|&g| u64::from(frequency(g))).sum())
                         .min()
                         .unwrap_or(u64::MAX),
+                    // Its n-grams are tested in the order in which they stand.
+                    Part::Nearly(_) => u64::MAX,
                 };
                 (part.cost(), most, part)
             })
@@ -231,6 +239,7 @@ impl AllOf {
             live = match part {
                 Part::AnyOf(alternatives) => any_of(alternatives, rows, &live, scratch),
                 Part::Path(path) => path.evaluate(rows, &live, scratch),
+                Part::Nearly(nearly) => nearly.evaluate(rows, &live, &mut scratch.reached),
             };
         }
         live
@@ -260,6 +269,7 @@ impl Part {
         match self {
             Part::AnyOf(alternatives) => alternatives.iter().map(AllOf::cost).sum(),
             Part::Path(path) => path.grams.len(),
+            Part::Nearly(nearly) => nearly.cost(),
         }
     }
 }

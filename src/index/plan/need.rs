@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::index::gram::NGRAM_CHARS;
 use crate::index::plan::chain::{Chain, Position};
+use crate::index::plan::nearly::Nearly;
 use crate::index::plan::path::{self, Unused};
 
 /// The requirements of a conjunction are compared with each other only up to this size, because that takes the
@@ -22,6 +23,8 @@ pub(super) enum Need {
     Literal(Vec<char>),
     /// A text occurs that takes one character of each of these positions, of which there are at least three.
     Path(Chain),
+    /// Texts of these positions occur but for what some edits change.
+    Nearly(Nearly),
     /// All of these hold.
     AllOf(Conjunction),
     /// At least one of these holds; none can if there are none.
@@ -40,6 +43,7 @@ fn size<'a>(needs: impl IntoIterator<Item = &'a Need>) -> usize {
     let one = |need: &Need| match need {
         Need::Literal(text) => text.len(),
         Need::Path(chain) => chain.len(),
+        Need::Nearly(nearly) => nearly.runs.iter().map(Vec::len).sum(),
         Need::AllOf(needs) | Need::AnyOf(needs) => size(needs),
     };
     needs.into_iter().map(one).sum()
@@ -139,6 +143,15 @@ pub(super) fn settle(needs: Conjunction, allowance: &mut Allowance) -> Conjuncti
                     allowance.unused.add_wide(&chain);
                 }
             }
+            Need::Nearly(nearly) => {
+                let grams = nearly.grams();
+                if grams <= allowance.path_grams {
+                    allowance.path_grams -= grams;
+                    settled.insert(Need::Nearly(nearly));
+                } else {
+                    allowance.unused.wide = true;
+                }
+            }
             Need::AllOf(needs) => settled.append(&mut settle(needs, allowance)),
             Need::AnyOf(alternatives) => {
                 let alternatives = alternatives
@@ -155,7 +168,7 @@ pub(super) fn settle(needs: Conjunction, allowance: &mut Allowance) -> Conjuncti
 /// Returns true if some requirement tests all n-grams of a chain.
 pub(super) fn is_used<'a>(needs: impl IntoIterator<Item = &'a Need>, part: &[Position]) -> bool {
     needs.into_iter().any(|need| match need {
-        Need::Literal(_) => false,
+        Need::Literal(_) | Need::Nearly(_) => false,
         Need::Path(chain) => chain.windows(part.len()).any(|window| window == part),
         Need::AllOf(needs) | Need::AnyOf(needs) => is_used(needs, part),
     })

@@ -85,14 +85,20 @@ pub(super) fn distinct_grams(chain: &[Position]) -> usize {
     let mut distinct = BTreeSet::new();
     for window in chain.windows(NGRAM_CHARS) {
         if let [first, second, third] = window {
-            for &a in first.chars() {
-                for &b in second.chars() {
-                    distinct.extend(third.chars().iter().map(|&c| [a, b, c]));
-                }
-            }
+            distinct.extend(grams_of([first, second, third]));
         }
     }
     distinct.len()
+}
+
+/// Iterates over the n-grams of three adjacent positions, the last one changing first.
+pub(super) fn grams_of(
+    [first, second, third]: [&Position; NGRAM_CHARS],
+) -> impl Iterator<Item = [char; NGRAM_CHARS]> {
+    first.chars().iter().flat_map(move |&a| {
+        let pairs = second.chars().iter();
+        pairs.flat_map(move |&b| third.chars().iter().map(move |&c| [a, b, c]))
+    })
 }
 
 /// Iterates over how many n-grams each three adjacent positions have.
@@ -115,7 +121,7 @@ fn is_plain(c: char) -> bool {
 /// Cuts a chain such that every text of every segment is in Normalization Form C, for what is searched and for
 /// its letters in upper case: plain characters combine freely, others are used only in a literal
 /// that normalization leaves alone as a whole. What is left out for that reason is not used at all.
-fn normal_segments<'a>(
+pub(super) fn normal_segments<'a>(
     chain: &'a [Position],
     fold: bool,
     unused: &mut Unused,

@@ -297,6 +297,7 @@ fn every_reason_is_given() {
         Reason::TooManyNgrams,
         Reason::TooShort,
         Reason::NoLiteral,
+        Reason::Edits,
     ] {
         let text = reason.to_string();
         assert!(text.len() > 20 && !text.ends_with('.'), "{text}");
@@ -371,6 +372,70 @@ fn limits_drop_information_and_nothing_else() {
     // Copies of copies.
     let nested = plan("((((((((ab{9,}c){9,}d){9,}e){9,}f){9,}g){9,}h){9,}i){9,}j){9,}");
     assert!(!nested.keeps_everything());
+}
+
+/// What is planned for so many edits.
+fn shown_nearly(expression: &str, edits: u32, fold: bool, strategy: Strategy) -> String {
+    let plan = SupersetSafe::nearly(&parse(expression), fold, strategy, edits);
+    let description = plan.describe();
+    assert_eq!(plan.keeps_everything(), description.requires.is_none());
+    assert_eq!(plan.keeps_everything(), plan.reason().is_some());
+    match description.reason {
+        Some(reason) => reason.as_str().to_string(),
+        None => description.to_string(),
+    }
+}
+
+#[test]
+fn fr_lsi_cand_fz_01_plans_for_edits_use_what_is_required() {
+    for strategy in [Strategy::Boolean, Strategy::RequiredLiteral] {
+        for (expression, edits, plan) in [
+            ("needle", 1, "/needle/ within 1 edit"),
+            ("needle", 2, "edits"),
+            ("haystacks", 2, "/haystacks/ within 2 edits"),
+            ("abcde", 1, "edits"),
+            ("needle", 65, "edits"),
+            ("foo.*bar", 1, "/foo/ then /bar/ within 1 edit"),
+            ("foo.*bar", 2, "edits"),
+            ("fo.*bar", 1, "edits"),
+            ("^needles?$", 1, "/needle/ within 1 edit"),
+            ("(needle)+", 1, "/needle/ within 1 edit"),
+            ("(needle){2}", 3, "/needleneedle/ within 3 edits"),
+            ("abc\rdefg", 1, "/abc/ then /defg/ within 1 edit"),
+            (r"(?-u:\xFF)foo", 1, "invalid_utf8"),
+            ("cafe\u{301}xyz", 1, "normalization"),
+            (r"\w+", 1, "edits"),
+        ] {
+            let found = shown_nearly(expression, edits, false, strategy);
+            assert_eq!(found, plan, "{expression} {edits}");
+        }
+        let folded = shown_nearly("[nN]ee[dD]le", 1, true, strategy);
+        assert_eq!(folded, "/needle/ within 1 edit");
+    }
+    for (expression, required, boolean) in [
+        (
+            "needle|thread",
+            "strategy",
+            "/needle/ within 1 edit or /thread/ within 1 edit",
+        ),
+        ("needle|so", "strategy", "edits"),
+        ("nee[dt]le", "edits", "/nee[dt]le/ within 1 edit"),
+        (
+            "abcd[0-9]efgh",
+            "/abcd/ then /efgh/ within 1 edit",
+            "/abcd/ then /efgh/ within 1 edit",
+        ),
+    ] {
+        let found = |strategy| shown_nearly(expression, 1, false, strategy);
+        assert_eq!(found(Strategy::RequiredLiteral), required, "{expression}");
+        assert_eq!(found(Strategy::Boolean), boolean, "{expression}");
+    }
+    let plan = SupersetSafe::nearly(&parse("nee[dt]le"), false, Strategy::Boolean, 1);
+    let nearly = serde_json::json!({"nearly": {"edits": 1, "texts": ["nee[dt]le"], "ngrams": 7}});
+    assert_eq!(
+        serde_json::to_value(plan.describe()).unwrap(),
+        serde_json::json!({"requires": nearly, "ngrams": 7})
+    );
 }
 
 #[test]

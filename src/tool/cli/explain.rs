@@ -257,6 +257,18 @@ fn literals(requirement: &Requirement, out: &mut dyn Write) -> io::Result<()> {
             "",
             &format!("/{texts}/: {} different n-grams", count(*ngrams as u64)),
         ),
+        Requirement::Nearly { edits, ngrams, .. } => {
+            let changed = match edits {
+                1 => "one edit changes at most three that follow each other".to_string(),
+                _ => format!("{edits} edits change at most three each that follow each other"),
+            };
+            let ngrams = count(*ngrams as u64);
+            line(
+                out,
+                "",
+                &format!("{requirement}: {ngrams} n-grams, of which {changed}"),
+            )
+        }
     }
 }
 

@@ -96,7 +96,101 @@ fn compile(needs: &Conjunction) -> (AllOf, Vec<Gram>) {
     (all, compiler.into_grams())
 }
 
+fn nearly(expression: &str, edits: u32) -> SupersetSafe {
+    SupersetSafe::nearly(&parse(expression), false, Strategy::Boolean, edits)
+}
+
+/// Applies edits to a text: what is done, where, and with which letter.
+fn edited(text: &str, edits: &[(u8, prop::sample::Index, char)]) -> String {
+    let mut chars: Vec<char> = text.chars().collect();
+    for (what, at, letter) in edits {
+        match what {
+            0 => chars.insert(at.index(chars.len() + 1), *letter),
+            1 if !chars.is_empty() => drop(chars.remove(at.index(chars.len()))),
+            _ if !chars.is_empty() => {
+                let at = at.index(chars.len());
+                chars[at] = *letter;
+            }
+            _ => {}
+        }
+    }
+    chars.into_iter().collect()
+}
+
+/// Whether places can be covered by so many stretches of three, by trying each.
+fn covered(places: &[usize], stretches: u32) -> bool {
+    let Some(&first) = places.first() else {
+        return true;
+    };
+    stretches > 0
+        && (first.saturating_sub(2)..=first).any(|start| {
+            let left: Vec<usize> = places
+                .iter()
+                .copied()
+                .filter(|place| !(start..start + 3).contains(place))
+                .collect();
+            covered(&left, stretches - 1)
+        })
+}
+
 proptest! {
+    /// Exactly the files are kept whose missing n-grams so many edits can explain.
+    #[test]
+    fn fr_lsi_cand_fz_01_edits_are_followed_as_by_brute_force(
+        literal in text("abc", 3..14),
+        edits in 1u32..4,
+        texts in prop::collection::vec(text("abc", 0..20), 1..40),
+    ) {
+        let files: Files = texts.iter().map(|text| grams_of(text)).collect();
+        let chars: Vec<char> = literal.chars().collect();
+        let needed: Vec<Gram> = Gram::all_in(&chars).collect();
+        let plan = nearly(&literal, edits);
+        let all: Vec<usize> = (0..needed.len()).collect();
+        prop_assert_eq!(plan.keeps_everything(), covered(&all, edits));
+        let expected: Vec<usize> = (0..files.len())
+            .filter(|&n| {
+                let missing: Vec<usize> =
+                    all.iter().copied().filter(|&at| !files[n].contains(&needed[at])).collect();
+                covered(&missing, edits)
+            })
+            .collect();
+        prop_assert_eq!(kept(&plan, &files).0, expected);
+    }
+
+    /// Whatever is edited, and whatever stands around it, is kept.
+    #[test]
+    fn fr_lsi_cand_fz_01_what_is_within_the_edits_is_kept(
+        parts in prop::collection::vec((text("abcdef", 1..9), text("xyz", 0..6)), 1..4),
+        edits in prop::collection::vec((0u8..3, any::<prop::sample::Index>(), prop::sample::select(vec!['a', 'é', 'x'])), 0..5),
+        more in 0u32..2,
+        around in text("abcx", 0..6),
+    ) {
+        let expression: Vec<&str> = parts.iter().map(|(part, _)| part.as_str()).collect();
+        let word: String = parts.iter().map(|(part, gap)| format!("{part}{gap}")).collect();
+        let found = format!("{around}{}{around}", edited(&word, &edits));
+        let plan = nearly(&expression.join("[x-z]*"), edits.len() as u32 + more);
+        prop_assert_eq!(kept(&plan, &vec![grams_of(&found)]).0, vec![0]);
+    }
+
+    /// No split into pieces excludes a file that is kept.
+    #[test]
+    fn fr_lsi_cand_fz_01_no_pieces_exclude_more(
+        literal in text("abcd", 6..16),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 1..4),
+        texts in prop::collection::vec(text("abcd", 0..30), 1..40),
+    ) {
+        let files: Files = texts.iter().map(|text| grams_of(text)).collect();
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(literal.len() + 1)).collect();
+        cuts.extend([0, literal.len()]);
+        cuts.sort_unstable();
+        let pieces: Vec<BTreeSet<Gram>> =
+            cuts.windows(2).map(|cut| grams_of(&literal[cut[0]..cut[1]])).collect();
+        let plan = nearly(&literal, pieces.len() as u32 - 1);
+        for n in kept(&plan, &files).0 {
+            prop_assert!(pieces.iter().any(|piece| piece.is_subset(&files[n])));
+        }
+    }
+
     #[test]
     fn a_literal_keeps_exactly_the_files_with_all_its_ngrams(
         literal in text("abc", 3..7),
