@@ -4,6 +4,7 @@
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
+use forge_search::exec::fuzzy::{FuzzyMatcher, FuzzyWorker};
 use forge_search::exec::matcher::{LineMatcher, WorkerMatcher};
 use forge_search::exec::pattern::Pattern;
 use forge_search::exec::query::Fold;
@@ -44,8 +45,9 @@ pub(crate) fn run(data: &[u8]) {
     } else {
         Fold::Sensitive
     };
+    let edits = u32::from(options >> 3 & 3);
     if let Ok(pattern) = Pattern::compile(expression, flag(1), fold, flag(2)) {
-        Claims::new(pattern).check(&text);
+        Claims::new(pattern, edits).check(&text);
     }
 }
 
@@ -64,22 +66,31 @@ pub(crate) enum Outcome {
     Kept,
 }
 
+/// What decides whether a line matches.
+#[derive(Debug)]
+enum Matcher {
+    Exact(WorkerMatcher),
+    Fuzzy(FuzzyWorker),
+}
+
 /// What is claimed of a pattern.
 #[derive(Debug)]
 pub(crate) struct Claims {
     pattern: Pattern,
-    matcher: OnceCell<Option<WorkerMatcher>>,
+    /// How far from a text of the pattern a match may be.
+    edits: u32,
+    matcher: OnceCell<Option<Matcher>>,
     plans: Vec<SupersetSafe>,
     tokenizer: Tokenizer,
 }
 
 impl Claims {
     /// Plans the search for a pattern, and checks what does not depend on a text.
-    pub(crate) fn new(pattern: Pattern) -> Claims {
+    pub(crate) fn new(pattern: Pattern, edits: u32) -> Claims {
         let strategies = [Strategy::RequiredLiteral, Strategy::Boolean];
         let mut plans: Vec<SupersetSafe> = strategies
             .iter()
-            .map(|&strategy| plan(&pattern, strategy))
+            .map(|&strategy| plan(&pattern, strategy, edits))
             .collect();
         // Any other order of tests has to give the same.
         let mut turned = plans.clone();
@@ -89,6 +100,7 @@ impl Claims {
         plans.extend(turned);
         Claims {
             matcher: OnceCell::new(),
+            edits,
             plans,
             tokenizer: Tokenizer::new(Casefold::Ascii, 1 << 20),
             pattern,
@@ -114,9 +126,10 @@ impl Claims {
         let excluded = kept.contains(&false);
         match (self.matches(text), excluded) {
             (true, true) => panic!(
-                "kept are {kept:?} for {:?} (as {:?}) in {:?}",
+                "kept are {kept:?} for {:?} (as {:?}) within {} edits in {:?}",
                 self.pattern.original(),
                 self.pattern.expression(),
+                self.edits,
                 String::from_utf8_lossy(text)
             ),
             (true, false) => Outcome::Proven,
@@ -129,24 +142,37 @@ impl Claims {
     /// carriage return that belongs to it.
     fn matches(&self, text: &[u8]) -> bool {
         // An automaton that is too large is refused before anything is planned.
-        let compile = || Some(LineMatcher::new(&self.pattern).ok()?.worker(Stop::new()));
+        let compile = || match self.edits {
+            0 => {
+                let matcher = LineMatcher::new(&self.pattern).ok()?;
+                Some(Matcher::Exact(matcher.worker(Stop::new())))
+            }
+            edits => {
+                let matcher = FuzzyMatcher::new(&self.pattern, edits).ok()?;
+                Some(Matcher::Fuzzy(matcher.worker(Stop::new())))
+            }
+        };
         let Some(matcher) = self.matcher.get_or_init(compile) else {
             return false;
         };
         text.split(|&byte| byte == b'\n').any(|line| {
             let bare = line.strip_suffix(b"\r").unwrap_or(line);
-            [line, bare]
-                .iter()
-                .any(|line| matches!(matcher.find_in_line(line), Ok(Some(_))))
+            [line, bare].iter().any(|line| match matcher {
+                Matcher::Exact(exact) => matches!(exact.find_in_line(line), Ok(Some(_))),
+                Matcher::Fuzzy(fuzzy) => matches!(fuzzy.find_in_line(line), Ok(Some(_))),
+            })
         })
     }
 }
 
 /// Plans the search for a pattern, and checks what does not depend on a text.
-fn plan(pattern: &Pattern, strategy: Strategy) -> SupersetSafe {
+fn plan(pattern: &Pattern, strategy: Strategy, edits: u32) -> SupersetSafe {
     let fold = pattern.fold() == Fold::AsciiInsensitive;
-    let plan = SupersetSafe::for_expression(pattern.hir(), fold, strategy);
-    let again = SupersetSafe::for_expression(pattern.hir(), fold, strategy);
+    let plan = || match edits {
+        0 => SupersetSafe::for_expression(pattern.hir(), fold, strategy),
+        edits => SupersetSafe::nearly(pattern.hir(), fold, strategy, edits),
+    };
+    let (plan, again) = (plan(), plan());
     assert_eq!(plan.grams(), again.grams());
     let description = plan.describe();
     assert_eq!(description, again.describe());
@@ -160,7 +186,7 @@ fn plan(pattern: &Pattern, strategy: Strategy) -> SupersetSafe {
     let distinct: BTreeSet<&Gram> = plan.grams().iter().collect();
     assert_eq!(distinct.len(), plan.grams().len());
     assert!(plan.cost() <= MAX_COST, "{}", plan.cost());
-    if pattern.is_fixed() {
+    if pattern.is_fixed() && edits == 0 {
         let literal = SupersetSafe::for_literal(pattern.original(), fold);
         assert_eq!(literal.keeps_everything(), plan.keeps_everything());
     }

@@ -59,19 +59,13 @@ impl Engine for Embedded {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             full_regex: true,
-            fuzzy: false,
+            fuzzy: true,
             file_lists: true,
         }
     }
 
     fn prepare(&self, query: Arc<Query>) -> Result<Arc<dyn Prepared>, EngineError> {
-        if query.fuzzy.is_some() {
-            return Err(EngineError::NotCapable(
-                "the embedded engine does not support fuzzy; leave it out, or configure the engine ugrep"
-                    .to_string(),
-            ));
-        }
-        let matcher = LineMatcher::new(&query.pattern)?;
+        let matcher = LineMatcher::of(&query)?;
         Ok(Arc::new(PreparedEmbedded { query, matcher }))
     }
 }
@@ -160,7 +154,7 @@ impl FileSearcher {
         }
         // A file with lines that were reported most likely has events.
         if matches!(wanted, Wanted::All) {
-            let strip = self.query.pattern.sees_carriage_return();
+            let strip = self.query.sees_carriage_return();
             let (matcher, buffer) = (&self.matcher, &mut self.buffer);
             let probed = match within {
                 Some(within) => Some(probe::may_match_within(
@@ -228,7 +222,7 @@ impl FileSearcher {
             let lines = ApproximateLines::new(region, reported, &self.stop);
             return search_region(searcher, Collect::new(query, &lines, false), region, nul);
         }
-        let strip = query.pattern.sees_carriage_return();
+        let strip = query.sees_carriage_return();
         let stripped;
         let region = if strip {
             stripped = text::strip_carriage_returns(region);
@@ -264,7 +258,7 @@ impl FileSearcher {
         if memchr::memchr(0, &probe).is_some() {
             return Ok(FileOutcome::nothing());
         }
-        let strip = self.query.pattern.sees_carriage_return();
+        let strip = self.query.sees_carriage_return();
         let options = RegionOptions {
             strip_carriage_returns: strip,
             max_line: STREAMED_LINE_LIMIT,

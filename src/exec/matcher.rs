@@ -14,7 +14,9 @@ use memchr::memchr;
 use regex_syntax::hir::{HirKind, Look};
 
 use crate::exec::compiled::{Compiled, Finder};
+use crate::exec::fuzzy::{FuzzyMatcher, FuzzyWorker};
 use crate::exec::pattern::{Pattern, PatternError};
+use crate::exec::query::Query;
 use crate::exec::stepper::{Stepper, StepperCache};
 use crate::exec::stop::Stop;
 
@@ -31,7 +33,16 @@ const LOOKS_ACROSS_LINES: [Look; 3] = [
 
 /// A pattern compiled for matching, shared by the workers of a call.
 #[derive(Clone, Debug)]
-pub struct LineMatcher {
+pub struct LineMatcher(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Exact(Exact),
+    Fuzzy(FuzzyMatcher),
+}
+
+#[derive(Clone, Debug)]
+struct Exact {
     compiled: Compiled,
     recheck: bool,
     stepper: Option<Arc<LazyStepper>>,
@@ -39,12 +50,41 @@ pub struct LineMatcher {
 }
 
 impl LineMatcher {
-    /// Compiles a pattern.
+    /// Compiles a pattern for what it matches.
     ///
     /// # Errors
     ///
     /// An expression whose automaton would be larger than the limit; the message says so.
     pub fn new(pattern: &Pattern) -> Result<LineMatcher, PatternError> {
+        Ok(LineMatcher(Kind::Exact(Exact::new(pattern)?)))
+    }
+
+    /// Compiles the pattern of a query, for what is within its edits if it asks for that.
+    ///
+    /// # Errors
+    ///
+    /// As [`LineMatcher::new`] and [`FuzzyMatcher::new`].
+    pub fn of(query: &Query) -> Result<LineMatcher, PatternError> {
+        match query.fuzzy {
+            None => LineMatcher::new(&query.pattern),
+            Some(level) => {
+                let matcher = FuzzyMatcher::new(&query.pattern, level.into())?;
+                Ok(LineMatcher(Kind::Fuzzy(matcher)))
+            }
+        }
+    }
+
+    /// Creates the view of one worker, with caches of its own and the flag that it polls.
+    pub fn worker(&self, stop: Stop) -> WorkerMatcher {
+        WorkerMatcher(match &self.0 {
+            Kind::Exact(exact) => WorkerKind::Exact(Box::new(exact.worker(stop))),
+            Kind::Fuzzy(fuzzy) => WorkerKind::Fuzzy(fuzzy.worker(stop)),
+        })
+    }
+}
+
+impl Exact {
+    fn new(pattern: &Pattern) -> Result<Exact, PatternError> {
         let compiled = Compiled::new(pattern)?;
         // Literals are found by substring search, whose time is linear whatever the text is.
         let linear = !pattern.word() && is_literal(pattern);
@@ -62,7 +102,7 @@ impl LineMatcher {
         let recheck = LOOKS_ACROSS_LINES
             .into_iter()
             .any(|look| looks.contains(look));
-        Ok(LineMatcher {
+        Ok(Exact {
             compiled,
             recheck,
             stepper,
@@ -70,9 +110,8 @@ impl LineMatcher {
         })
     }
 
-    /// Creates the view of one worker, with caches of its own and the flag that it polls.
-    pub fn worker(&self, stop: Stop) -> WorkerMatcher {
-        WorkerMatcher {
+    fn worker(&self, stop: Stop) -> ExactWorker {
+        ExactWorker {
             finder: self.compiled.finder(),
             recheck: self.recheck,
             cache: RefCell::new(None),
@@ -123,7 +162,76 @@ impl fmt::Display for Stopped {
 
 /// The matcher of one worker.
 #[derive(Debug)]
-pub struct WorkerMatcher {
+pub struct WorkerMatcher(WorkerKind);
+
+#[derive(Debug)]
+enum WorkerKind {
+    Exact(Box<ExactWorker>),
+    Fuzzy(FuzzyWorker),
+}
+
+impl WorkerMatcher {
+    /// Finds the match of a line without its terminator, as byte positions: the leftmost one, or of approximate ones the best.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`] when the flag was raised before an answer was known.
+    pub fn find_in_line(&self, line: &[u8]) -> Result<Option<(usize, usize)>, Stopped> {
+        match &self.0 {
+            WorkerKind::Exact(exact) => exact.find_in_line(line),
+            WorkerKind::Fuzzy(fuzzy) => {
+                let span = fuzzy.find_in_line(line)?;
+                Ok(span.map(|span| (span.start, span.end)))
+            }
+        }
+    }
+}
+
+impl Matcher for WorkerMatcher {
+    type Captures = NoCaptures;
+    type Error = Stopped;
+
+    /// Searchers ask for lines only, from their start.
+    fn find_at(&self, haystack: &[u8], at: usize) -> Result<Option<Match>, Stopped> {
+        match &self.0 {
+            WorkerKind::Exact(exact) if at > 0 => Ok(exact.finder.find_at(haystack, at)),
+            _ => {
+                let found = self.find_in_line(haystack)?;
+                let found = found.filter(|(start, _)| *start >= at);
+                Ok(found.map(|(start, end)| Match::new(start, end)))
+            }
+        }
+    }
+
+    fn new_captures(&self) -> Result<NoCaptures, Stopped> {
+        Ok(NoCaptures::new())
+    }
+
+    fn shortest_match_at(&self, haystack: &[u8], at: usize) -> Result<Option<usize>, Stopped> {
+        match &self.0 {
+            WorkerKind::Exact(exact) if at > 0 || haystack.len() <= exact.window => {
+                Ok(exact.finder.shortest_match_at(haystack, at))
+            }
+            _ => Ok(self.find_at(haystack, at)?.map(|found| found.end())),
+        }
+    }
+
+    fn line_terminator(&self) -> Option<LineTerminator> {
+        // No match holds a line feed, and the normal form has no anchors but those of lines.
+        Some(LineTerminator::byte(b'\n'))
+    }
+
+    fn find_candidate_line(&self, haystack: &[u8]) -> Result<Option<LineMatchKind>, Stopped> {
+        match &self.0 {
+            WorkerKind::Exact(exact) => exact.find_candidate_line(haystack),
+            WorkerKind::Fuzzy(fuzzy) => fuzzy.find_candidate_line(haystack),
+        }
+    }
+}
+
+/// The matcher of one worker for what the pattern matches.
+#[derive(Debug)]
+struct ExactWorker {
     finder: Finder,
     /// A match in a window has to be confirmed in its line alone.
     recheck: bool,
@@ -133,13 +241,9 @@ pub struct WorkerMatcher {
     stop: Stop,
 }
 
-impl WorkerMatcher {
+impl ExactWorker {
     /// Finds the leftmost match in a line without its terminator, as byte positions.
-    ///
-    /// # Errors
-    ///
-    /// [`Stopped`] when the flag was raised before an answer was known.
-    pub fn find_in_line(&self, line: &[u8]) -> Result<Option<(usize, usize)>, Stopped> {
+    fn find_in_line(&self, line: &[u8]) -> Result<Option<(usize, usize)>, Stopped> {
         if line.len() > self.window
             && let Some(stepper) = self.stepper.as_ref().and_then(|lazy| lazy.get())
             && let Some(found) = stepper.find(
@@ -174,35 +278,6 @@ impl WorkerMatcher {
             Some(feed) => (feed, feed + 1),
             None => (haystack.len(), haystack.len()),
         }
-    }
-}
-
-impl Matcher for WorkerMatcher {
-    type Captures = NoCaptures;
-    type Error = Stopped;
-
-    fn find_at(&self, haystack: &[u8], at: usize) -> Result<Option<Match>, Stopped> {
-        if at == 0 {
-            let found = self.find_in_line(haystack)?;
-            return Ok(found.map(|(start, end)| Match::new(start, end)));
-        }
-        Ok(self.finder.find_at(haystack, at))
-    }
-
-    fn new_captures(&self) -> Result<NoCaptures, Stopped> {
-        Ok(NoCaptures::new())
-    }
-
-    fn shortest_match_at(&self, haystack: &[u8], at: usize) -> Result<Option<usize>, Stopped> {
-        if at == 0 && haystack.len() > self.window {
-            return Ok(self.find_in_line(haystack)?.map(|(_, end)| end));
-        }
-        Ok(self.finder.shortest_match_at(haystack, at))
-    }
-
-    fn line_terminator(&self) -> Option<LineTerminator> {
-        // No match holds a line feed, and the normal form has no anchors but those of lines.
-        Some(LineTerminator::byte(b'\n'))
     }
 
     /// Looks for a line that may match, window by window. Time is linear in the bytes looked at.
@@ -248,9 +323,9 @@ mod tests {
     use crate::exec::query::Fold;
     use crate::exec::stop::StopReason;
 
-    fn matcher(text: &str, window: Option<usize>) -> WorkerMatcher {
+    fn matcher(text: &str, window: Option<usize>) -> ExactWorker {
         let pattern = Pattern::compile(text, false, Fold::Sensitive, false).unwrap();
-        let mut matcher = LineMatcher::new(&pattern).unwrap();
+        let mut matcher = Exact::new(&pattern).unwrap();
         if let Some(window) = window {
             matcher.window = window;
             if matcher.stepper.is_none() {
@@ -261,7 +336,7 @@ mod tests {
     }
 
     /// Numbers of the lines that match, found the way a searcher finds them.
-    fn lines_by_candidates(matcher: &WorkerMatcher, text: &[u8]) -> Vec<usize> {
+    fn lines_by_candidates(matcher: &ExactWorker, text: &[u8]) -> Vec<usize> {
         let mut found = Vec::new();
         let mut pos = 0;
         while pos < text.len() {

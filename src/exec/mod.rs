@@ -16,6 +16,7 @@ pub mod event;
 pub mod exit;
 mod external;
 mod fold;
+pub mod fuzzy;
 pub mod matcher;
 pub mod pattern;
 mod probe;

@@ -98,6 +98,12 @@ impl Query {
             fuzzy: options.fuzzy,
         })
     }
+
+    /// Returns true when a carriage return before a line's end could change what matches, so that it has to be taken away before
+    /// matching. An edit can stand for any character.
+    pub fn sees_carriage_return(&self) -> bool {
+        self.fuzzy.is_some() || self.pattern.sees_carriage_return()
+    }
 }
 
 #[cfg(test)]

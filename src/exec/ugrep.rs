@@ -83,11 +83,13 @@ impl Ugrep {
     fn approximate(&self, query: &Query, level: u8) -> Result<External, EngineError> {
         let lacking = |what: &str| Err(EngineError::NotCapable(what.to_string()));
         if query.pattern.word() {
-            return lacking("ugrep does not combine fuzzy with word_regexp; leave one of them out");
+            return lacking(
+                "ugrep does not combine fuzzy with word_regexp; leave one of them out, or configure the engine embedded",
+            );
         }
         let Some(text) = literal(&query.pattern) else {
             return lacking(
-                "ugrep matches only literals approximately; set fixed_strings, or leave fuzzy out",
+                "ugrep matches only literals approximately; set fixed_strings, leave fuzzy out, or configure the engine embedded",
             );
         };
         // It takes a carriage return for the end of the pattern.

@@ -483,6 +483,7 @@ topics! {
     context,
     encoding,
     errors,
+    fuzzy,
     globs,
     hidden,
     ignore_rules,

@@ -1,4 +1,4 @@
-//! Approximate matching is ugrep's own (FR-LS-SRC-11).
+//! Approximate matching, in process and by ugrep, each by its own metric (FR-LS-SRC-11).
 
 use std::collections::BTreeSet;
 
@@ -15,6 +15,13 @@ fn fuzzy(level: u8, case: CaseMode) -> QueryOptions {
     }
 }
 
+/// The engines that have it.
+fn capable() -> Vec<Arc<dyn Engine>> {
+    let mut engines = engines_of(Tool::Ugrep);
+    engines.push(Arc::new(Embedded::default()));
+    engines
+}
+
 /// The lines that match, as `line:column:text`.
 fn matches(events: &[Event]) -> Vec<String> {
     events
@@ -28,8 +35,8 @@ fn matches(events: &[Event]) -> Vec<String> {
         .collect()
 }
 
-#[test]
-fn it_ls_fz_01_fuzzy_search_with_ugrep() {
+/// Lines near `hello`, in three encodings, and in a file that is no text.
+fn near_hello() -> Tree {
     let mut tree = Tree::new();
     let text = "say hello\n a hallo b\nhelo\nhexxo\nhel\r\nello\nHELLO\nhello hello\nunrelated\n";
     tree.add(b"utf-8", text.as_bytes());
@@ -40,6 +47,12 @@ fn it_ls_fz_01_fuzzy_search_with_ugrep() {
     }
     tree.add(b"utf-16", &utf16);
     tree.add(b"binary", format!("{text}\0").as_bytes());
+    tree
+}
+
+#[test]
+fn it_ls_fz_01_fuzzy_search_with_ugrep() {
+    let tree = near_hello();
     for engine in engines_of(Tool::Ugrep) {
         let find = |level, case| {
             let options = fuzzy(level, case);
@@ -70,6 +83,135 @@ fn it_ls_fz_01_fuzzy_search_with_ugrep() {
 }
 
 #[test]
+fn fr_ls_src_11_fuzzy_search_in_process() {
+    let tree = near_hello();
+    let find = |pattern, options: &QueryOptions| embedded(pattern, options, &tree.files);
+    let one = find("hello", &fuzzy(1, CaseMode::Sensitive));
+    // Any character may be edited, the first one too.
+    let expected = [
+        "1:5:hello",
+        "2:4:hallo",
+        "3:1:helo",
+        "6:1:ello",
+        "8:1:hello",
+    ];
+    for outcome in &one[..3] {
+        assert_eq!(matches(&outcome.events), expected);
+    }
+    assert_eq!(one[3], FileOutcome::nothing());
+    assert_eq!(one[0].events[1].line, " a hallo b");
+
+    // The carriage return is no character of the line, which the change of one for another would make it.
+    let two = find("hello", &fuzzy(2, CaseMode::Sensitive));
+    let expected = [
+        "1:5:hello",
+        "2:4:hallo",
+        "3:1:helo",
+        "4:1:hexxo",
+        "5:1:hel",
+        "6:1:ello",
+        "8:1:hello",
+    ];
+    assert_eq!(matches(&two[0].events), expected);
+
+    let folded = find("hello", &fuzzy(1, CaseMode::Insensitive));
+    assert_eq!(matches(&folded[0].events)[4], "7:1:HELLO");
+
+    // Words, and expressions.
+    let words = QueryOptions {
+        word: true,
+        ..fuzzy(1, CaseMode::Sensitive)
+    };
+    let words = find("ello", &words);
+    // `hallo` is two edits away, and `allo` not a word there.
+    let expected = ["1:5:hello", "6:1:ello", "8:1:hello"];
+    assert_eq!(matches(&words[0].events), expected);
+    let expression = QueryOptions {
+        fixed_strings: false,
+        ..fuzzy(1, CaseMode::Sensitive)
+    };
+    let anchored = find("^h(al|ex)+o$", &expression);
+    assert_eq!(matches(&anchored[0].events), ["3:1:helo", "4:1:hexxo"]);
+}
+
+/// Whatever ugrep finds is within as many edits, and it finds all lines but those in which the first character has to be edited.
+#[test]
+fn fr_ls_src_11_in_process_finds_whatever_ugrep_finds() {
+    let patterns = ["hello", "straße", "fn main", "a_b_c_d", "größer"];
+    let mut random = 0x9E37_79B9_7F4A_7C15u64;
+    let mut below = move |n: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random % n as u64) as usize
+    };
+    for pattern in patterns {
+        let mut tree = Tree::new();
+        for _ in 0..4 {
+            let mut content = String::new();
+            for _ in 0..100 {
+                let mut word: Vec<char> = pattern.chars().collect();
+                for _ in 0..below(6) {
+                    let at = 1 + below(word.len());
+                    match below(3) {
+                        0 => word.insert(at, ['x', 'ß', 'l', ' '][below(4)]),
+                        1 if at < word.len() => drop(word.remove(at)),
+                        _ if at < word.len() => word[at] = ['y', 'é', 'e', '_'][below(4)],
+                        _ => {}
+                    }
+                }
+                let word: String = word.into_iter().collect();
+                content += &format!(
+                    "{}{word}{}\n",
+                    ["", "- ", "ö"][below(3)],
+                    ["", " ;"][below(2)]
+                );
+            }
+            tree.add(
+                format!("{}", tree.files.len()).as_bytes(),
+                content.as_bytes(),
+            );
+        }
+        for engine in engines_of(Tool::Ugrep) {
+            for level in 1..=4 {
+                let options = fuzzy(level, CaseMode::Sensitive);
+                let theirs = search(engine.as_ref(), pattern, &options, &tree.files).unwrap();
+                let ours = embedded(pattern, &options, &tree.files);
+                let mut counts = (0, 0);
+                for (theirs, ours) in theirs.iter().zip(&ours) {
+                    let of = |outcome: &FileOutcome| -> BTreeSet<u64> {
+                        let numbers = outcome.events.iter().map(|event| event.line_number);
+                        numbers.collect()
+                    };
+                    let (theirs, lines) = (of(theirs), of(ours));
+                    assert!(
+                        lines.is_superset(&theirs),
+                        "{} {pattern} {level}",
+                        engine.id()
+                    );
+                    for found in &ours.events {
+                        let EventKind::Match { text, .. } = &found.kind else {
+                            panic!("{found:?}");
+                        };
+                        let starts_alike = text.chars().next() == pattern.chars().next();
+                        assert!(
+                            theirs.contains(&found.line_number) || !starts_alike,
+                            "{} {pattern} {level}: {found:?}",
+                            engine.id()
+                        );
+                    }
+                    let ours = lines;
+                    counts.0 += theirs.len();
+                    counts.1 += ours.len();
+                }
+                println!("{} {pattern} {level}: {counts:?} lines", engine.id());
+                assert!(counts.0 > 50 && counts.1 >= counts.0);
+            }
+        }
+    }
+}
+
+#[test]
 fn fr_ls_src_11_fuzzy_levels_are_supersets() {
     let mut tree = Tree::new();
     let words = [
@@ -93,7 +235,7 @@ fn fr_ls_src_11_fuzzy_levels_are_supersets() {
     for (n, chunk) in words.chunks(4).enumerate() {
         tree.add(format!("{n}").as_bytes(), chunk.join("\n").as_bytes());
     }
-    for engine in engines_of(Tool::Ugrep) {
+    for engine in capable() {
         for case in [CaseMode::Sensitive, CaseMode::Insensitive] {
             let mut below = BTreeSet::new();
             let mut sizes = Vec::new();
@@ -138,7 +280,7 @@ fn fr_ls_src_11_fuzzy_levels_are_supersets() {
 fn fuzzy_respects_context_and_limits() {
     let mut tree = Tree::new();
     tree.add(b"f", "a\nhallo\nb\nhelo\nc\nhello\nd\n".as_bytes());
-    for engine in engines_of(Tool::Ugrep) {
+    for engine in capable() {
         let options = QueryOptions {
             before: 1,
             after: 1,
@@ -162,7 +304,7 @@ fn fuzzy_respects_context_and_limits() {
 fn fuzzy_shows_as_many_lines_as_the_request_wants() {
     let mut tree = Tree::new();
     tree.add(b"f", &b"hallo\n".repeat(30_000));
-    for engine in engines_of(Tool::Ugrep) {
+    for engine in capable() {
         let options = QueryOptions {
             max_results: 100_000,
             max_matches_per_file: 25_000,
@@ -183,7 +325,7 @@ fn fuzzy_asks_for_the_files_that_can_be_read() {
     tree.add(b"z", b"hallo\n");
     // One file in two places: each has its answer.
     tree.list(b"a");
-    for engine in engines_of(Tool::Ugrep) {
+    for engine in capable() {
         let options = QueryOptions {
             max_file_size: 100,
             ..fuzzy(1, CaseMode::Sensitive)

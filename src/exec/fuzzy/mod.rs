@@ -1,0 +1,285 @@
+//! Approximate matching: lines that hold something within a few edits of what a pattern matches (FR-LS-SRC-11).
+//!
+//! An edit inserts, takes away or changes one character, which is a Unicode scalar value; what is no character counts as one that equals
+//! no other. Three stages, each of which passes on at least what the next one finds: pieces of the pattern of which one must be
+//! there unchanged (`pieces`), sets of nodes of the pattern's automaton that are kept for each number of edits (`scan`), and the exact
+//! alignment (`align`), which decides where the match of a line is. This module knows patterns and bytes; it reads no files.
+
+mod align;
+mod alphabet;
+mod automaton;
+mod pieces;
+mod scan;
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use grep_matcher::LineMatchKind;
+use memchr::{memchr, memrchr};
+use regex_automata::Input;
+use regex_automata::meta::Regex;
+use regex_syntax::hir::Hir;
+
+use align::Aligner;
+use alphabet::Alphabet;
+use automaton::{Automaton, NODE_LIMIT, Refused};
+use scan::Scanner;
+
+use crate::exec::matcher::Stopped;
+use crate::exec::pattern::{Pattern, PatternError, REGEX_SIZE_LIMIT};
+use crate::exec::stop::Stop;
+
+/// Bytes after which it is decided whether looking for pieces pays.
+const TRIAL: usize = 32 << 10;
+
+/// It pays as long as no more than one byte in so many is in lines that are looked at more closely.
+const WORTH: usize = 2;
+
+/// Bytes between two looks at the stop flag while pieces are looked for.
+const BYTES_BETWEEN_POLLS: usize = 1 << 20;
+
+/// A match of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Where it starts, in bytes.
+    pub start: usize,
+    /// Where it ends, in bytes.
+    pub end: usize,
+    /// Its edits.
+    pub edits: u32,
+}
+
+/// A pattern compiled for approximate matching, shared by the workers of a call.
+#[derive(Clone, Debug)]
+pub struct FuzzyMatcher(Arc<Compiled>);
+
+#[derive(Debug)]
+struct Compiled {
+    level: u32,
+    automaton: Automaton,
+    alphabet: Alphabet,
+    scan: Option<Scan>,
+    /// Whether what the scanner finds is a match.
+    is_exact: bool,
+    pieces: Option<Regex>,
+}
+
+/// The scanner and the alphabet of the automaton without assertions.
+#[derive(Debug)]
+struct Scan {
+    scanner: Scanner,
+    /// None if there are no assertions.
+    alphabet: Option<Alphabet>,
+}
+
+impl FuzzyMatcher {
+    /// Compiles a pattern for matches within `level` edits.
+    ///
+    /// # Errors
+    ///
+    /// A level that is not less than the characters of the shortest match, since every line would match (decision D27d); a pattern that
+    /// matches bytes that are no characters, or that is too large. The message says what to do.
+    pub fn new(pattern: &Pattern, level: u32) -> Result<FuzzyMatcher, PatternError> {
+        let hir = pattern.full_hir();
+        let automaton = Automaton::new(&hir, true).map_err(refused)?;
+        if let Some(shortest) = automaton.min_len
+            && shortest <= level as usize
+        {
+            return Err(PatternError(too_short(shortest, level)));
+        }
+        let alphabet = Alphabet::new(&automaton);
+        let is_exact = hir.properties().look_set().is_empty();
+        let scan = match is_exact {
+            true => Scanner::new(&automaton).map(|scanner| Scan {
+                scanner,
+                alphabet: None,
+            }),
+            false => {
+                let weak = Automaton::new(&hir, false).map_err(refused)?;
+                Scanner::new(&weak).map(|scanner| Scan {
+                    scanner,
+                    alphabet: Some(Alphabet::new(&weak)),
+                })
+            }
+        };
+        Ok(FuzzyMatcher(Arc::new(Compiled {
+            level,
+            automaton,
+            alphabet,
+            scan,
+            is_exact,
+            pieces: pieces::pieces(&hir, level).and_then(|pieces| compile(&pieces)),
+        })))
+    }
+
+    /// Creates the view of one worker.
+    pub fn worker(&self, stop: Stop) -> FuzzyWorker {
+        FuzzyWorker {
+            aligner: RefCell::new(Aligner::new(&self.0.automaton)),
+            compiled: self.0.clone(),
+            tried: Cell::new(Tried::default()),
+            pieces: self.0.pieces.clone(),
+            stop,
+        }
+    }
+}
+
+fn refused(why: Refused) -> PatternError {
+    PatternError(match why {
+        Refused::Bytes => "`fuzzy` counts edits of characters, and the pattern matches bytes that are none; take (?-u:…) out of it"
+            .to_string(),
+        Refused::TooLarge => format!(
+            "the pattern is too large for `fuzzy`: more than {NODE_LIMIT} characters with its repetitions written out, or too many \
+             ways through them; use smaller counted repetitions, or a part of it"
+        ),
+    })
+}
+
+fn too_short(shortest: usize, level: u32) -> String {
+    let most = match shortest {
+        0 | 1 => "leave `fuzzy` out, or search for something longer".to_string(),
+        _ => format!(
+            "use {} at most, or search for something longer",
+            shortest - 1
+        ),
+    };
+    format!(
+        "`fuzzy` {level} allows as many edits as the shortest match of the pattern has characters ({shortest}), so that every line would \
+         match; {most}"
+    )
+}
+
+/// Compiles pieces into one expression; nothing if that is refused, or if they are so short that most lines have one.
+fn compile(pieces: &[Hir]) -> Option<Regex> {
+    let short = |piece: &Hir| piece.properties().minimum_len().is_none_or(|len| len < 2);
+    if pieces.iter().any(short) {
+        return None;
+    }
+    let config = Regex::config()
+        .utf8_empty(false)
+        .nfa_size_limit(Some(REGEX_SIZE_LIMIT))
+        .dfa(false)
+        .onepass(false);
+    let any = Hir::alternation(pieces.to_vec());
+    Regex::builder().configure(config).build_from_hir(&any).ok()
+}
+
+/// What became of looking for pieces so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tried {
+    bytes: usize,
+    /// In lines with a piece and without a match.
+    wasted: usize,
+}
+
+/// The matcher of one worker.
+#[derive(Debug)]
+pub struct FuzzyWorker {
+    compiled: Arc<Compiled>,
+    aligner: RefCell<Aligner>,
+    tried: Cell<Tried>,
+    pieces: Option<Regex>,
+    stop: Stop,
+}
+
+impl FuzzyWorker {
+    /// Finds the match of a line without its terminator that has the fewest edits; of those the one that starts first, and of those the
+    /// one that ends first.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`] when the flag was raised before the answer was known.
+    pub fn find_in_line(&self, line: &[u8]) -> Result<Option<Span>, Stopped> {
+        let compiled = &*self.compiled;
+        let mut aligner = self.aligner.borrow_mut();
+        aligner.best(
+            &compiled.automaton,
+            &compiled.alphabet,
+            compiled.level,
+            line,
+            &self.stop,
+        )
+    }
+
+    /// Finds a place in the first of some whole lines that may match.
+    ///
+    /// # Errors
+    ///
+    /// As [`find_in_line`](Self::find_in_line).
+    pub fn find_candidate_line(&self, lines: &[u8]) -> Result<Option<LineMatchKind>, Stopped> {
+        let mut from = 0;
+        while from < lines.len() {
+            let Some(pieces) = self.pieces.as_ref().filter(|_| self.pays()) else {
+                let found = self.scan(&lines[from..])?;
+                return Ok(found.map(|kind| shifted(kind, from)));
+            };
+            if self.stop.is_raised() {
+                return Err(Stopped);
+            }
+            // Up to the end of a line, since a piece may lie across any other place.
+            let probe = from.saturating_add(BYTES_BETWEEN_POLLS).min(lines.len());
+            let end = memchr(b'\n', &lines[probe..]).map_or(lines.len(), |at| probe + at + 1);
+            let found = pieces.search_half(&Input::new(lines).range(from..end));
+            let mut tried = self.tried.get();
+            let Some(found) = found else {
+                tried.bytes += end - from;
+                self.tried.set(tried);
+                from = end;
+                continue;
+            };
+            let at = found.offset() - 1;
+            let start = memrchr(b'\n', &lines[from..at]).map_or(from, |feed| from + feed + 1);
+            let end = memchr(b'\n', &lines[at..]).map_or(lines.len(), |feed| at + feed);
+            let kind = self.scan(&lines[start..end])?;
+            tried.bytes += end - from;
+            if kind.is_none() {
+                tried.wasted += end - start;
+            }
+            self.tried.set(tried);
+            if let Some(kind) = kind {
+                return Ok(Some(shifted(kind, start)));
+            }
+            from = end + 1;
+        }
+        Ok(None)
+    }
+
+    /// Returns whether looking for pieces has paid so far.
+    fn pays(&self) -> bool {
+        let tried = self.tried.get();
+        tried.bytes < TRIAL || tried.wasted.saturating_mul(WORTH) <= tried.bytes
+    }
+
+    /// Finds a place in the first of some whole lines that may match, without looking for pieces.
+    fn scan(&self, lines: &[u8]) -> Result<Option<LineMatchKind>, Stopped> {
+        let compiled = &*self.compiled;
+        if let Some(scan) = &compiled.scan {
+            let alphabet = scan.alphabet.as_ref().unwrap_or(&compiled.alphabet);
+            let found = scan
+                .scanner
+                .find(alphabet, compiled.level, lines, &self.stop)?;
+            return Ok(found.map(|at| match compiled.is_exact {
+                true => LineMatchKind::Confirmed(at),
+                false => LineMatchKind::Candidate(at),
+            }));
+        }
+        let mut from = 0;
+        for line in lines.split(|&byte| byte == b'\n') {
+            if let Some(span) = self.find_in_line(line)? {
+                return Ok(Some(LineMatchKind::Confirmed(from + span.start)));
+            }
+            from += line.len() + 1;
+        }
+        Ok(None)
+    }
+}
+
+fn shifted(kind: LineMatchKind, by: usize) -> LineMatchKind {
+    match kind {
+        LineMatchKind::Confirmed(at) => LineMatchKind::Confirmed(by + at),
+        LineMatchKind::Candidate(at) => LineMatchKind::Candidate(by + at),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,342 @@
+//! Which lines may match: many nodes at a time, one bit each.
+//!
+//! After each character, row *i* is the set of nodes that a way with at most *i* edits leads to. Assertions are taken to hold
+//! everywhere, so where there are any, more lines are found than match.
+
+use super::alphabet::{Alphabet, first_char};
+use super::automaton::Automaton;
+use crate::exec::matcher::Stopped;
+use crate::exec::stop::Stop;
+
+/// Sets of nodes that are computed between two looks at the stop flag.
+const WORK_BETWEEN_POLLS: usize = 1 << 18;
+
+/// Finds lines that are within some edits of an automaton.
+#[derive(Clone, Debug)]
+pub(crate) enum Scanner {
+    /// A chain of at most 64 nodes.
+    Chain { last: u64 },
+    /// At most 64 nodes.
+    Narrow(Narrow),
+    /// A longer chain, in blocks of 64 nodes.
+    Wide { last: u64 },
+}
+
+/// What follows what, by sets of eight nodes.
+#[derive(Clone, Debug)]
+pub(crate) struct Narrow {
+    first: u64,
+    last: u64,
+    follow: Box<[[u64; 256]]>,
+}
+
+impl Scanner {
+    /// Makes the scanner of an automaton without assertions; nothing if it has too many nodes.
+    pub(crate) fn new(automaton: &Automaton) -> Option<Scanner> {
+        let nodes = automaton.nodes.len();
+        if automaton.is_chain() {
+            let last = 1 << ((nodes - 1) % 64);
+            return Some(match nodes {
+                ..=64 => Scanner::Chain { last },
+                _ => Scanner::Wide { last },
+            });
+        }
+        if nodes > 64 {
+            return None;
+        }
+        let set = |nodes: &[u32]| nodes.iter().fold(0u64, |set, node| set | 1 << node);
+        let follow: Vec<u64> = automaton.follow.iter().map(|nodes| set(nodes)).collect();
+        let block = |nodes: &[u64]| {
+            let mut table = [0u64; 256];
+            for (bits, union) in table.iter_mut().enumerate() {
+                let chosen = nodes.iter().enumerate().filter(|(n, _)| bits >> n & 1 == 1);
+                *union = chosen.fold(0, |union, (_, follow)| union | follow);
+            }
+            table
+        };
+        let last = automaton
+            .last
+            .iter()
+            .rev()
+            .fold(0, |set, &last| set << 1 | u64::from(last));
+        Some(Scanner::Narrow(Narrow {
+            first: set(&automaton.first),
+            last,
+            follow: follow.chunks(8).map(block).collect(),
+        }))
+    }
+
+    /// Returns a place in the first of some whole lines that is within `level` edits. Takes time in proportion to the text, times
+    /// the levels and blocks of 64 nodes.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`] when the flag was raised before the answer was known.
+    pub(crate) fn find(
+        &self,
+        alphabet: &Alphabet,
+        level: u32,
+        lines: &[u8],
+        stop: &Stop,
+    ) -> Result<Option<usize>, Stopped> {
+        if let (Scanner::Wide { last }, words) = (self, alphabet.words()) {
+            return wide(*last, words, alphabet, level, lines, stop);
+        }
+        let mut rows = vec![0; level as usize + 1];
+        let mut from = 0;
+        while from < lines.len() {
+            if stop.is_raised() {
+                return Err(Stopped);
+            }
+            let mut end = from.saturating_add(WORK_BETWEEN_POLLS).min(lines.len());
+            while end < lines.len() && matches!(lines[end], 0x80..0xC0) {
+                // Within a character.
+                end += 1;
+            }
+            let part = Part {
+                text: &lines[from..end],
+                begins: from == 0,
+            };
+            let found = match self {
+                Scanner::Chain { last } => {
+                    by_level(&Chain { last: *last }, alphabet, &mut rows, part)
+                }
+                Scanner::Narrow(narrow) => by_level(narrow, alphabet, &mut rows, part),
+                Scanner::Wide { .. } => None,
+            };
+            if let Some(at) = found {
+                return Ok(Some(from + at));
+            }
+            from = end;
+        }
+        Ok(None)
+    }
+}
+
+/// A part of some lines.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    text: &'a [u8],
+    /// Whether it begins with a line, and not within one.
+    begins: bool,
+}
+
+/// What follows a set of nodes.
+trait Follow {
+    fn first(&self) -> u64;
+    fn last(&self) -> u64;
+    fn follow(&self, nodes: u64) -> u64;
+}
+
+struct Chain {
+    last: u64,
+}
+
+impl Follow for Chain {
+    #[inline(always)]
+    fn first(&self) -> u64 {
+        1
+    }
+
+    #[inline(always)]
+    fn last(&self) -> u64 {
+        self.last
+    }
+
+    #[inline(always)]
+    fn follow(&self, nodes: u64) -> u64 {
+        nodes << 1
+    }
+}
+
+impl Follow for Narrow {
+    #[inline(always)]
+    fn first(&self) -> u64 {
+        self.first
+    }
+
+    #[inline(always)]
+    fn last(&self) -> u64 {
+        self.last
+    }
+
+    #[inline(always)]
+    fn follow(&self, nodes: u64) -> u64 {
+        let mut union = 0;
+        for (at, table) in self.follow.iter().enumerate() {
+            union |= table[(nodes >> (8 * at)) as usize & 255];
+        }
+        union
+    }
+}
+
+/// Has the usual numbers of levels compiled for themselves.
+fn by_level(
+    follow: &impl Follow,
+    alphabet: &Alphabet,
+    rows: &mut [u64],
+    part: Part<'_>,
+) -> Option<usize> {
+    match rows.len() {
+        1 => fixed::<1>(follow, alphabet, rows, part),
+        2 => fixed::<2>(follow, alphabet, rows, part),
+        3 => fixed::<3>(follow, alphabet, rows, part),
+        4 => fixed::<4>(follow, alphabet, rows, part),
+        5 => fixed::<5>(follow, alphabet, rows, part),
+        _ => scan(follow, alphabet, rows, part),
+    }
+}
+
+/// Keeps the rows in registers.
+fn fixed<const N: usize>(
+    follow: &impl Follow,
+    alphabet: &Alphabet,
+    rows: &mut [u64],
+    part: Part<'_>,
+) -> Option<usize> {
+    let mut kept: [u64; N] = (&*rows).try_into().ok()?;
+    let found = scan(follow, alphabet, &mut kept, part);
+    rows.copy_from_slice(&kept);
+    found
+}
+
+/// Goes over a part of some lines, with one row for each number of edits.
+#[inline(always)]
+fn scan(
+    follow: &impl Follow,
+    alphabet: &Alphabet,
+    rows: &mut [u64],
+    part: Part<'_>,
+) -> Option<usize> {
+    let lines = part.text;
+    let ascii = alphabet.narrow()?;
+    if part.begins {
+        begin(follow, rows);
+    }
+    let mut at = 0;
+    while at < lines.len() {
+        let byte = lines[at];
+        let matching = match byte {
+            b'\n' => {
+                begin(follow, rows);
+                at += 1;
+                continue;
+            }
+            0..128 => {
+                at += 1;
+                ascii[byte as usize]
+            }
+            _ => {
+                let (c, len) = first_char(&lines[at..]);
+                at += len;
+                alphabet.nodes(c)[0]
+            }
+        };
+        step(follow, rows, matching);
+        if rows[rows.len() - 1] & follow.last() != 0 {
+            return Some(at - 1);
+        }
+    }
+    None
+}
+
+/// Sets the rows at the start of a line: with edits, nodes can be stepped to without characters.
+#[inline(always)]
+fn begin(follow: &impl Follow, rows: &mut [u64]) {
+    let mut deleted = 0;
+    for (edits, row) in rows.iter_mut().enumerate() {
+        *row = match edits {
+            0 => 0,
+            _ => deleted | follow.first() | follow.follow(deleted),
+        };
+        deleted = *row;
+    }
+}
+
+/// Goes over a character that matches some nodes.
+#[inline(always)]
+fn step(follow: &impl Follow, rows: &mut [u64], matching: u64) {
+    let first = follow.first();
+    // Of the row for one edit less: what it was before the character and after it, and what follows each.
+    let (mut before, mut after) = (0, 0);
+    let (mut from_before, mut from_after) = (0, 0);
+    for (edits, row) in rows.iter_mut().enumerate() {
+        let old = *row;
+        let from_old = follow.follow(old) | first;
+        let matched = from_old & matching;
+        *row = match edits {
+            0 => matched,
+            // An insertion, a substitution, or a deletion after the character.
+            _ => matched | before | from_before | after | from_after,
+        };
+        (before, from_before) = (old, from_old);
+        (after, from_after) = (*row, follow.follow(*row) | first);
+    }
+}
+
+/// Goes over lines with a chain of more than 64 nodes.
+fn wide(
+    last: u64,
+    words: usize,
+    alphabet: &Alphabet,
+    level: u32,
+    lines: &[u8],
+    stop: &Stop,
+) -> Result<Option<usize>, Stopped> {
+    let levels = level as usize + 1;
+    let per_poll = (WORK_BETWEEN_POLLS / (words * levels)).max(1);
+    let mut rows = vec![0u64; words * levels];
+    let initial = {
+        // Row i has the first i nodes; the level may be larger than a word.
+        let mut rows = rows.clone();
+        for edits in 1..levels {
+            for node in 0..edits.min(words * 64) {
+                rows[edits * words + node / 64] |= 1 << (node % 64);
+            }
+        }
+        rows
+    };
+    rows.copy_from_slice(&initial);
+    let mut carries = vec![(0u64, 0u64); levels];
+    let (mut at, mut until_poll) = (0, 0);
+    while at < lines.len() {
+        if until_poll == 0 {
+            if stop.is_raised() {
+                return Err(Stopped);
+            }
+            until_poll = per_poll;
+        }
+        until_poll -= 1;
+        if lines[at] == b'\n' {
+            rows.copy_from_slice(&initial);
+            at += 1;
+            continue;
+        }
+        let (c, len) = first_char(&lines[at..]);
+        at += len;
+        let matching = alphabet.nodes(c);
+        // What the shift of each row takes from the block before: of the old row, and of the new one.
+        carries.fill((1u64, 1u64));
+        for block in 0..words {
+            let (mut before, mut after) = (0, 0);
+            let (mut from_before, mut from_after) = (0, 0);
+            for (edits, carry) in carries.iter_mut().enumerate() {
+                let row = &mut rows[edits * words + block];
+                let old = *row;
+                let from_old = old << 1 | carry.0;
+                let matched = from_old & matching[block];
+                *row = match edits {
+                    0 => matched,
+                    _ => matched | before | from_before | after | from_after,
+                };
+                (before, from_before) = (old, from_old);
+                (after, from_after) = (*row, *row << 1 | carry.1);
+                *carry = (old >> 63, *row >> 63);
+            }
+        }
+        if rows[levels * words - 1] & last != 0 {
+            return Ok(Some(at - 1));
+        }
+    }
+    Ok(None)
+}
