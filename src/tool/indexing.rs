@@ -442,14 +442,12 @@ impl Indexes {
             );
             return Err(self.unlooked(root, asked, &why));
         }
-        if query.fuzzy.is_some() {
-            return Err(self.unlooked(root, asked, "fuzzy requests search every file"));
-        }
-        let plan = kept_plan.insert(SupersetSafe::for_expression(
-            query.pattern.hir(),
-            query.pattern.fold() == Fold::AsciiInsensitive,
-            self.strategy,
-        ));
+        let (hir, strategy) = (query.pattern.hir(), self.strategy);
+        let fold = query.pattern.fold() == Fold::AsciiInsensitive;
+        let plan = kept_plan.insert(match query.fuzzy {
+            None => SupersetSafe::for_expression(hir, fold, strategy),
+            Some(level) => SupersetSafe::nearly(hir, fold, strategy, level.into()),
+        });
         if let Some(reason) = plan.reason() {
             return Err(self.unlooked(root, asked, &reason.to_string()));
         }

@@ -321,8 +321,13 @@ fn fr_lsi_be_cap_02_without_lists_of_files_nothing_is_left_out() {
 }
 
 #[test]
-fn fr_lsi_cand_fz_01_fuzzy_requests_exclude_nothing() {
-    let tree = haystack();
+fn fr_lsi_cand_fz_01_fuzzy_requests_exclude_what_no_edits_can_explain() {
+    let tree = Tree::of([
+        ("exact.txt", "a needle in a haystack\n"),
+        ("near.txt", "a neeedle, and more\n"),
+        ("far.txt", "the nests of a puddle\n"),
+        ("straw.txt", "nothing but straw\n"),
+    ]);
     let mut fuzzy = 0;
     for (name, engines) in engines() {
         let mut setup = tree.setup();
@@ -333,21 +338,30 @@ fn fr_lsi_cand_fz_01_fuzzy_requests_exclude_nothing() {
         setup.engines = engines;
         let setup = setup.with_indexes(LIVE);
         setup.build(&Host::patient());
-        let request = json!({"pattern": "needle", "fixed_strings": true, "fuzzy": 1});
-        // The decision is the same where the engine would refuse.
-        let parsed = SearchRequest::from_value(request.clone()).unwrap();
-        let (explanation, index) = setup.tool().explain(&parsed, &setup.context()).unwrap();
-        assert!(!index.exclusion_used, "{name}");
-        assert!(explanation.reason.unwrap().contains("fuzzy"), "{name}");
-        let (tally, response) = compare(&setup, &request);
-        assert_eq!(response.is_some(), capable, "{name}");
-        // One of the two files has not all n-grams of the pattern.
-        if let Some(response) = response {
-            assert_eq!((tally.used, response.count), (0, 2), "{name}");
-            fuzzy += 1;
+        for (level, count, excludes) in [(1, 2, true), (2, 2, false)] {
+            let request = json!({"pattern": "needle", "fixed_strings": true, "fuzzy": level});
+            // The decision is the same where the engine would refuse.
+            let parsed = SearchRequest::from_value(request.clone()).unwrap();
+            let (explanation, index) = setup.tool().explain(&parsed, &setup.context()).unwrap();
+            assert_eq!(index.exclusion_used, excludes, "{name} {level}");
+            match excludes {
+                true => assert_eq!(
+                    explanation.plan.unwrap().to_string(),
+                    "/needle/ within 1 edit"
+                ),
+                false => assert!(explanation.reason.unwrap().contains("edits"), "{name}"),
+            }
+            let (tally, response) = compare(&setup, &request);
+            assert_eq!(response.is_some(), capable, "{name}");
+            if let Some(response) = response {
+                assert_eq!(response.count, count, "{name} {level}");
+                assert_eq!(tally.used, u64::from(excludes), "{name} {level}");
+                assert_eq!(tally.excluding, u64::from(excludes), "{name} {level}");
+                fuzzy += 1;
+            }
         }
     }
-    println!("{fuzzy} engines answered");
+    assert!(fuzzy >= 2, "{fuzzy}");
 }
 
 #[test]

@@ -80,6 +80,7 @@ fn request(rng: &mut Seeded) -> Value {
     sometimes("case", "insensitive".into());
     sometimes("case", "smart".into());
     sometimes("word_regexp", true.into());
+    sometimes("fuzzy", 1.into());
     sometimes("context", 2.into());
     sometimes("max_matches_per_file", 1.into());
     sometimes("max_results", 3.into());

@@ -85,26 +85,40 @@ fn asked() -> impl Strategy<Value = Value> {
     let globs = sometimes(vec!["a*", "*/a", "**/b*", "/c/**", "!a", "é", "*", "[ab]"]);
     let case = prop::sample::select(vec!["smart", "sensitive", "insensitive"]);
     let size = prop::option::weighted(0.2, 1..60u64);
-    (request(), pattern(), path, globs.clone(), globs, case, size).prop_map(
-        |(request, pattern, path, include, exclude, case, size)| {
-            let mut request = with(&request, "pattern", pattern);
-            request["case"] = case.into();
-            request["no_ignore"] = false.into();
-            if let Some(path) = path {
-                request["path"] = path.into();
-            }
-            if let Some(size) = size {
-                request["max_file_size_bytes"] = size.into();
-            }
-            if let Some(glob) = include {
-                request["include_glob"] = json!([glob]);
-            }
-            if let Some(glob) = exclude {
-                request["exclude_glob"] = json!([glob]);
-            }
-            request
-        },
+    let fuzzy = prop::option::weighted(0.3, 1..4u64);
+    let limits = (size, fuzzy);
+    (
+        request(),
+        pattern(),
+        path,
+        globs.clone(),
+        globs,
+        case,
+        limits,
     )
+        .prop_map(
+            |(request, pattern, path, include, exclude, case, (size, fuzzy))| {
+                let mut request = with(&request, "pattern", pattern);
+                if let Some(fuzzy) = fuzzy {
+                    request["fuzzy"] = fuzzy.into();
+                }
+                request["case"] = case.into();
+                request["no_ignore"] = false.into();
+                if let Some(path) = path {
+                    request["path"] = path.into();
+                }
+                if let Some(size) = size {
+                    request["max_file_size_bytes"] = size.into();
+                }
+                if let Some(glob) = include {
+                    request["include_glob"] = json!([glob]);
+                }
+                if let Some(glob) = exclude {
+                    request["exclude_glob"] = json!([glob]);
+                }
+                request
+            },
+        )
 }
 
 /// Runs requests of a strategy on indexes of random trees, and returns what the indexes had to do with it.

@@ -181,6 +181,8 @@ impl Asked {
             ),
             2 => set("no_ignore", true.into()),
             3 => set("follow", true.into()),
+            // Of literals only: most expressions have alternatives that are too short for edits.
+            4 | 5 if self.plain.is_some() => set("fuzzy", (1 + rng.below(2)).into()),
             _ => return,
         }
         self.plain = None;

@@ -40,6 +40,7 @@ fn requests() -> Vec<Value> {
             all.push(json!({"pattern": pattern, "fixed_strings": true, "case": case}));
         }
         all.push(json!({"pattern": pattern, "fixed_strings": true, "word_regexp": true}));
+        all.push(json!({"pattern": pattern, "fixed_strings": true, "fuzzy": 1}));
         all.push(json!({"pattern": pattern, "path": "src", "max_results": 3}));
         all.push(json!({"pattern": pattern, "include_glob": ["*.txt"], "context": 1}));
     }
