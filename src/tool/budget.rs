@@ -4,7 +4,7 @@
 //! knows nothing of how they were found.
 
 use crate::tool::error::{DenialReason, ToolError};
-use crate::tool::render::{Cut, closing_note, push_line};
+use crate::tool::render::{Note, closing_note, push_line};
 use crate::tool::response::{SearchResponse, json_len};
 
 /// What is set aside for `stats` where there are any, in bytes: more than they ever have. Their real length depends on
@@ -15,12 +15,12 @@ const STATS_BYTES: usize = 1_024;
 /// the size of the response.
 pub(crate) fn fit(
     mut response: SearchResponse,
-    cuts: Vec<Cut>,
+    notes: Vec<Note>,
     budget: Option<usize>,
 ) -> Result<SearchResponse, ToolError> {
     let stats = response.stats.take();
     let aside = if stats.is_some() { STATS_BYTES } else { 0 };
-    let mut response = fit_beside(response, cuts, budget, aside)?;
+    let mut response = fit_beside(response, notes, budget, aside)?;
     response.stats = stats;
     Ok(response)
 }
@@ -28,7 +28,7 @@ pub(crate) fn fit(
 /// Fits what there is besides `aside` bytes.
 fn fit_beside(
     mut response: SearchResponse,
-    mut cuts: Vec<Cut>,
+    mut notes: Vec<Note>,
     budget: Option<usize>,
     aside: usize,
 ) -> Result<SearchResponse, ToolError> {
@@ -39,7 +39,7 @@ fn fit_beside(
         push_line(&mut content, record);
         ends.push(content.len());
     }
-    let note = closing_note(&cuts);
+    let note = closing_note(&notes);
     let Some(budget) = budget else {
         response.content = content + &note;
         return Ok(response);
@@ -68,9 +68,9 @@ fn fit_beside(
         response.matches = matches;
         return Ok(response);
     }
-    cuts.retain(|cut| !matches!(cut, Cut::MaxResults(_)));
-    cuts.push(Cut::Bytes(budget));
-    let note = closing_note(&cuts);
+    notes.retain(|note| !matches!(note, Note::MaxResults(_)));
+    notes.push(Note::Bytes(budget));
+    let note = closing_note(&notes);
     response.truncated = true;
     let mut room = base(&mut response, &note);
     // Errors go only where they alone are too much: without them an answer would look cleaner than it is.
@@ -118,6 +118,8 @@ mod tests {
             fallback_used: false,
             fallback_reason: Some("PERSISTENCE_NOT_PERMITTED".repeat(2)),
             fuzzy_levels_tried: vec![1, 2, 3, 4],
+            fallback_skipped_reason: Some("CAPABILITY_MISSING".repeat(2)),
+            fallback_passes_skipped: 4,
             elapsed_ms: u64::MAX,
             candidates_total: u64::MAX,
             candidates_excluded: u64::MAX,

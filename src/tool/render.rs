@@ -51,9 +51,11 @@ pub fn push_line(out: &mut String, record: &Record) {
     out.push('\n');
 }
 
-/// What is missing from a response.
+/// What a reader of a response has to know: what is missing, or that it is not what was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub enum Note {
+    /// No line has the text as it is: these are within so many edits of it (LSI §9).
+    Approximate(u8),
     /// More events than `max_results`.
     MaxResults(usize),
     /// More eligible files than `max_files`.
@@ -64,27 +66,32 @@ pub enum Cut {
     Deadline(u64),
 }
 
-/// Writes the closing note: what cut the answer, and what to do about it. Empty when nothing did.
-pub fn closing_note(cuts: &[Cut]) -> String {
+/// Writes the closing note: what cut the answer, and what to do about it. Empty when there is nothing to say.
+pub fn closing_note(notes: &[Note]) -> String {
     let mut note = String::new();
-    for cut in cuts {
-        let _ = match cut {
-            Cut::MaxResults(limit) => writeln!(
+    for about in notes {
+        let _ = match about {
+            Note::Approximate(level) => writeln!(
+                note,
+                "[no line has the text as it is; these are the lines within {level} {}, as with fuzzy = {level}]",
+                if *level == 1 { "edit" } else { "edits" }
+            ),
+            Note::MaxResults(limit) => writeln!(
                 note,
                 "[truncated: more than max_results = {limit} events exist; further files were not searched. Narrow \
                  the pattern, path or globs, or raise max_results]"
             ),
-            Cut::MaxFiles(limit) => writeln!(
+            Note::MaxFiles(limit) => writeln!(
                 note,
                 "[truncated: max_files = {limit} files were searched and further eligible files were not. Narrow \
                  the path or globs, or raise max_files]"
             ),
-            Cut::Bytes(limit) => writeln!(
+            Note::Bytes(limit) => writeln!(
                 note,
                 "[truncated: the output was cut to fit {limit} bytes; events, or entries of `errors`, are missing. Narrow the \
                  search]"
             ),
-            Cut::Deadline(limit) => writeln!(
+            Note::Deadline(limit) => writeln!(
                 note,
                 "[timed out after {limit} ms: these are the first events; further files were not searched. \
                  Narrow the search or raise timeout_ms]"
@@ -110,7 +117,7 @@ mod tests {
 
     #[test]
     fn the_note_names_every_limit() {
-        let note = closing_note(&[Cut::MaxResults(200), Cut::Deadline(50)]);
+        let note = closing_note(&[Note::MaxResults(200), Note::Deadline(50)]);
         assert!(note.contains("max_results = 200") && note.contains("50 ms"));
         assert!(note.contains("not searched"));
         assert_eq!(closing_note(&[]), "");

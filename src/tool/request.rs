@@ -132,7 +132,7 @@ pub struct SearchRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1), extend("default" = 20000))]
     pub timeout_ms: Option<u64>,
-    /// Approximate matching, 1 (strict) to 4 (loose).
+    /// Approximate matching: the most characters put in, left out or changed, 1 (strict) to 4 (loose).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1, max = 4))]
     pub fuzzy: Option<u64>,

@@ -120,6 +120,13 @@ pub struct Stats {
     pub fallback_reason: Option<String>,
     /// The levels it tried.
     pub fuzzy_levels_tried: Vec<u8>,
+    /// Why it was not, or not at all its levels, where it would otherwise have been: `PATTERN_TOO_SHORT` or `CAPABILITY_MISSING`
+    /// (FR-LSI-FUZ-G-01).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback_skipped_reason: Option<String>,
+    /// How many of its levels were not tried since no time was left (FR-LSI-FUZ-G-03); best effort, as all that depends on time.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub fallback_passes_skipped: usize,
     /// Wall-clock time of the call in milliseconds; best effort (FR-LSI-STAT-04).
     pub elapsed_ms: u64,
     /// Eligible files up to where the search ended: the `files_scanned` of the response.
@@ -179,6 +186,36 @@ pub struct IndexUse {
     pub build: Option<BuildReport>,
 }
 
+/// Why nothing is looked for approximately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FallbackSkipped {
+    /// The pattern has fewer characters than `fuzzy_min_pattern_len`, or no more than a level has edits (FR-LSI-FUZ-G-01).
+    PatternTooShort,
+    /// The engine can't search so.
+    CapabilityMissing,
+}
+
+impl FallbackSkipped {
+    /// Returns the name that `stats` have.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FallbackSkipped::PatternTooShort => "PATTERN_TOO_SHORT",
+            FallbackSkipped::CapabilityMissing => "CAPABILITY_MISSING",
+        }
+    }
+}
+
+/// What came of looking for something approximately (LSI §9): the facts behind the fields of [`Stats`] that speak of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FallbackUse {
+    /// The levels that were tried, in order.
+    pub tried: Vec<u8>,
+    /// Why none or not all were.
+    pub skipped: Option<FallbackSkipped>,
+    /// How many were not tried for want of time (FR-LSI-FUZ-G-03).
+    pub without_time: usize,
+}
+
 impl IndexUse {
     /// The facts of a search without an index.
     pub fn not_used() -> IndexUse {
@@ -206,11 +243,27 @@ impl Stats {
             fallback_used: false,
             fallback_reason: None,
             fuzzy_levels_tried: Vec::new(),
+            fallback_skipped_reason: None,
+            fallback_passes_skipped: 0,
             elapsed_ms: elapsed.as_millis().try_into().unwrap_or(u64::MAX),
             candidates_total: total,
             candidates_excluded: excluded,
             candidates_scanned: total.saturating_sub(excluded),
             build: index.build.map(BuildStats::from),
+        }
+    }
+
+    /// Adds what came of looking for something approximately.
+    #[must_use]
+    pub fn with_fallback(self, fallback: FallbackUse) -> Stats {
+        let used = !fallback.tried.is_empty();
+        Stats {
+            fallback_used: used,
+            fallback_reason: used.then(|| "LITERAL_NO_MATCHES".to_string()),
+            fuzzy_levels_tried: fallback.tried,
+            fallback_skipped_reason: fallback.skipped.map(|why| why.as_str().to_string()),
+            fallback_passes_skipped: fallback.without_time,
+            ..self
         }
     }
 }
@@ -253,6 +306,10 @@ impl SearchResponse {
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// The length of a string inside JSON, without its quotes.

@@ -23,9 +23,9 @@ use crate::tool::config::SearchConfig;
 use crate::tool::engines::Engines;
 use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::indexing::{Indexes, Question};
-use crate::tool::render::Cut;
+use crate::tool::render::Note;
 use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, SearchRequest, search_schema};
-use crate::tool::response::{ErrorEntry, IndexUse, Record, SearchResponse, Stats};
+use crate::tool::response::{ErrorEntry, FallbackUse, IndexUse, Record, SearchResponse, Stats};
 use crate::tool::sandbox::{Resolved, Sandbox};
 
 /// How much harm a call can do; a search can do none worth asking about.
@@ -260,8 +260,9 @@ impl SearchTool {
             .and_then(|indexes| indexes.searching());
         let question = question(request, &plan, target, globs, context);
         let found = self.run(request, &question, prepared, &options)?;
+        let found = self.or_approximately(found, request, &plan, question, &options)?;
         let elapsed = context.clock.now().saturating_duration_since(started);
-        self.respond(request, &question.target, found, &plan, elapsed, context)
+        self.respond(request, found, &plan, elapsed, context)
     }
 
     /// Compiles the query; nothing if the deadline came first. What may take long is compiled on a thread that
@@ -315,24 +316,23 @@ impl SearchTool {
         };
         let both = to_usize(request.context);
         let (before, after) = extras.context.unwrap_or((both, both));
-        let query = Query::new(
-            &request.pattern,
-            &QueryOptions {
-                fixed_strings: request.fixed_strings,
-                word: request.word_regexp,
-                case: request.case.into(),
-                before,
-                after,
-                max_results,
-                max_matches_per_file,
-                max_file_size,
-                fuzzy: request.fuzzy.map(|level| level as u8),
-            },
-        )
-        .map_err(|error| ToolError::bad_args(error.to_string()))?;
+        let options = QueryOptions {
+            fixed_strings: request.fixed_strings,
+            word: request.word_regexp,
+            case: request.case.into(),
+            before,
+            after,
+            max_results,
+            max_matches_per_file,
+            max_file_size,
+            fuzzy: request.fuzzy.map(|level| level as u8),
+        };
+        let query = Query::new(&request.pattern, &options)
+            .map_err(|error| ToolError::bad_args(error.to_string()))?;
         Ok(Plan {
             maintenance: timeout.mul_f64(config.index_maint_budget_fraction),
             query: Arc::new(query),
+            options,
             limits: Limits {
                 max_results,
                 max_files,
@@ -398,7 +398,14 @@ impl SearchTool {
                 {
                     return Err(unreadable(message));
                 }
-                Ok(Found { run, shown, index })
+                Ok(Found {
+                    run,
+                    shown,
+                    index,
+                    path: slashed(&target.canonical),
+                    approximate: None,
+                    attempts: FallbackUse::default(),
+                })
             }
             (Err(error), ..) => Err(no_run(error)),
         }
@@ -407,13 +414,19 @@ impl SearchTool {
     fn respond(
         &self,
         request: &SearchRequest,
-        target: &Resolved,
         found: Found,
         plan: &Plan,
         elapsed: Duration,
         context: &ToolContext,
     ) -> Result<SearchResponse, ToolError> {
-        let Found { run, shown, index } = found;
+        let Found {
+            run,
+            shown,
+            index,
+            path,
+            approximate,
+            attempts,
+        } = found;
         let (failure, stderr) = match run.failure {
             Some(EngineError::Failed { message, stderr }) => (Some(message), stderr),
             Some(other) => (Some(other.to_string()), None),
@@ -424,15 +437,16 @@ impl SearchTool {
         {
             return Err(failed(message.clone()));
         }
-        let mut cuts = Vec::new();
+        let mut notes = Vec::new();
+        notes.extend(approximate.map(Note::Approximate));
         match run.truncation {
-            Some(Truncation::MaxResults) => cuts.push(Cut::MaxResults(plan.limits.max_results)),
-            Some(Truncation::MaxFiles) => cuts.push(Cut::MaxFiles(plan.limits.max_files)),
+            Some(Truncation::MaxResults) => notes.push(Note::MaxResults(plan.limits.max_results)),
+            Some(Truncation::MaxFiles) => notes.push(Note::MaxFiles(plan.limits.max_files)),
             None => {}
         }
         if run.timed_out {
             let ms = plan.timeout.as_millis().try_into().unwrap_or(u64::MAX);
-            cuts.push(Cut::Deadline(ms));
+            notes.push(Note::Deadline(ms));
         }
         let mut matches = Vec::with_capacity(run.count);
         for file in run.files {
@@ -459,7 +473,7 @@ impl SearchTool {
             .collect();
         let response = SearchResponse {
             pattern: request.pattern.clone(),
-            path: slashed(&target.canonical),
+            path,
             count: matches.len(),
             matches,
             truncated: run.truncation.is_some(),
@@ -469,16 +483,16 @@ impl SearchTool {
             exit_code: Some(exit_code),
             stderr: stderr.or(failure),
             content: String::new(),
-            stats: self
-                .config
-                .emit_stats
-                .then(|| Stats::new(index, run.files_scanned, run.files_excluded, elapsed)),
+            stats: self.config.emit_stats.then(|| {
+                let (scanned, excluded) = (run.files_scanned, run.files_excluded);
+                Stats::new(index, scanned, excluded, elapsed).with_fallback(attempts)
+            }),
         };
         let budget = match (context.max_output_bytes, context.available_capacity_bytes) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        fit(response, cuts, budget)
+        fit(response, notes, budget)
     }
 }
 
@@ -552,6 +566,8 @@ fn no_run(error: RunError) -> ToolError {
 /// A validated request with its defaults filled in.
 struct Plan {
     query: Arc<Query>,
+    /// What of the request the query was made of.
+    options: QueryOptions,
     limits: Limits,
     timeout: Duration,
     /// How much of it may go into keeping an index up to date (FR-LSI-BUD-MAINT-01).
@@ -565,6 +581,12 @@ struct Found {
     shown: Shown,
     /// What an index had to do with it.
     index: IndexUse,
+    /// What was searched.
+    path: String,
+    /// Within how many edits, if it was not looked for as it is.
+    approximate: Option<u8>,
+    /// What came of looking for it approximately.
+    attempts: FallbackUse,
 }
 
 /// How paths below the search root are shown: relative to the working directory where they are inside it,
@@ -645,6 +667,7 @@ fn to_usize(n: u64) -> usize {
 }
 
 mod explain;
+mod fallback;
 mod indexed;
 
 #[cfg(test)]

@@ -230,14 +230,14 @@ fn a_call_that_was_cancelled_before_it_began_does_nothing() {
 
 /// A clock that stands still until it is told to jump.
 #[derive(Clone, Debug)]
-struct FakeClock(Arc<Mutex<Instant>>);
+pub(crate) struct FakeClock(Arc<Mutex<Instant>>);
 
 impl FakeClock {
-    fn new() -> FakeClock {
+    pub(crate) fn new() -> FakeClock {
         FakeClock(Arc::new(Mutex::new(Instant::now())))
     }
 
-    fn jump(&self, by: Duration) {
+    pub(crate) fn jump(&self, by: Duration) {
         *self.0.lock().unwrap() += by;
     }
 }

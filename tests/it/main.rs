@@ -16,6 +16,7 @@ mod differential;
 #[cfg(unix)]
 mod engines;
 #[cfg(unix)]
+mod fallback;
 mod fire;
 mod format;
 mod fuzz_replay;

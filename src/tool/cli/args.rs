@@ -305,7 +305,7 @@ pub(super) struct SearchArgs {
     /// Stop after so many milliseconds [default: 20000].
     #[arg(long, value_name = "MS", value_parser = at_least_one())]
     pub(super) timeout_ms: Option<u64>,
-    /// Match approximately, from 1 (strict) to 4 (loose); needs the engine ugrep.
+    /// Match what is within so many edits of the pattern, 1 to 4: characters put in, left out or changed. Not with the engine rg.
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u64).range(1..=4))]
     pub(super) fuzzy: Option<u64>,
 

@@ -260,8 +260,16 @@ fn print_stats(stats: &Stats, out: &mut dyn Write) {
             "fuzzy_levels_tried",
             or_none(&Some(levels).filter(|levels| !levels.is_empty())),
         ),
-        ("elapsed_ms", count(stats.elapsed_ms)),
     ];
+    if stats.fallback_skipped_reason.is_some() {
+        let why = or_none(&stats.fallback_skipped_reason);
+        fields.push(("fallback_skipped_reason", why));
+    }
+    if stats.fallback_passes_skipped > 0 {
+        let skipped = stats.fallback_passes_skipped.to_string();
+        fields.push(("fallback_passes_skipped", skipped));
+    }
+    fields.push(("elapsed_ms", count(stats.elapsed_ms)));
     if let Some(build) = &stats.build {
         fields.extend([
             ("build_phase", build.build_phase.clone()),

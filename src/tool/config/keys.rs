@@ -279,13 +279,10 @@ tables! {
         emit_stats: bool = false; Kind::Boolean;
 
         /// Whether a literal search without matches is repeated as a fuzzy one.
-        /// Has no effect yet.
         fuzzy_fallback: bool = false; Kind::Boolean;
         /// The fuzzy levels that such a search tries in this order, up to the first with matches.
-        /// Has no effect yet.
         fuzzy_fallback_levels: Vec<u8> = vec![1, 2, 3]; Kind::Integers { min: 1, max: 4 };
         /// Patterns shorter than this, in characters, are not repeated as fuzzy ones.
-        /// Has no effect yet.
         fuzzy_min_pattern_len: usize = 4; Kind::POSITIVE;
     }
 
