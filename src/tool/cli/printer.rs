@@ -129,27 +129,31 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Returns the text of a matching line with every match in colour.
+    /// Returns the text of a matching line with every match in colour, or the reported one where it is approximate.
     fn highlighted(&self, record: &Record) -> String {
         let text = &record.data.lines.text;
-        let Some(matcher) = &self.matcher else {
-            return self.escaped(text).into_owned();
-        };
+        let mut hits = Vec::new();
+        if let Some(matcher) = &self.matcher {
+            let _ = matcher.find_iter(text.as_bytes(), |found| {
+                hits.push((found.start(), found.end()));
+                true
+            });
+        }
+        if hits.is_empty() && self.style.color {
+            hits.extend(reported(record));
+        }
         let mut shown = String::new();
         let mut from = 0;
         // Offsets are of the decoded line; where they fall inside a character, nothing is coloured.
-        let _ = matcher.find_iter(text.as_bytes(), |found| {
-            if let (Some(before), Some(hit)) = (
-                text.get(from..found.start()),
-                text.get(found.start()..found.end()),
-            ) && !hit.is_empty()
+        for (start, end) in hits {
+            if let (Some(before), Some(hit)) = (text.get(from..start), text.get(start..end))
+                && !hit.is_empty()
             {
                 shown.push_str(&self.escaped(before));
                 shown.push_str(&self.paint(MATCH, &self.escaped(hit)));
-                from = found.end();
+                from = end;
             }
-            true
-        });
+        }
         shown.push_str(&self.escaped(text.get(from..).unwrap_or_default()));
         shown
     }
@@ -183,6 +187,15 @@ impl<'a> Printer<'a> {
     }
 }
 
+/// Returns where the reported match is in the decoded line. The column counts bytes of the file, which are fewer where some were no UTF-8.
+fn reported(record: &Record) -> Option<(usize, usize)> {
+    let (text, found) = (&record.data.lines.text, record.data.match_text.as_ref()?);
+    let column = usize::try_from(record.data.column?).ok()?.checked_sub(1)?;
+    let from = (column..=text.len()).find(|&at| text.is_char_boundary(at))?;
+    let start = from + text.get(from..)?.find(found)?;
+    Some((start, start + found.len()))
+}
+
 /// Encodes a path for a file URL: everything but unreserved characters and slashes.
 fn percent_encoded(path: &Path) -> String {
     let mut url = String::new();
@@ -199,6 +212,48 @@ fn percent_encoded(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exec::event::{Event, EventKind};
+
+    #[test]
+    fn an_approximate_match_is_in_colour_where_it_is() {
+        let shown = |color: bool, line: &[u8], column: u64, text: &str| {
+            let style = Style {
+                color,
+                headings: false,
+                links: false,
+                raw: false,
+            };
+            let request = SearchRequest {
+                fuzzy: Some(1),
+                ..SearchRequest::new("needle")
+            };
+            let printer = Printer::new(style, &request, false, Path::new("/"));
+            let event = Event {
+                kind: EventKind::Match {
+                    column,
+                    text: text.to_string(),
+                },
+                line_number: 1,
+                line: String::from_utf8_lossy(line).into_owned(),
+            };
+            printer.highlighted(&Record::new("a", event))
+        };
+        let painted = |text: &str| format!("{}{text}{}", MATCH.render(), MATCH.render_reset());
+        assert_eq!(
+            shown(true, b"neadle neadle", 8, "neadle"),
+            format!("neadle {}", painted("neadle"))
+        );
+        assert_eq!(
+            shown(true, b"\xFF\xFF neadle", 4, "neadle"),
+            format!("\u{FFFD}\u{FFFD} {}", painted("neadle"))
+        );
+        assert_eq!(
+            shown(true, "äöü nädle".as_bytes(), 8, "nädle"),
+            format!("äöü {}", painted("nädle"))
+        );
+        assert_eq!(shown(false, b"a neadle", 3, "neadle"), "a neadle");
+        assert_eq!(shown(true, b"short", 90, "gone"), "short");
+    }
 
     #[test]
     fn urls_hold_no_reserved_bytes() {
