@@ -15,3 +15,4 @@ pub mod request;
 pub mod response;
 pub mod sandbox;
 pub mod search;
+mod shorten;

@@ -47,8 +47,23 @@ pub fn push_line(out: &mut String, record: &Record) {
         RecordKind::Match => write!(out, ":{}:{}:", data.line_number, data.column.unwrap_or(1)),
         RecordKind::Context => write!(out, "-{}-", data.line_number),
     };
+    let (before, after) = left_out(record);
+    out.push_str(&before);
     out.push_str(&escape_controls(&data.lines.text));
+    out.push_str(&after);
     out.push('\n');
+}
+
+/// Says what is not shown of a line, before and after what is: `[+120 bytes]`. Nothing for a line that is whole.
+pub fn left_out(record: &Record) -> (String, String) {
+    let said = |bytes: usize| match bytes {
+        0 => String::new(),
+        bytes => format!("[+{bytes} bytes]"),
+    };
+    let left_out = record.left_out;
+    left_out.map_or_else(Default::default, |left_out| {
+        (said(left_out.before), said(left_out.after))
+    })
 }
 
 /// What a reader of a response has to know: what is missing, or that it is not what was asked for.
@@ -62,6 +77,8 @@ pub enum Note {
     MaxFiles(u64),
     /// More bytes than the output may have.
     Bytes(usize),
+    /// Some lines are longer than `max_line_bytes`, which is so many bytes.
+    LongLines(u64),
     /// The deadline passed after so many milliseconds.
     Deadline(u64),
 }
@@ -90,6 +107,10 @@ pub fn closing_note(notes: &[Note]) -> String {
                 note,
                 "[truncated: the output was cut to fit {limit} bytes; events, or entries of `errors`, are missing. Narrow the \
                  search]"
+            ),
+            Note::LongLines(limit) => writeln!(
+                note,
+                "[lines longer than max_line_bytes = {limit} are shown in part, around the match; columns are those of the whole line]"
             ),
             Note::Deadline(limit) => writeln!(
                 note,

@@ -53,6 +53,18 @@ pub struct Record {
     pub kind: RecordKind,
     /// The line.
     pub data: RecordData,
+    /// How much of the line is not shown, where it is longer than `max_line_bytes`.
+    #[serde(skip)]
+    pub left_out: Option<LeftOut>,
+}
+
+/// How much of a line is not shown, in bytes of what would be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Before what is shown.
+    pub before: usize,
+    /// After it.
+    pub after: usize,
 }
 
 /// The type of an event.
@@ -286,12 +298,24 @@ impl Record {
                 lines: Text { text: event.line },
                 match_text,
             },
+            left_out: None,
         }
     }
 
     /// Returns true for a line that matched.
     pub fn is_match(&self) -> bool {
         self.kind == RecordKind::Match
+    }
+
+    /// Returns where the match is in what is shown of the line, as byte offsets. The column counts bytes of the file, which are fewer where
+    /// some were no UTF-8.
+    pub(crate) fn place_of_match(&self) -> Option<(usize, usize)> {
+        let (text, found) = (&self.data.lines.text, self.data.match_text.as_ref()?);
+        let column = usize::try_from(self.data.column?).ok()?.checked_sub(1)?;
+        let column = column.saturating_sub(self.left_out.map_or(0, |left_out| left_out.before));
+        let from = (column..=text.len()).find(|&at| text.is_char_boundary(at))?;
+        let start = from + text.get(from..)?.find(found.as_str())?;
+        Some((start, start + found.len()))
     }
 }
 

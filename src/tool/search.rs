@@ -27,6 +27,7 @@ use crate::tool::render::Note;
 use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, SearchRequest, search_schema};
 use crate::tool::response::{ErrorEntry, FallbackUse, IndexUse, Record, SearchResponse, Stats};
 use crate::tool::sandbox::{Resolved, Sandbox};
+use crate::tool::shorten::shorten;
 
 /// How much harm a call can do; a search can do none worth asking about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -457,6 +458,13 @@ impl SearchTool {
                     .map(|event| Record::new(&path, event)),
             );
         }
+        if let max @ 1.. = self.config.max_line_bytes {
+            matches
+                .iter_mut()
+                .for_each(|record| shorten(record, to_usize(max)));
+            let is_long = matches.iter().any(|record| record.left_out.is_some());
+            notes.extend(is_long.then_some(Note::LongLines(max)));
+        }
         // Context alone says that there is a match too, just beyond the cut.
         let exit_code = match (&failure, matches.is_empty()) {
             (Some(_), _) => 2,
@@ -488,10 +496,15 @@ impl SearchTool {
                 Stats::new(index, scanned, excluded, elapsed).with_fallback(attempts)
             }),
         };
-        let budget = match (context.max_output_bytes, context.available_capacity_bytes) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
+        let configured = Some(self.config.max_output_bytes)
+            .filter(|max| *max > 0)
+            .map(to_usize);
+        let limits = [
+            configured,
+            context.max_output_bytes,
+            context.available_capacity_bytes,
+        ];
+        let budget = limits.into_iter().flatten().min();
         fit(response, notes, budget)
     }
 }

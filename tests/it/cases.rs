@@ -229,6 +229,7 @@ pub(crate) fn setup_of(case: &Case, tree: &Tree) -> Setup {
             "max_matches_per_file" => config.max_matches_per_file = value,
             "max_files" => config.max_files = value,
             "max_file_size_bytes" => config.max_file_size_bytes = value,
+            "max_line_bytes" => config.max_line_bytes = value,
             other => panic!("cases can't set `{other}`"),
         }
     }

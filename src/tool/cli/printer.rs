@@ -11,7 +11,7 @@ use crate::exec::matcher::{LineMatcher, WorkerMatcher};
 use crate::exec::pattern::Pattern;
 use crate::exec::query::CaseMode;
 use crate::exec::stop::Stop;
-use crate::tool::render::escape_controls;
+use crate::tool::render::{escape_controls, left_out};
 use crate::tool::request::SearchRequest;
 use crate::tool::response::{Record, RecordKind, SearchResponse};
 
@@ -123,9 +123,13 @@ impl<'a> Printer<'a> {
                 if !self.style.headings {
                     write!(out, "{}{separator}", data.column.unwrap_or(1))?;
                 }
-                writeln!(out, "{}", self.highlighted(record))
+                let (before, after) = left_out(record);
+                writeln!(out, "{before}{}{after}", self.highlighted(record))
             }
-            RecordKind::Context => writeln!(out, "{}", self.escaped(&data.lines.text)),
+            RecordKind::Context => {
+                let (before, after) = left_out(record);
+                writeln!(out, "{before}{}{after}", self.escaped(&data.lines.text))
+            }
         }
     }
 
@@ -140,7 +144,7 @@ impl<'a> Printer<'a> {
             });
         }
         if hits.is_empty() && self.style.color {
-            hits.extend(reported(record));
+            hits.extend(record.place_of_match());
         }
         let mut shown = String::new();
         let mut from = 0;
@@ -185,15 +189,6 @@ impl<'a> Printer<'a> {
             text.to_string()
         }
     }
-}
-
-/// Returns where the reported match is in the decoded line. The column counts bytes of the file, which are fewer where some were no UTF-8.
-fn reported(record: &Record) -> Option<(usize, usize)> {
-    let (text, found) = (&record.data.lines.text, record.data.match_text.as_ref()?);
-    let column = usize::try_from(record.data.column?).ok()?.checked_sub(1)?;
-    let from = (column..=text.len()).find(|&at| text.is_char_boundary(at))?;
-    let start = from + text.get(from..)?.find(found)?;
-    Some((start, start + found.len()))
 }
 
 /// Encodes a path for a file URL: everything but unreserved characters and slashes.

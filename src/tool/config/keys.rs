@@ -275,6 +275,10 @@ tables! {
         index_maint_budget_fraction: f64 = 0.25;
             Kind::Number { min: 0.0, max: 1.0, inclusive: true };
 
+        /// The bytes of JSON that a response has at most, zero for any number; events at the end go first. Callers can ask for less.
+        max_output_bytes: u64 = 0; Kind::COUNT;
+        /// The bytes of a line that a response shows at most, zero for all of them. A longer one is shown in part, around its match.
+        max_line_bytes: u64 = 0; Kind::COUNT;
         /// Whether responses carry a `stats` block.
         emit_stats: bool = false; Kind::Boolean;
 

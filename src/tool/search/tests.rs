@@ -171,6 +171,31 @@ fn every_byte_budget_yields_a_prefix_that_fits() {
 }
 
 #[test]
+fn the_least_of_all_byte_budgets_counts() {
+    let request = SearchRequest::new("o");
+    let len = |configured: u64, asked: Option<usize>, lines: u64| {
+        let (tool, mut context, dir) = tool(|config| {
+            config.max_output_bytes = configured;
+            config.max_line_bytes = lines;
+        });
+        std::fs::write(dir.path().join("long.txt"), "o x".repeat(1_000)).unwrap();
+        context.max_output_bytes = asked;
+        let response = tool.search(&request, &context).unwrap();
+        (response.to_json().len(), response.truncated)
+    };
+    let (whole, truncated) = len(0, None, 0);
+    assert!(whole > 6_000 && !truncated);
+    assert_eq!(len(whole as u64, None, 0), (whole, false));
+    for (configured, asked) in [(900, None), (900, Some(5_000)), (5_000, Some(900))] {
+        let (cut, truncated) = len(configured, asked, 0);
+        assert!(cut <= 900 && truncated, "{cut} {configured} {asked:?}");
+    }
+    // Instead of leaving the line out, most of it is.
+    let (short, truncated) = len(2_000, None, 100);
+    assert!((500..1_500).contains(&short) && !truncated, "{short}");
+}
+
+#[test]
 fn errors_that_are_too_much_alone_are_cut_too() {
     let (tool, mut context, dir) = tool(|_| {});
     for n in 0..40 {
