@@ -210,6 +210,9 @@ pub(super) struct QueryArgs {
     /// Compare with case only if PATTERN holds an uppercase ASCII letter [default].
     #[arg(short = 'S', long, overrides_with_all = ["ignore_case", "case_sensitive"])]
     pub(super) smart_case: bool,
+    /// Match what is within so many edits of the pattern, 1 to 4: characters put in, left out or changed. Not with the engine rg.
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u64).range(1..=4))]
+    pub(super) fuzzy: Option<u64>,
 
     /// Search only files that match GLOB (gitignore syntax), or with a leading ! none that do; repeatable.
     #[arg(short = 'g', long, value_name = "GLOB")]
@@ -305,9 +308,6 @@ pub(super) struct SearchArgs {
     /// Stop after so many milliseconds [default: 20000].
     #[arg(long, value_name = "MS", value_parser = at_least_one())]
     pub(super) timeout_ms: Option<u64>,
-    /// Match what is within so many edits of the pattern, 1 to 4: characters put in, left out or changed. Not with the engine rg.
-    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u64).range(1..=4))]
-    pub(super) fuzzy: Option<u64>,
 
     /// Print events as JSON lines, then a summary.
     #[arg(long, conflicts_with_all = ["color", "raw"])]

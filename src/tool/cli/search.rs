@@ -130,6 +130,7 @@ pub(super) fn request(args: &QueryArgs, path: Option<String>) -> Result<SearchRe
     };
     request.fixed_strings = args.fixed_strings;
     request.word_regexp = args.word_regexp;
+    request.fuzzy = args.fuzzy;
     let (exclude, include): (Vec<String>, Vec<String>) = args
         .glob
         .iter()
@@ -153,7 +154,6 @@ fn limited(args: &SearchArgs, mut request: SearchRequest) -> Result<SearchReques
     request.max_files = args.max_files;
     request.max_file_size_bytes = args.max_filesize;
     request.timeout_ms = args.timeout_ms;
-    request.fuzzy = args.fuzzy;
     request.validate()?;
     Ok(request)
 }

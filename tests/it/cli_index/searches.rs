@@ -356,6 +356,26 @@ fn explain_shows_the_plan_and_what_it_leaves() {
 }
 
 #[test]
+fn explain_shows_what_edits_leave_of_the_plan() {
+    let world = World::new();
+    world.run(&["index", "build"]).ok();
+    let ran = world.run(&["explain", "--fuzzy", "1", "fn grete"]).ok();
+    for part in [
+        "a file must hold /fn grete/ within 1 edit",
+        "6 n-grams, of which one edit changes at most three that follow each other",
+        "4 (80.0 %)",
+        "1 file with a match",
+    ] {
+        assert!(ran.out.contains(part), "{part}: {}", ran.out);
+    }
+    let found = world.run(&["--fuzzy", "1", "fn grete"]).ok();
+    assert_eq!(found.out.lines().count(), 1, "{}", found.out);
+    let ran = world.run(&["explain", "--fuzzy", "3", "fn grete"]).ok();
+    let why = "so many edits can change all n-grams of a match; allow fewer of them";
+    assert!(ran.out.contains(why), "{}", ran.out);
+}
+
+#[test]
 fn explain_says_the_numbers_of_the_search_itself() {
     let world = World::new();
     for n in 0..48 {
