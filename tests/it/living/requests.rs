@@ -104,6 +104,7 @@ impl Asked {
     }
 
     fn complicate(&mut self, rng: &mut Seeded, living: &Living) {
+        let length = self.request["pattern"].as_str().map(str::len);
         let mut plain = self.plain.as_mut();
         let mut set = |name: &str, value: Value| self.request[name] = value;
         if rng.one_in(4) {
@@ -181,8 +182,11 @@ impl Asked {
             ),
             2 => set("no_ignore", true.into()),
             3 => set("follow", true.into()),
-            // Of literals only: most expressions have alternatives that are too short for edits.
-            4 | 5 if self.plain.is_some() => set("fuzzy", (1 + rng.below(2)).into()),
+            // Of literals that are long enough only: so many edits as there are characters are refused, which most
+            // expressions have an alternative for.
+            4 | 5 if self.plain.is_some() && length > Some(2) => {
+                set("fuzzy", (1 + rng.below(2)).into());
+            }
             _ => return,
         }
         self.plain = None;
