@@ -200,8 +200,8 @@ impl Habits {
 pub struct LiveIndex {
     shared: Arc<Shared>,
     worker: Mutex<Option<JoinHandle<()>>>,
-    /// Whoever ends it as well waits until it has ended.
-    ending: Mutex<()>,
+    /// Whether somebody has waited for its end already. Whoever ends it as well waits for that.
+    ending: Mutex<bool>,
 }
 
 /// What the threads share.
@@ -266,7 +266,7 @@ impl LiveIndex {
         Ok(LiveIndex {
             shared,
             worker: Mutex::new(Some(worker)),
-            ending: Mutex::new(()),
+            ending: Mutex::new(false),
         })
     }
 
@@ -332,13 +332,17 @@ impl LiveIndex {
         self.shared.wake.notify_all();
         self.shared.settled.notify_all();
         // Also the removal of the watcher: the process may end when the first of them returns.
-        let _ending = lock(&self.ending);
+        let mut was_waited_for = lock(&self.ending);
+        let patience = match std::mem::replace(&mut *was_waited_for, true) {
+            true => Duration::ZERO,
+            false => self.shared.habits.shutdown,
+        };
         let worker = lock(&self.worker).take();
         let status = self.shared.status();
         let (status, timeout) = self
             .shared
             .settled
-            .wait_timeout_while(status, self.shared.habits.shutdown, |status| !status.ended)
+            .wait_timeout_while(status, patience, |status| !status.ended)
             .unwrap_or_else(PoisonError::into_inner);
         drop(status);
         let ended = !timeout.timed_out();

@@ -90,15 +90,10 @@ impl Tracked {
             refresh.step(&mut self.known, &mut cursor)?;
         }
         // Also what somebody else has found and not published yet: the marks of it may be among these, and are off now.
-        let is_news = self.publish_news(shared);
-        match (is_listing, is_news) {
-            (false, _) => {}
-            (true, true) => shared.status().findings += 1,
+        if !self.publish_news(shared) && is_listing {
             // The watches may be on something else than before.
-            (true, false) => {
-                if let Some(watching) = &watching {
-                    shared.check_mounts(watching);
-                }
+            if let Some(watching) = &watching {
+                shared.check_mounts(watching);
             }
         }
         Ok(Applied { done, nowhere })
@@ -108,6 +103,7 @@ impl Tracked {
     pub(super) fn publish_news(&mut self, shared: &Shared) -> bool {
         let is_news = self.known.take_news();
         if is_news {
+            shared.status().findings += 1;
             self.publish(shared);
         }
         is_news

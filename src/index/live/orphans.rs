@@ -20,6 +20,10 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 /// Between two looks at a tree, so much later that what was written before the second one shows in the times of its file.
 const APART: Duration = Duration::from_secs(5);
 
+/// How often writing to a name has to change nothing. What was heard of since a look may have been written while that look went on, and
+/// found by it: only the time after that says something.
+const PROVEN: u8 = 2;
+
 /// The most names that are remembered.
 const MAX_NAMES: usize = 1024;
 
@@ -31,10 +35,10 @@ pub(super) type Version = (u64, u64);
 enum Orphan {
     /// The tree was not looked at since.
     New,
-    /// The tree was looked at, at this moment in milliseconds, and was at this version then.
-    Seen(u64, Version),
+    /// The tree was looked at, at this moment in milliseconds, and was at this version then; writing to it has changed nothing so often.
+    Seen(u64, Version, u8),
     /// The same as `Seen`, and it was written to again since.
-    Again(u64, Version),
+    Again(u64, Version, u8),
     /// Writing to it has changed no file of the tree, which was at this version then.
     Harmless(Version),
 }
@@ -63,7 +67,7 @@ impl Orphans {
         }
         let orphan = self.names.entry(path.to_path_buf()).or_insert(Orphan::New);
         match *orphan {
-            Orphan::Seen(at_ms, version) => *orphan = Orphan::Again(at_ms, version),
+            Orphan::Seen(at_ms, version, often) => *orphan = Orphan::Again(at_ms, version, often),
             Orphan::Harmless(_) => return false,
             Orphan::New | Orphan::Again(..) => {}
         }
@@ -104,18 +108,26 @@ impl Orphans {
     }
 
     /// Notes that the whole tree was looked at since all of them were noted. If nothing at all was found to be otherwise since that
-    /// was so before, what was written to one meanwhile was to no file of the tree. Linear in them.
+    /// was so before, twice in a row, what was written to one meanwhile was to no file of the tree. Linear in them.
     pub(super) fn looked_at_all(&mut self, now_ms: u64, version: Version) {
         for orphan in self.names.values_mut() {
             let is_apart = |at_ms: u64| now_ms.saturating_sub(at_ms) >= millis(APART);
             *orphan = match *orphan {
-                Orphan::Again(at_ms, before) if before == version && is_apart(at_ms) => {
-                    Orphan::Harmless(version)
+                Orphan::Again(at_ms, before, often) if before == version && is_apart(at_ms) => {
+                    match often + 1 {
+                        PROVEN.. => Orphan::Harmless(version),
+                        often => Orphan::Seen(now_ms, version, often),
+                    }
                 }
                 // Too early to tell: more may be written at the same time of the clock by which files are stamped.
-                Orphan::Again(at_ms, before) if before == version => Orphan::Seen(at_ms, before),
+                Orphan::Again(at_ms, before, often) if before == version => {
+                    Orphan::Seen(at_ms, before, often)
+                }
+                Orphan::Seen(_, before, often) if before == version => {
+                    Orphan::Seen(now_ms, before, often)
+                }
                 Orphan::Harmless(before) if before == version => Orphan::Harmless(before),
-                _ => Orphan::Seen(now_ms, version),
+                _ => Orphan::Seen(now_ms, version, 0),
             };
         }
     }
@@ -169,6 +181,9 @@ mod tests {
         // Nothing was written to it since, so that this says nothing.
         look(&mut orphans, 10_000, 3);
         assert!(orphans.note(name));
+        // What was written may have been written in the middle of the look before, and found by it.
+        look(&mut orphans, 15_000, 3);
+        assert!(orphans.note(name));
         look(&mut orphans, 20_000, 3);
         assert!(!orphans.note(name) && !orphans.note(name));
         // Other names are other files.
@@ -195,8 +210,17 @@ mod tests {
             assert!(orphans.note(name), "{later_ms}");
             look(&mut orphans, begun_ms - 10_000 + later_ms, 4);
         }
-        assert!(orphans.note(name));
-        look(&mut orphans, begun_ms - 10_000 + 5_000, 4);
+        for later_ms in [5_000, 10_000] {
+            assert!(orphans.note(name), "{later_ms}");
+            look(&mut orphans, begun_ms - 10_000 + later_ms, 4);
+        }
+        assert!(!orphans.note(name));
+        // Twice in a row: what changes in between begins anew.
+        let mut orphans = Orphans::default();
+        for (at_ms, findings) in [(0, 1), (10_000, 1), (20_000, 2), (30_000, 2), (40_000, 2)] {
+            assert!(orphans.note(name), "{at_ms}");
+            look(&mut orphans, at_ms, findings);
+        }
         assert!(!orphans.note(name));
     }
 
@@ -219,7 +243,7 @@ mod tests {
     fn what_has_the_name_later_is_another_file() {
         for path in [NAME, "a", ""] {
             let mut orphans = Orphans::default();
-            for at_ms in [0, 10_000] {
+            for at_ms in [0, 10_000, 20_000] {
                 orphans.note(Path::new(NAME));
                 look(&mut orphans, at_ms, 0);
             }

@@ -4,11 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::apply::{Applied, PORTION};
 use super::ear::Listener;
 use super::pin::MOUNTED;
-use super::worker::{LATER, RETRY, ROUND, Timers, unlisted};
-use super::{Shared, Watching, lock, orphans};
+use super::worker::{LATER, RETRY, Timers, unlisted};
+use super::{Shared, Watching, lock};
 use crate::format::error::FormatError;
 use crate::index::pace::millis;
 use crate::index::refresh::{Cursor, Refresh};
@@ -120,10 +119,6 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
             status.reconcile_wanted = false;
         }
     }
-    if shared.status().standing == Standing::Uncertain(UncertainReason::RenameUncertain) {
-        // What is found to be otherwise then, nobody has heard of.
-        work_off_first(shared);
-    }
     let (moment, losses, standing) = {
         let status = shared.status();
         (status.dirty.now(), status.losses, status.standing)
@@ -218,31 +213,6 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
     status.news_ms = Some(shared.ground.now_ms());
 }
 
-/// Works off what is marked, as far as that goes: the comparison that follows looks at everything.
-fn work_off_first(shared: &Shared) {
-    let works = shared.status().dirty.ready(ROUND, u64::MAX, Duration::ZERO);
-    let go_on = || !shared.ground.host().stopped();
-    for portion in works.chunks(PORTION) {
-        let applied = match lock(&shared.known).as_mut() {
-            Some(tracked) => {
-                let pool = shared.ground.pool();
-                pool.install(|| tracked.apply(shared, portion, &go_on))
-            }
-            None => return,
-        };
-        // Damage shows again.
-        let Ok(Applied {
-            done: true,
-            nowhere,
-        }) = applied
-        else {
-            return;
-        };
-        shared.orphaned(&nowhere, orphans::PATIENCE);
-        shared.status().take_off(portion);
-    }
-}
-
 /// Does one slice of a reconcile (decision D52).
 fn slice(shared: &Shared, watching: &Watching, cursor: &mut Cursor) -> Result<(), FormatError> {
     let enter = |dir: &Path| shared.enter(Some(watching), dir);
@@ -264,9 +234,7 @@ fn slice(shared: &Shared, watching: &Watching, cursor: &mut Cursor) -> Result<()
         let known = &mut tracked.known;
         let pool = shared.ground.pool();
         files += pool.install(|| refresh.step(known, cursor))?;
-        if tracked.publish_news(shared) {
-            shared.status().findings += 1;
-        }
+        tracked.publish_news(shared);
         let elapsed_ms = shared.ground.now_ms().saturating_sub(start_ms);
         if files >= shared.habits.reconcile_max_files
             || elapsed_ms >= millis(shared.habits.reconcile_max)

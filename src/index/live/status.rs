@@ -18,8 +18,7 @@ pub(super) struct Status {
     /// Counts up whenever another segment took the place of the one before: what was worked off on that one may not be in
     /// this one, and is marked again.
     pub(super) swaps: u64,
-    /// Counts up whenever listing directories has found the tree to be otherwise than was known; not when a file was of which something
-    /// was heard.
+    /// Counts up whenever searches are given something that is known of the tree otherwise than before.
     pub(super) findings: u64,
     /// Names that were written to and led nowhere.
     pub(super) orphans: Orphans,

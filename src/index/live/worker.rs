@@ -32,7 +32,7 @@ const REST: u64 = 20;
 const LONGEST_WAIT_MS: u64 = 60_000;
 
 /// Marks that are worked off by the worker before it looks at what else there is.
-pub(super) const ROUND: usize = 8 * PORTION;
+const ROUND: usize = 8 * PORTION;
 
 /// Something to be done.
 enum Task {
@@ -217,6 +217,8 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
         timers.retry_ms = None;
         status.open_wanted = true;
     }
+    // Nothing takes the place of what is known to be complete, however it became so meanwhile.
+    status.open_wanted &= status.standing != Standing::Complete;
     if status.cooldown == Cooldown::Begins {
         let until_ms = |time| Cooldown::Until(now_ms.saturating_add(millis(time)));
         status.cooldown = shared.habits.cooldown.map_or(Cooldown::Off, until_ms);
@@ -262,6 +264,8 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
     }
     if timers.reconcile_ms <= now_ms {
         status.reconcile_wanted = true;
+        // It may have to wait, and is not due again meanwhile.
+        timers.reconcile_ms = now_ms.saturating_add(millis(shared.habits.reconcile_every));
     }
     let is_orphaned = status.standing == Standing::Uncertain(UncertainReason::RenameUncertain);
     let rests = is_orphaned && status.orphans.rest_until_ms() > now_ms;
@@ -328,6 +332,7 @@ fn open(shared: &Shared, timers: &mut Timers) {
         Opened::Open(snapshot) => match take_over(shared, snapshot) {
             Ok(()) => {
                 timers.locked_since_ms = None;
+                timers.retry_ms = None;
                 shared.status().build_wanted = false;
                 shared.fire(&[Trigger::IndexOpened]);
             }

@@ -184,3 +184,28 @@ fn fr_lsi_idx_conc_02_a_writer_of_old_is_not_taken_for_one_of_now() {
     world.until_complete();
     assert_eq!(world.report().storage, Some(world.kept_as()));
 }
+
+/// A retry that was planned while another process was in the way is nothing to an index that searches have found since.
+#[test]
+fn fr_lsi_idx_conc_02_what_is_complete_is_not_opened_again() {
+    let (world, lock, _dir) = beside_a_writer();
+    world.hands.stop();
+    world.until("it says why", |report| report.why.is_some());
+    drop(lock);
+    let other = world.setup.clone().reopened();
+    other.build(&Host::hasty());
+    // The next search takes it up.
+    world.find("needle");
+    let epoch = world.until_complete().epoch;
+    world.write("a/two.txt", "a needle\n");
+    world.hear_file("a/two.txt");
+    assert_eq!(world.check_used("needle").len(), 4);
+    world.hands.put_forward(3_000);
+    world.nudge();
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(100) {
+        assert_eq!(world.find("needle").1.len(), 4);
+        assert_eq!(world.standing(), ("COMPLETE", None));
+    }
+    assert_eq!(world.report().epoch, epoch, "it was compared again");
+}

@@ -54,6 +54,28 @@ fn fr_lsi_bg_40_a_second_shutdown_waits_for_the_first() {
 }
 
 #[test]
+fn fr_lsi_bg_43_however_many_end_it_each_waits_once() {
+    let world = World::new(How::OnDisk, |config| config.index_shutdown_timeout_ms = 500);
+    world.watchers.hold("a/b/c");
+    world.live();
+    world.until_held();
+    let start = Instant::now();
+    let all = [(); 4].map(|()| {
+        let indexes = world.setup.kept().indexes.clone();
+        std::thread::spawn(move || indexes.shut_down())
+    });
+    for one in all {
+        assert!(!one.join().unwrap(), "it was left behind");
+    }
+    let elapsed = start.elapsed();
+    assert!(
+        (500..1_500).contains(&elapsed.as_millis()),
+        "{elapsed:?} for all of them"
+    );
+    world.watchers.release();
+}
+
+#[test]
 fn fr_lsi_bg_40_shutdown_ends_the_worker_and_its_watcher() {
     let world = World::complete(How::OnDisk, |_| {});
     world.write("a/two.txt", "a needle, too\n");
