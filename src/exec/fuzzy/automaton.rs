@@ -39,6 +39,9 @@ pub(crate) struct Automaton {
     pub(crate) min_len: Option<usize>,
 }
 
+/// The most parts of an expression that are looked at, repetitions written out: also such as have no node.
+const PART_LIMIT: usize = 1 << 18;
+
 /// Why there is no automaton.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
@@ -60,6 +63,7 @@ impl Automaton {
             numbers: BTreeMap::new(),
             follow: Vec::new(),
             edges: 0,
+            parts: 0,
         };
         let part = builder.part(hir)?;
         let mut last = vec![false; builder.nodes.len()];
@@ -147,10 +151,15 @@ struct Builder {
     numbers: BTreeMap<Vec<(char, char)>, u32>,
     follow: Vec<Vec<u32>>,
     edges: usize,
+    parts: usize,
 }
 
 impl Builder {
     fn part(&mut self, hir: &Hir) -> Result<Part, Refused> {
+        self.parts += 1;
+        if self.parts > PART_LIMIT {
+            return Err(Refused::TooLarge);
+        }
         match hir.kind() {
             HirKind::Empty => Ok(Part::empty()),
             HirKind::Literal(hir::Literal(bytes)) => {
@@ -379,6 +388,7 @@ mod tests {
             "(a{64}){65}",
             "(a?){2000}",
             r"(\b{0,1000}a){4097}",
+            &format!("({}a){{4000}}", "()".repeat(100)),
             "(a{0,900}){0,900}",
         ] {
             assert_eq!(automaton(text).unwrap_err(), Refused::TooLarge, "{text}");

@@ -265,6 +265,10 @@ impl FuzzyWorker {
         }
         let mut from = 0;
         for line in lines.split(|&byte| byte == b'\n') {
+            // Short lines are looked at without asking.
+            if self.stop.is_raised() {
+                return Err(Stopped);
+            }
             if let Some(span) = self.find_in_line(line)? {
                 return Ok(Some(LineMatchKind::Confirmed(from + span.start)));
             }

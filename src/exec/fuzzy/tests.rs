@@ -425,3 +425,33 @@ fn a_raised_flag_stops_every_stage() {
         );
     }
 }
+
+/// A match lies in one line, and so does each of its pieces.
+#[test]
+fn t_fz_pieces_do_not_lie_across_lines() {
+    for text in [r"acd[\nx]efghijkl|qqcd", r"acd[\nxy]efghijkl|qqcd"] {
+        let worker = matcher(&pattern(text, false, false), 1).unwrap();
+        assert_eq!(found_lines(&worker, b"qacd\nefzz\n"), [0], "{text:?}");
+    }
+}
+
+#[test]
+fn t_fz_the_flag_is_looked_at_between_short_lines() {
+    // Too many nodes for sets of them, and no pieces.
+    let pattern = pattern("[a-z]{40}[0-9]+[a-z]{40}", false, false);
+    let stop = Stop::new();
+    let worker = FuzzyMatcher::new(&pattern, 1).unwrap().worker(stop.clone());
+    let lines = b"short\n".repeat(10);
+    assert!(worker.find_candidate_line(&lines).unwrap().is_none());
+    stop.raise(StopReason::TimedOut);
+    assert!(worker.find_candidate_line(&lines).is_err());
+}
+
+#[test]
+fn t_fz_what_is_large_without_characters_is_refused_at_once() {
+    let text = format!("({}a){{4000}}b{{10}}", "()".repeat(30_000));
+    let error = FuzzyMatcher::new(&pattern(&text, false, false), 1).unwrap_err();
+    assert!(error.0.contains("too large"), "{}", error.0);
+    let spines = crate::index::plan::spine::spines(&pattern(&text, false, false).full_hir());
+    assert!(spines.is_none());
+}

@@ -15,7 +15,10 @@ const ALTERNATIVES_LIMIT: usize = 16;
 /// The most characters of an alternative that are looked at.
 const LENGTH_LIMIT: usize = 4096;
 
-/// Characters that follow each other, each one of a few.
+/// The most parts of an expression that are looked at, repetitions written out.
+const PART_LIMIT: usize = 1 << 18;
+
+/// Characters that follow each other, each one of a few. None is a line feed, since a match lies in one line.
 pub(crate) type Run = Vec<ClassUnicode>;
 
 /// What every match of an alternative has, in this order.
@@ -51,20 +54,22 @@ pub(crate) fn spines(hir: &Hir) -> Option<Vec<Spine>> {
         open: true,
         ..Spine::default()
     }];
-    extend(&mut spines, hir)?;
+    extend(&mut spines, hir, &mut 0)?;
     Some(spines)
 }
 
-fn extend(spines: &mut Vec<Spine>, hir: &Hir) -> Option<()> {
+fn extend(spines: &mut Vec<Spine>, hir: &Hir, parts: &mut usize) -> Option<()> {
+    *parts += 1;
+    if *parts > PART_LIMIT {
+        return None;
+    }
     let close = |spines: &mut Vec<Spine>| spines.iter_mut().for_each(Spine::close);
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => {}
         HirKind::Literal(Literal(bytes)) => {
             for c in std::str::from_utf8(bytes).ok()?.chars() {
                 let class = ClassUnicode::new([ClassUnicodeRange::new(c, c)]);
-                spines
-                    .iter_mut()
-                    .for_each(|spine| spine.push(class.clone()));
+                add(spines, class);
             }
         }
         HirKind::Class(class) => {
@@ -72,18 +77,12 @@ fn extend(spines: &mut Vec<Spine>, hir: &Hir) -> Option<()> {
                 Class::Unicode(class) => class.clone(),
                 Class::Bytes(class) => class.to_unicode_class()?,
             };
-            let chars = class.iter().map(|range| range.len()).sum::<usize>();
-            match chars <= CHARS_LIMIT {
-                true => spines
-                    .iter_mut()
-                    .for_each(|spine| spine.push(class.clone())),
-                false => close(spines),
-            }
+            add(spines, class);
         }
-        HirKind::Capture(capture) => extend(spines, &capture.sub)?,
+        HirKind::Capture(capture) => extend(spines, &capture.sub, parts)?,
         HirKind::Concat(subs) => {
             for sub in subs {
-                extend(spines, sub)?;
+                extend(spines, sub, parts)?;
             }
         }
         HirKind::Repetition(Repetition { min, max, sub, .. }) => {
@@ -93,7 +92,7 @@ fn extend(spines: &mut Vec<Spine>, hir: &Hir) -> Option<()> {
             }
             for _ in 0..*min {
                 let before = spines.iter().map(Spine::len).sum::<usize>();
-                extend(spines, sub)?;
+                extend(spines, sub, parts)?;
                 within_limits(spines)?;
                 if spines.iter().map(Spine::len).sum::<usize>() == before {
                     // Nor do the others add anything.
@@ -108,7 +107,7 @@ fn extend(spines: &mut Vec<Spine>, hir: &Hir) -> Option<()> {
             let mut all = Vec::new();
             for sub in subs {
                 let mut one = spines.clone();
-                extend(&mut one, sub)?;
+                extend(&mut one, sub, parts)?;
                 all.extend(one);
                 if all.len() > ALTERNATIVES_LIMIT {
                     return None;
@@ -118,6 +117,18 @@ fn extend(spines: &mut Vec<Spine>, hir: &Hir) -> Option<()> {
         }
     }
     within_limits(spines)
+}
+
+/// Adds a character of a class, as far as it can stand in a line.
+fn add(spines: &mut [Spine], mut class: ClassUnicode) {
+    class.difference(&ClassUnicode::new([ClassUnicodeRange::new('\n', '\n')]));
+    let chars = class.iter().map(|range| range.len()).sum::<usize>();
+    match (1..=CHARS_LIMIT).contains(&chars) {
+        true => spines
+            .iter_mut()
+            .for_each(|spine| spine.push(class.clone())),
+        false => spines.iter_mut().for_each(Spine::close),
+    }
 }
 
 fn within_limits(spines: &[Spine]) -> Option<()> {
