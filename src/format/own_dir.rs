@@ -76,7 +76,7 @@ impl OwnDir {
             Err(error) if error.is_not_found() || error.is_locked() => return Ok(None),
             Err(error) => {
                 // Where there are no locks, nobody else is in it.
-                clear(&path, purpose);
+                clear(&path, purpose, true);
                 return Err(error);
             }
         };
@@ -100,7 +100,9 @@ impl OwnDir {
 
 impl Drop for OwnDir {
     fn drop(&mut self) {
-        clear(&self.path, self.purpose);
+        let never = &mut |_: Duration| {};
+        let alone = DirLock::exclusive(&self.path, LockFile::Readers, Duration::ZERO, never);
+        clear(&self.path, self.purpose, alone.is_ok());
     }
 }
 
@@ -152,7 +154,7 @@ fn sweep(parent: &Path, purpose: Purpose) {
         };
         // Whoever has just made it and is about to lock it finds out and makes another one.
         match DirLock::shared(&dir, LockFile::Writers, Duration::ZERO, never) {
-            Ok(_unused) => clear(&dir, purpose),
+            Ok(_unused) => clear(&dir, purpose, true),
             Err(_) => {
                 let _not_mine = fs::remove_file(dir.join(LockFile::Readers.name()));
             }
@@ -161,7 +163,10 @@ fn sweep(parent: &Path, purpose: Purpose) {
 }
 
 /// Removes a directory; the caller is its owner, or sees to it that there is none. One with anything else in it stays.
-fn clear(path: &Path, purpose: Purpose) {
+///
+/// Only who `is_alone`, by the readers' lock, removes the file of that lock: else two could be alone by two files of that name, and take
+/// the directory from an owner who came meanwhile. Then it stays, and goes another time.
+fn clear(path: &Path, purpose: Purpose, is_alone: bool) {
     let Ok(entries) = fs::read_dir(path) else {
         return;
     };
@@ -170,10 +175,11 @@ fn clear(path: &Path, purpose: Purpose) {
             let _swept_another_time = fs::remove_file(entry.path());
         }
     }
-    for lock in [LockFile::Writers, LockFile::Readers] {
-        let _swept_another_time = fs::remove_file(path.join(lock.name()));
+    let _swept_another_time = fs::remove_file(path.join(LockFile::Writers.name()));
+    if is_alone {
+        let _swept_another_time = fs::remove_file(path.join(LockFile::Readers.name()));
+        let _swept_another_time = fs::remove_dir(path);
     }
-    let _swept_another_time = fs::remove_dir(path);
 }
 
 // Locks and permissions are the filesystem's, which the interpreter keeps from tests.
