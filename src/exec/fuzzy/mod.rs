@@ -23,6 +23,7 @@ use regex_syntax::hir::Hir;
 use align::Aligner;
 use alphabet::Alphabet;
 use automaton::{Automaton, NODE_LIMIT, Refused};
+use pieces::PIECE_LIMIT;
 use scan::Scanner;
 
 use crate::exec::matcher::Stopped;
@@ -35,8 +36,8 @@ const TRIAL: usize = 32 << 10;
 /// It pays as long as no more than one byte in so many is in lines that are looked at more closely.
 const WORTH: usize = 2;
 
-/// Bytes between two looks at the stop flag while pieces are looked for.
-const BYTES_BETWEEN_POLLS: usize = 1 << 20;
+/// Bytes between two looks at the stop flag while pieces are looked for; few in tests, whose texts are short.
+const BYTES_BETWEEN_POLLS: usize = if cfg!(test) { 16 } else { 1 << 18 };
 
 /// A match of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,31 +208,33 @@ impl FuzzyWorker {
     ///
     /// As [`find_in_line`](Self::find_in_line).
     pub fn find_candidate_line(&self, lines: &[u8]) -> Result<Option<LineMatchKind>, Stopped> {
-        let mut from = 0;
+        // From where pieces are looked for, and where the line begins that this is in.
+        let (mut from, mut begin) = (0, 0);
         while from < lines.len() {
             let Some(pieces) = self.pieces.as_ref().filter(|_| self.pays()) else {
-                let found = self.scan(&lines[from..])?;
-                return Ok(found.map(|kind| shifted(kind, from)));
+                let found = self.scan(&lines[begin..])?;
+                return Ok(found.map(|kind| shifted(kind, begin)));
             };
             if self.stop.is_raised() {
                 return Err(Stopped);
             }
-            // Up to the end of a line, since a piece may lie across any other place.
-            let probe = from.saturating_add(BYTES_BETWEEN_POLLS).min(lines.len());
-            let end = memchr(b'\n', &lines[probe..]).map_or(lines.len(), |at| probe + at + 1);
+            let until = from.saturating_add(BYTES_BETWEEN_POLLS).min(lines.len());
+            // A piece may lie across that place.
+            let end = until.saturating_add(4 * PIECE_LIMIT).min(lines.len());
             let found = pieces.search_half(&Input::new(lines).range(from..end));
             let mut tried = self.tried.get();
             let Some(found) = found else {
-                tried.bytes += end - from;
+                tried.bytes += until - from;
                 self.tried.set(tried);
-                from = end;
+                begin = memrchr(b'\n', &lines[from..until]).map_or(begin, |feed| from + feed + 1);
+                from = until;
                 continue;
             };
             let at = found.offset() - 1;
-            let start = memrchr(b'\n', &lines[from..at]).map_or(from, |feed| from + feed + 1);
+            let start = memrchr(b'\n', &lines[from..at]).map_or(begin, |feed| from + feed + 1);
             let end = memchr(b'\n', &lines[at..]).map_or(lines.len(), |feed| at + feed);
             let kind = self.scan(&lines[start..end])?;
-            tried.bytes += end - from;
+            tried.bytes += end.saturating_sub(from);
             if kind.is_none() {
                 tried.wasted += end - start;
             }
@@ -240,6 +243,7 @@ impl FuzzyWorker {
                 return Ok(Some(shifted(kind, start)));
             }
             from = end + 1;
+            begin = from;
         }
         Ok(None)
     }

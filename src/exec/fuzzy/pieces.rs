@@ -8,6 +8,9 @@ use regex_syntax::hir::{Class, ClassUnicode, Hir};
 
 use crate::index::plan::spine::{Run, spines};
 
+/// The most characters of a piece. Where it is there, its beginning is, and more of them tell no more.
+pub(crate) const PIECE_LIMIT: usize = 32;
+
 /// Returns expressions one of which every line that is within `level` edits of the expression matches; as long ones as possible. Nothing
 /// if there are none.
 pub(crate) fn pieces(hir: &Hir, level: u32) -> Option<Vec<Hir>> {
@@ -41,7 +44,8 @@ fn split(runs: &[Run], count: usize) -> Option<Vec<&[ClassUnicode]>> {
         let here = (run.len() / len).min(left);
         left -= here;
         for n in 0..here {
-            pieces.push(&run[run.len() * n / here..run.len() * (n + 1) / here]);
+            let (start, end) = (run.len() * n / here, run.len() * (n + 1) / here);
+            pieces.push(&run[start..end.min(start + PIECE_LIMIT)]);
         }
     }
     Some(pieces)

@@ -89,10 +89,9 @@ impl Scanner {
                 return Err(Stopped);
             }
             let mut end = from.saturating_add(WORK_BETWEEN_POLLS).min(lines.len());
-            while end < lines.len() && matches!(lines[end], 0x80..0xC0) {
-                // Within a character.
-                end += 1;
-            }
+            let within = lines[end..].iter().take(3);
+            // Within a character, which has no more bytes than that after its first one.
+            end += within.take_while(|byte| matches!(byte, 0x80..0xC0)).count();
             let part = Part {
                 text: &lines[from..end],
                 begins: from == 0,

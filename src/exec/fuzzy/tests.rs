@@ -455,3 +455,20 @@ fn t_fz_what_is_large_without_characters_is_refused_at_once() {
     let spines = crate::index::plan::spine::spines(&pattern(&text, false, false).full_hir());
     assert!(spines.is_none());
 }
+
+/// Pieces are looked for in parts of the text, and lines may be longer than those.
+#[test]
+fn t_fz_lines_are_found_wherever_the_parts_end() {
+    let mut worker = matcher(&pattern("needle in a haystack", true, false), 2).unwrap();
+    for len in 0..200 {
+        let mut text = b"needle\n".repeat(len % 3);
+        text.extend(b"x".repeat(len));
+        text.extend_from_slice("neédle in a haystakc".as_bytes());
+        text.extend(b"y".repeat(300 - len));
+        text.extend_from_slice(b"\nhaystack\nneedle in haystack");
+        insist(&mut worker, true);
+        let expected = matching_lines(&worker, &text);
+        assert_eq!(expected.len(), 2, "{len}: {expected:?}");
+        assert_eq!(found_lines(&worker, &text), expected, "{len}");
+    }
+}
