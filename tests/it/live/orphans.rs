@@ -261,8 +261,11 @@ fn d55_what_is_written_while_the_tree_is_looked_at_does_not_count_for_the_next_l
     // The mark made in the middle is looked into now, and the next look comes after a rest.
     world.find("needle");
     until_certain(&world);
-    world.until_used("needle");
-    world.until_read();
+    world.until("all was read", |report| {
+        world.hands.put_forward(100);
+        world.find("needle");
+        report.unread == 0 && report.standing.allows_exclusion()
+    });
     world.write("a/b/four.txt", "a needle, later\n");
     world.watchers.queue(gone());
     assert_eq!(world.find("needle").1.len(), 4);
