@@ -20,7 +20,7 @@ use std::time::Duration;
 use criterion::{Criterion, criterion_group, criterion_main};
 use forge_search::exec::collect::Limits;
 use forge_search::exec::eligible::{EligibleFile, ListSource};
-use forge_search::exec::query::{CaseMode, Query, QueryOptions};
+use forge_search::exec::query::{CaseMode, Query, QueryOptions, Reports};
 use forge_search::exec::schedule::{self, Abandoned, RunOptions};
 use forge_search::exec::stop::{CancelHandle, Deadline, SystemClock};
 use forge_search::index::beneath::RootDir;
@@ -148,6 +148,7 @@ fn small_searches(criterion: &mut Criterion) {
             max_matches_per_file: 1_000,
             max_file_size: 1 << 20,
             fuzzy: None,
+            reports: Reports::Lines,
         };
         for count in [0, 1, 10, 16] {
             let files = known_files(&root, count);
@@ -157,6 +158,7 @@ fn small_searches(criterion: &mut Criterion) {
                     limits: Limits {
                         max_results: 200,
                         max_files: 1_000_000,
+                        reports: Reports::Lines,
                     },
                     threads,
                     deadline: Deadline::after(Duration::from_secs(60), Arc::new(SystemClock)),

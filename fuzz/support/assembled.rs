@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use forge_search::exec::embedded::FileSearcher;
 use forge_search::exec::matcher::LineMatcher;
-use forge_search::exec::query::{CaseMode, Fold, Query, QueryOptions};
+use forge_search::exec::query::{CaseMode, Fold, Query, QueryOptions, Reports};
 use forge_search::exec::stop::Stop;
 use forge_search::format::segment::StampRecord;
 use forge_search::index::beneath::RootDir;
@@ -160,6 +160,7 @@ impl Asked {
             max_matches_per_file: 1,
             max_file_size: u64::MAX,
             fuzzy: None,
+            reports: Reports::Lines,
         };
         let query = Arc::new(Query::new(&self.pattern, &options).ok()?);
         let matcher = LineMatcher::new(&query.pattern).ok()?;

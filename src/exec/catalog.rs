@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use rayon::prelude::*;
 
 use crate::exec::eligible::{EligibleFile, FileSource, Globs, Item, Within};
+use crate::exec::query::Reports;
 use crate::exec::stop::Stop;
 use crate::format::error::FormatError;
 use crate::format::segment::FileRecord;
@@ -48,6 +49,8 @@ pub struct Scope {
     pub recursive: bool,
     /// Files of more bytes have no events.
     pub max_file_size: u64,
+    /// Whether they have nothing else either, or an error that says so.
+    pub reports: Reports,
 }
 
 /// Which files that are to be passed over are looked at first.
@@ -141,7 +144,12 @@ impl CatalogSource {
                 Some(Arc::new(live))
             }
         };
-        let candidates = segment.candidates(plan)?;
+        let mut candidates = segment.candidates(plan)?;
+        if scope.reports == Reports::Matches {
+            let name = format!("larger than {}", scope.max_file_size);
+            let large = snapshot.set(&name, || larger(segment, scope.max_file_size))?;
+            candidates.include(&large);
+        }
         let beside = beside(&snapshot, &scope, &globs, plan, look)?;
         Ok(Some(CatalogSource {
             snapshot,
@@ -229,6 +237,7 @@ impl CatalogSource {
             Look::All => false,
         };
         vouched
+            && self.scope.reports == Reports::Lines
             && file.stamp.len > self.scope.max_file_size
             && opened.iter().any(|status| *status as u8 == file.status)
     }
@@ -390,6 +399,17 @@ impl CatalogSource {
     }
 }
 
+/// Returns the files of more bytes than that.
+fn larger(segment: &Segment, max: u64) -> Result<RankSet, FormatError> {
+    let mut set = RankSet::empty(segment.file_count());
+    for rank in 0..segment.file_count() {
+        if segment.file(rank)?.stamp.len > max {
+            set.insert(rank);
+        }
+    }
+    Ok(set)
+}
+
 /// Finds the files beside the catalog that a request is about: those of the segment's side list, which are always searched,
 /// and those of the overlay. Linear in their number.
 fn beside(
@@ -440,10 +460,12 @@ fn beside(
                 Look::Linked => extra.stamp.is_some_and(|stamp| stamp.links() <= 1),
                 Look::All => false,
             };
+            let larger = |stamp: Stamp| stamp.len() > scope.max_file_size;
+            let too_large = scope.reports == Reports::Matches && extra.stamp.is_some_and(larger);
             found.push(Beside {
                 before_rank: extra.before_rank,
                 path: extra.path.clone(),
-                wanted: !vouched || candidates.contains(at),
+                wanted: !vouched || too_large || candidates.contains(at),
             });
         }
     }

@@ -4,13 +4,16 @@
 //! threads or on who found the files.
 
 use crate::exec::eligible::EligibleFile;
-use crate::exec::event::{FileError, FileEvents, FileOutcome};
+use crate::exec::event::{Event, EventKind, FileError, FileEvents, FileOutcome};
+use crate::exec::query::Reports;
 
 /// The limits of a whole call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Events that the result holds at most (FR-LS-06).
+    /// Events that the result holds at most (FR-LS-06), or matches where each of them is reported.
     pub max_results: usize,
+    /// Which of them it is.
+    pub reports: Reports,
     /// Files that are searched at most (FR-LS-SRC-09).
     pub max_files: u64,
 }
@@ -52,6 +55,11 @@ impl Collector {
             truncation: None,
             closed: false,
         }
+    }
+
+    /// Returns what counts by the limit of results.
+    pub(crate) fn reports(&self) -> Reports {
+        self.limits.reports
     }
 
     /// Returns true once nothing more can change the result.
@@ -106,10 +114,10 @@ impl Collector {
         self.passed(file.passed_before);
         self.files_scanned += 1;
         let room = self.room();
-        let found = outcome.events.len();
+        let found = weight(&outcome.events, self.limits.reports);
         let mut events = outcome.events;
         if found > room {
-            events.truncate(room);
+            cut(&mut events, room, self.limits.reports);
             self.truncation = Some(Truncation::MaxResults);
             self.closed = true;
         }
@@ -123,7 +131,7 @@ impl Collector {
             });
         }
         if !events.is_empty() {
-            self.count += events.len();
+            self.count += weight(&events, self.limits.reports);
             self.files.push(FileEvents {
                 path: file.logical(),
                 events,
@@ -151,6 +159,27 @@ impl Collector {
     pub(crate) fn finish(&mut self) {
         if !self.closed {
             self.errors.append(&mut self.late_errors);
+        }
+    }
+}
+
+/// Returns how much events count.
+pub(crate) fn weight(events: &[Event], reports: Reports) -> usize {
+    events.iter().map(|event| event.weight(reports)).sum()
+}
+
+/// Keeps the first events that count for `room`. What follows the last match that is kept stays as the lines around it.
+fn cut(events: &mut Vec<Event>, room: usize, reports: Reports) {
+    if reports == Reports::Lines || room == 0 {
+        events.truncate(room);
+        return;
+    }
+    let mut left = room;
+    for event in events {
+        event.each.truncate(left);
+        left -= event.each.len();
+        if event.each.is_empty() {
+            event.kind = EventKind::Context;
         }
     }
 }

@@ -11,6 +11,7 @@ use std::cell::Cell;
 use grep_matcher::{LineMatchKind, LineTerminator, Match, Matcher, NoCaptures};
 use memchr::{memchr, memchr_iter};
 
+use crate::exec::fuzzy::Span;
 use crate::exec::matcher::{Stopped, WorkerMatcher};
 use crate::exec::stop::Stop;
 use crate::index::text::without_terminator;
@@ -20,11 +21,21 @@ pub(crate) trait Lines: Matcher<Error = Stopped> {
     /// Finds the first match in a line without its terminator.
     fn first_match(&self, line_number: u64, line: &[u8])
     -> Result<Option<(usize, usize)>, Stopped>;
+
+    /// Finds at most `most` matches in a line without its terminator: as many as there are, or as are known.
+    fn all_matches(&self, line_number: u64, line: &[u8], most: usize)
+    -> Result<Vec<Span>, Stopped>;
 }
 
 impl Lines for WorkerMatcher {
     fn first_match(&self, _: u64, line: &[u8]) -> Result<Option<(usize, usize)>, Stopped> {
         self.find_in_line(line)
+    }
+
+    fn all_matches(&self, _: u64, line: &[u8], most: usize) -> Result<Vec<Span>, Stopped> {
+        let mut found = Vec::new();
+        self.find_all_in_line(line, most, &mut found)?;
+        Ok(found)
     }
 }
 
@@ -135,6 +146,10 @@ impl<'a> ReportedLines<'a> {
 impl Lines for ReportedLines<'_> {
     fn first_match(&self, _: u64, line: &[u8]) -> Result<Option<(usize, usize)>, Stopped> {
         self.matcher.find_in_line(line)
+    }
+
+    fn all_matches(&self, number: u64, line: &[u8], most: usize) -> Result<Vec<Span>, Stopped> {
+        self.matcher.all_matches(number, line, most)
     }
 }
 
@@ -257,6 +272,17 @@ impl Lines for ApproximateLines<'_> {
             .on_line(number)
             .map(|placed| (placed.start, placed.end)))
     }
+
+    /// How many edits a match has was not reported.
+    fn all_matches(&self, number: u64, line: &[u8], _: usize) -> Result<Vec<Span>, Stopped> {
+        let first = self.first_match(number, line)?;
+        let span = first.map(|(start, end)| Span {
+            start,
+            end,
+            edits: 0,
+        });
+        Ok(span.into_iter().collect())
+    }
 }
 
 impl Matcher for ApproximateLines<'_> {
@@ -301,7 +327,7 @@ mod tests {
     use super::*;
     use crate::exec::embedded::FileSearcher;
     use crate::exec::matcher::LineMatcher;
-    use crate::exec::query::{CaseMode, Query, QueryOptions};
+    use crate::exec::query::{CaseMode, Query, QueryOptions, Reports};
 
     fn query(pattern: &str, before: usize, after: usize, matches: u64, events: usize) -> Query {
         let options = QueryOptions {
@@ -314,6 +340,7 @@ mod tests {
             max_matches_per_file: matches,
             max_file_size: u64::MAX,
             fuzzy: None,
+            reports: Reports::Lines,
         };
         Query::new(pattern, &options).unwrap()
     }

@@ -117,12 +117,14 @@ pub trait FileSource: Send + Sync + 'static {
     fn expand(&self, unit: Self::Unit, stop: &Stop) -> Vec<Item<Self::Unit>>;
 }
 
-/// The include and exclude globs of a request, in gitignore syntax, anchored at the search root.
+/// The include and exclude globs of a request, in gitignore syntax, anchored at the search root; and how deep it goes.
 #[derive(Clone, Debug)]
 pub struct Globs {
     include: Option<Gitignore>,
     exclude: Option<Gitignore>,
-    /// The lists as they were given, told apart from all others.
+    /// The most components of a file's path.
+    depth: Option<usize>,
+    /// All of it as it was given, told apart from all others.
     key: String,
 }
 
@@ -146,13 +148,24 @@ impl Globs {
         Ok(Globs {
             include: compile(INCLUDE, include)?,
             exclude: compile("exclude_glob", exclude)?,
+            depth: None,
             key: format!("{include:?} {exclude:?}"),
         })
     }
 
+    /// Leaves out what is deeper: files directly in the search root have a depth of 1.
+    #[must_use]
+    pub fn within_depth(self, depth: usize) -> Globs {
+        Globs {
+            depth: Some(depth),
+            key: format!("{} {depth}", self.key),
+            ..self
+        }
+    }
+
     /// Returns true when there is nothing to filter.
     pub fn is_empty(&self) -> bool {
-        self.include.is_none() && self.exclude.is_none()
+        self.include.is_none() && self.exclude.is_none() && self.depth.is_none()
     }
 
     /// Returns a name for these globs, which no others have.
@@ -163,6 +176,11 @@ impl Globs {
     /// Decides about a path relative to the search root. For a directory: whether anything in it can be
     /// eligible.
     pub fn keep(&self, path: &Path, is_dir: bool) -> bool {
+        if let Some(depth) = self.depth
+            && path.components().count() + usize::from(is_dir) > depth
+        {
+            return false;
+        }
         if let Some(exclude) = &self.exclude
             && exclude.matched(path, is_dir).is_ignore()
         {

@@ -17,10 +17,10 @@ use crate::exec::eligible::{EligibleFile, Within};
 use crate::exec::engine::{
     Batching, Capabilities, Engine, EngineError, EngineId, Prepared, Worker,
 };
-use crate::exec::event::{Event, EventKind, FileOutcome};
+use crate::exec::event::{Event, EventKind, FileOutcome, Found};
 use crate::exec::matcher::{LineMatcher, WorkerMatcher};
 use crate::exec::probe::{self, PROBE_FROM};
-use crate::exec::query::Query;
+use crate::exec::query::{Query, Reports};
 use crate::exec::stop::Stop;
 use crate::index::text::{self, Region, RegionOptions, RegionReader};
 
@@ -30,9 +30,9 @@ const WHOLE_FILE_LIMIT: u64 = 32 << 20;
 /// The longest line of a streamed file, in bytes.
 const STREAMED_LINE_LIMIT: usize = 256 << 20;
 
-/// Files up to this size are searched for lines that were matched approximately by another program, since
-/// they have to be read at once.
-const APPROXIMATE_FILE_LIMIT: u64 = 256 << 20;
+/// Files up to this size are searched where they have to be read at once: for lines that were matched approximately by another program, and
+/// where a byte at the end decides whether a file is searched at all.
+const LARGE_FILE_LIMIT: u64 = 256 << 20;
 
 /// Buffers that grew beyond this are given back after the file that needed them.
 const KEPT_BUFFER: usize = 4 << 20;
@@ -150,7 +150,7 @@ impl FileSearcher {
         within: Option<&Within>,
     ) -> io::Result<FileOutcome> {
         if size > self.query.max_file_size {
-            return Ok(FileOutcome::nothing());
+            return Ok(self.query.too_large());
         }
         // A file with lines that were reported most likely has events.
         if matches!(wanted, Wanted::All) {
@@ -173,8 +173,8 @@ impl FileSearcher {
                 None => {}
             }
         }
-        let whole = match wanted {
-            Wanted::Approximate(_) => APPROXIMATE_FILE_LIMIT,
+        let whole = match (wanted, self.query.reports) {
+            (Wanted::Approximate(_), _) | (_, Reports::Matches) => LARGE_FILE_LIMIT,
             _ => WHOLE_FILE_LIMIT,
         };
         if size > whole {
@@ -182,7 +182,7 @@ impl FileSearcher {
         }
         let mut buffer = std::mem::take(&mut self.buffer);
         let outcome = match read_whole(file, size as usize, whole as usize + 1, &mut buffer) {
-            Ok(n) if n as u64 > self.query.max_file_size => Ok(FileOutcome::nothing()),
+            Ok(n) if n as u64 > self.query.max_file_size => Ok(self.query.too_large()),
             Ok(n) if n as u64 > whole => {
                 file.rewind().and_then(|()| self.search_large(file, wanted))
             }
@@ -195,10 +195,10 @@ impl FileSearcher {
 
     /// Searches a file that is too large to be read at once.
     fn search_large(&mut self, file: &mut File, wanted: Wanted<'_>) -> io::Result<FileOutcome> {
-        if matches!(wanted, Wanted::Approximate(_)) {
+        if matches!(wanted, Wanted::Approximate(_)) || self.query.reports == Reports::Matches {
             return Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
-                format!("larger than {APPROXIMATE_FILE_LIMIT} bytes, the limit of fuzzy searches"),
+                format!("larger than {LARGE_FILE_LIMIT} bytes, the limit of such searches"),
             ));
         }
         self.search_stream(file)
@@ -210,6 +210,11 @@ impl FileSearcher {
     }
 
     pub(crate) fn search_text(&mut self, bytes: &[u8], wanted: Wanted<'_>) -> FileOutcome {
+        if self.query.reports == Reports::Matches
+            && (memchr::memchr(0, bytes).is_some() || std::str::from_utf8(bytes).is_err())
+        {
+            return FileOutcome::nothing();
+        }
         let decoded = text::decode(bytes);
         let (region, nul) = match text::region(&decoded) {
             Region::Whole => (&decoded[..], None),
@@ -362,6 +367,7 @@ struct Collect<'a, L> {
     lines: &'a L,
     /// The carriage returns of line terminators were taken away; one before a line's end is its last byte.
     stripped: bool,
+    reports: Reports,
     after: u64,
     max_matches: u64,
     max_events: usize,
@@ -376,11 +382,19 @@ struct Collect<'a, L> {
 
 impl<'a, L: Lines> Collect<'a, L> {
     fn new(query: &Query, lines: &'a L, stripped: bool) -> Collect<'a, L> {
+        let max_matches = match query.reports {
+            Reports::Lines => query.max_matches_per_file,
+            // What comes after those is only looked at for the lines around them.
+            Reports::Matches => query
+                .max_matches_per_file
+                .min(query.max_events_per_file as u64),
+        };
         Collect {
             lines,
             stripped,
+            reports: query.reports,
             after: query.after as u64,
-            max_matches: query.max_matches_per_file,
+            max_matches,
             max_events: query.max_events_per_file,
             events: Vec::new(),
             matches: 0,
@@ -401,7 +415,9 @@ impl<'a, L: Lines> Collect<'a, L> {
 
     fn push(&mut self, event: Event) -> bool {
         self.events.push(event);
-        self.limited = self.events.len() >= self.max_events;
+        if self.reports == Reports::Lines {
+            self.limited = self.events.len() >= self.max_events;
+        }
         !self.limited
     }
 
@@ -428,6 +444,38 @@ impl<'a, L: Lines> Collect<'a, L> {
     }
 }
 
+impl<L: Lines> Collect<'_, L> {
+    /// Reports each match of a line, as far as they count. Returns false once there is nothing more to report.
+    fn matched_each(&mut self, line_number: u64, line: &[u8]) -> bool {
+        let left = self.max_matches.saturating_sub(self.matches);
+        let left = usize::try_from(left).unwrap_or(usize::MAX);
+        let spans = match self.lines.all_matches(line_number, line, left) {
+            Ok(spans) => spans,
+            Err(_) => {
+                self.stopped = true;
+                return false;
+            }
+        };
+        let Some(first) = spans.first() else {
+            return true;
+        };
+        let mut event = match_event(line_number, line, first.start, first.end);
+        let found = spans.iter().map(|span| Found {
+            column: span.start as u64 + 1,
+            text: lossy(line.get(span.start..span.end).unwrap_or_default()),
+            edits: span.edits,
+        });
+        event.each = found.collect();
+        self.matches += spans.len() as u64;
+        self.push(event);
+        if self.matches >= self.max_matches {
+            self.last_line = Some(line_number.saturating_add(self.after));
+            self.limited = self.after == 0;
+        }
+        !self.limited
+    }
+}
+
 impl<L: Lines> Sink for Collect<'_, L> {
     type Error = io::Error;
 
@@ -436,11 +484,17 @@ impl<L: Lines> Sink for Collect<'_, L> {
         if !self.wanted(line_number) {
             return Ok(false);
         }
-        if self.last_line.is_some() {
-            // Beyond the limit of matches, and no context line either, because it matches.
-            return Ok(true);
-        }
         let line = self.content(found.bytes());
+        if self.last_line.is_some() {
+            return Ok(match self.reports {
+                // Beyond the limit of matches, and no context line either, because it matches.
+                Reports::Lines => true,
+                Reports::Matches => self.push(context_event(line_number, line)),
+            });
+        }
+        if self.reports == Reports::Matches {
+            return Ok(self.matched_each(line_number, line));
+        }
         let (start, end) = match self.lines.first_match(line_number, line) {
             Ok(Some(span)) => span,
             Ok(None) => return Ok(true),
@@ -484,6 +538,7 @@ pub(crate) fn match_event(line_number: u64, line: &[u8], start: usize, end: usiz
         },
         line_number,
         line: lossy(line),
+        each: Vec::new(),
     }
 }
 
@@ -501,5 +556,6 @@ pub(crate) fn context_event(line_number: u64, line: &[u8]) -> Event {
         kind: EventKind::Context,
         line_number,
         line: lossy(line),
+        each: Vec::new(),
     }
 }

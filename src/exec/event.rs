@@ -5,6 +5,8 @@
 
 use std::path::PathBuf;
 
+use crate::exec::query::Reports;
+
 /// One line that a search reports (FR-LS-04, FR-LSI-PARSE-01).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -14,6 +16,19 @@ pub struct Event {
     pub line_number: u64,
     /// The line without its terminator, invalid UTF-8 replaced by U+FFFD (FR-LS-ENC-01).
     pub line: String,
+    /// All its matches, in their order, where each of them is reported; else nothing.
+    pub each: Vec<Found>,
+}
+
+/// One match of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The 1-based byte offset in the line.
+    pub column: u64,
+    /// Its text.
+    pub text: String,
+    /// How many edits it is away from what the pattern matches.
+    pub edits: u32,
 }
 
 /// Whether a line matched, and where.
@@ -42,7 +57,17 @@ impl Event {
             EventKind::Match { text, .. } => text.len(),
             EventKind::Context => 0,
         };
-        std::mem::size_of::<Self>() + self.line.len() + text
+        let each: usize = self.each.iter().map(|found| found.text.len()).sum();
+        let each = each + std::mem::size_of_val(&*self.each);
+        std::mem::size_of::<Self>() + self.line.len() + text + each
+    }
+
+    /// Returns how much the event counts by the limits of a call: an event, or, where each match is reported, so many matches.
+    pub(crate) fn weight(&self, reports: Reports) -> usize {
+        match reports {
+            Reports::Lines => 1,
+            Reports::Matches => self.each.len(),
+        }
     }
 }
 

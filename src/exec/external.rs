@@ -222,7 +222,10 @@ impl ExternalWorker {
             Ok(opened) => opened,
             Err(error) => return Plan::Known(FileOutcome::failed(error.to_string())),
         };
-        if meta.len > self.query.max_file_size || self.external.flags.is_none() {
+        if meta.len > self.query.max_file_size {
+            return Plan::Known(self.query.too_large());
+        }
+        if self.external.flags.is_none() {
             return Plan::Known(FileOutcome::nothing());
         }
         if self.external.format == Format::Placed {

@@ -14,9 +14,9 @@ use memchr::memchr;
 use regex_syntax::hir::{HirKind, Look};
 
 use crate::exec::compiled::{Compiled, Finder};
-use crate::exec::fuzzy::{FuzzyMatcher, FuzzyWorker};
+use crate::exec::fuzzy::{FuzzyMatcher, FuzzyWorker, SimilarMatcher, SimilarWorker, Span};
 use crate::exec::pattern::{Pattern, PatternError};
-use crate::exec::query::Query;
+use crate::exec::query::{Fuzziness, Query};
 use crate::exec::stepper::{Stepper, StepperCache};
 use crate::exec::stop::Stop;
 
@@ -39,6 +39,7 @@ pub struct LineMatcher(Kind);
 enum Kind {
     Exact(Exact),
     Fuzzy(FuzzyMatcher),
+    Similar(SimilarMatcher),
 }
 
 #[derive(Clone, Debug)]
@@ -63,13 +64,17 @@ impl LineMatcher {
     ///
     /// # Errors
     ///
-    /// As [`LineMatcher::new`] and [`FuzzyMatcher::new`].
+    /// As [`LineMatcher::new`], [`FuzzyMatcher::new`] and [`SimilarMatcher::new`].
     pub fn of(query: &Query) -> Result<LineMatcher, PatternError> {
         match query.fuzzy {
             None => LineMatcher::new(&query.pattern),
-            Some(level) => {
+            Some(Fuzziness::Edits(level)) => {
                 let matcher = FuzzyMatcher::new(&query.pattern, level.into())?;
                 Ok(LineMatcher(Kind::Fuzzy(matcher)))
+            }
+            Some(Fuzziness::Score(threshold)) => {
+                let matcher = SimilarMatcher::new(&query.pattern, threshold)?;
+                Ok(LineMatcher(Kind::Similar(matcher)))
             }
         }
     }
@@ -79,6 +84,7 @@ impl LineMatcher {
         WorkerMatcher(match &self.0 {
             Kind::Exact(exact) => WorkerKind::Exact(Box::new(exact.worker(stop))),
             Kind::Fuzzy(fuzzy) => WorkerKind::Fuzzy(fuzzy.worker(stop)),
+            Kind::Similar(similar) => WorkerKind::Similar(similar.worker(stop)),
         })
     }
 }
@@ -168,10 +174,11 @@ pub struct WorkerMatcher(WorkerKind);
 enum WorkerKind {
     Exact(Box<ExactWorker>),
     Fuzzy(FuzzyWorker),
+    Similar(SimilarWorker),
 }
 
 impl WorkerMatcher {
-    /// Finds the match of a line without its terminator, as byte positions: the leftmost one, or of approximate ones the best.
+    /// Finds the match of a line without its terminator, as byte positions: the leftmost one, or within some edits the best.
     ///
     /// # Errors
     ///
@@ -183,6 +190,33 @@ impl WorkerMatcher {
                 let span = fuzzy.find_in_line(line)?;
                 Ok(span.map(|span| (span.start, span.end)))
             }
+            WorkerKind::Similar(similar) => {
+                let mut found = Vec::new();
+                similar.find_in_line(line, 1, &mut found)?;
+                Ok(found.first().map(|span| (span.start, span.end)))
+            }
+        }
+    }
+
+    /// Finds at most `most` matches of a line without its terminator, none of which overlaps another, in their order. Empty ones are left out,
+    /// unless there is nothing else: then it is the first of them. Of those within some edits it is the best alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`find_in_line`](Self::find_in_line).
+    pub fn find_all_in_line(
+        &self,
+        line: &[u8],
+        most: usize,
+        out: &mut Vec<Span>,
+    ) -> Result<(), Stopped> {
+        match &self.0 {
+            WorkerKind::Exact(exact) => exact.find_all_in_line(line, most, out),
+            WorkerKind::Fuzzy(fuzzy) => {
+                out.extend(fuzzy.find_in_line(line)?);
+                Ok(())
+            }
+            WorkerKind::Similar(similar) => similar.find_in_line(line, most, out),
         }
     }
 }
@@ -225,6 +259,7 @@ impl Matcher for WorkerMatcher {
         match &self.0 {
             WorkerKind::Exact(exact) => exact.find_candidate_line(haystack),
             WorkerKind::Fuzzy(fuzzy) => fuzzy.find_candidate_line(haystack),
+            WorkerKind::Similar(similar) => similar.find_candidate_line(haystack),
         }
     }
 }
@@ -260,6 +295,46 @@ impl ExactWorker {
             return Err(Stopped);
         }
         Ok(self.finder.find_at(line, 0).map(|m| (m.start(), m.end())))
+    }
+
+    /// Finds the matches of a line without its terminator, from left to right.
+    fn find_all_in_line(
+        &self,
+        line: &[u8],
+        most: usize,
+        out: &mut Vec<Span>,
+    ) -> Result<(), Stopped> {
+        let mut first_empty = None;
+        let mut next = self.find_in_line(line)?;
+        while out.len() < most
+            && let Some((start, end)) = next
+        {
+            let mut from = end;
+            if start < end {
+                out.push(Span {
+                    start,
+                    end,
+                    edits: 0,
+                });
+            } else {
+                first_empty.get_or_insert(start);
+                let (_, len) = bstr::decode_utf8(&line[end..]);
+                from += len.max(1);
+            }
+            if from > line.len() {
+                break;
+            }
+            if self.stop.is_raised() {
+                return Err(Stopped);
+            }
+            let found = self.finder.find_at(line, from);
+            next = found.map(|found| (found.start(), found.end()));
+        }
+        if let (Some(start), true) = (first_empty, out.is_empty()) {
+            let (end, edits) = (start, 0);
+            out.push(Span { start, end, edits });
+        }
+        Ok(())
     }
 
     /// Returns the end of the window of whole lines that starts at `from`, without the last line feed,

@@ -3,6 +3,8 @@
 //! A [`Query`] is complete: every default is filled in and the case mode is decided, so that every
 //! engine searches for the same thing (FR-LS-SRC-04).
 
+use crate::exec::event::FileOutcome;
+use crate::exec::fuzzy::Threshold;
 use crate::exec::pattern::{Pattern, PatternError};
 
 /// How letters compare. Folding is ASCII only, in every engine (FR-LS-SRC-04).
@@ -49,12 +51,45 @@ pub struct Query {
     pub after: usize,
     /// Matching lines after which a file is left (FR-LS-SRC-10), at least 1.
     pub max_matches_per_file: u64,
-    /// Files larger than this many bytes are skipped without error (FR-LS-SRC-08).
+    /// Larger files are not searched (FR-LS-SRC-08): see [`Reports`].
     pub max_file_size: u64,
     /// Events of one file that can matter: one more than the response holds (FR-LS-06a).
     pub max_events_per_file: usize,
-    /// Approximate matching at this level, 1–4.
-    pub fuzzy: Option<u8>,
+    /// How far a match may be from what the pattern matches; nothing for matches as they are.
+    pub fuzzy: Option<Fuzziness>,
+    /// What is reported of a file.
+    pub reports: Reports,
+}
+
+/// How far a match may be from what the pattern matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fuzziness {
+    /// So many edits at most, 1–4 (FR-LS-SRC-11).
+    Edits(u8),
+    /// As many as leave it similar enough.
+    Score(Threshold),
+}
+
+impl Fuzziness {
+    /// Returns the most edits that a match of a pattern with so many characters can have; `None` if there is no such number.
+    pub fn max_edits(self, chars: usize) -> Option<u32> {
+        match self {
+            Fuzziness::Edits(level) => Some(level.into()),
+            Fuzziness::Score(threshold) => threshold.max_edits(chars),
+        }
+    }
+}
+
+/// What is reported of a file, and what becomes of those that can't be searched as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reports {
+    /// Each line that matches, with its first match, and the lines around it, each once; limits count lines. A file that is too large is
+    /// passed over, and binary data end what is searched of a file (the tool `Search`).
+    #[default]
+    Lines,
+    /// Each match, and the lines around it; limits count matches. A file that is too large is an error, and one that is no UTF-8 or holds a
+    /// NUL byte anywhere is passed over (the tool `search_files`).
+    Matches,
 }
 
 /// The options from which a [`Query`] is made.
@@ -76,8 +111,10 @@ pub struct QueryOptions {
     pub max_matches_per_file: u64,
     /// Largest file in bytes.
     pub max_file_size: u64,
-    /// Approximate matching.
-    pub fuzzy: Option<u8>,
+    /// How far a match may be from what the pattern matches.
+    pub fuzzy: Option<Fuzziness>,
+    /// What is reported of a file.
+    pub reports: Reports,
 }
 
 impl Query {
@@ -96,7 +133,19 @@ impl Query {
             max_file_size: options.max_file_size,
             max_events_per_file: options.max_results.saturating_add(1),
             fuzzy: options.fuzzy,
+            reports: options.reports,
         })
+    }
+
+    /// Returns the outcome of a file that is larger than `max_file_size`.
+    pub(crate) fn too_large(&self) -> FileOutcome {
+        match self.reports {
+            Reports::Lines => FileOutcome::nothing(),
+            Reports::Matches => FileOutcome::failed(format!(
+                "larger than max_file_size_bytes = {}, and not searched",
+                self.max_file_size
+            )),
+        }
     }
 
     /// Returns true when a carriage return before a line's end could change what matches, so that it has to be taken away before

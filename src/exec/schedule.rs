@@ -22,6 +22,7 @@ use crate::exec::collect::{Collector, Limits, Truncation};
 use crate::exec::eligible::{EligibleFile, FileSource, Item};
 use crate::exec::engine::{Batching, EngineError, Prepared};
 use crate::exec::event::{FileError, FileEvents, FileOutcome};
+use crate::exec::query::Reports;
 use crate::exec::stop::{CancelHandle, Deadline, Stop, StopReason};
 
 /// Finished but not yet emittable work: at most so many pieces, and so many bytes of events.
@@ -326,6 +327,7 @@ fn finish<S: FileSource>(shared: &Shared<S>) -> Result<Run, RunError> {
         Collector::new(Limits {
             max_results: 0,
             max_files: 0,
+            reports: Reports::Lines,
         }),
     );
     let mut truncation = collector.truncation;

@@ -21,7 +21,7 @@ use crate::exec::external::{External, PreparedExternal};
 use crate::exec::matcher::LineMatcher;
 use crate::exec::pattern::Pattern;
 use crate::exec::process::arguments;
-use crate::exec::query::{Fold, Query};
+use crate::exec::query::{Fold, Fuzziness, Query};
 use crate::exec::records::Format;
 
 /// How ugrep is always called: explicit files, one thread, which keeps their order, text whatever it holds,
@@ -150,7 +150,13 @@ impl Engine for Ugrep {
     fn prepare(&self, query: Arc<Query>) -> Result<Arc<dyn Prepared>, EngineError> {
         let matcher = LineMatcher::new(&query.pattern)?;
         let external = match query.fuzzy {
-            Some(level) => self.approximate(&query, level)?,
+            Some(Fuzziness::Edits(level)) => self.approximate(&query, level)?,
+            Some(Fuzziness::Score(_)) => {
+                return Err(EngineError::NotCapable(
+                    "ugrep can't look for what is similar enough; configure the engine embedded"
+                        .to_string(),
+                ));
+            }
             None => self.exact(&query)?,
         };
         Ok(Arc::new(PreparedExternal {

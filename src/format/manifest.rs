@@ -63,8 +63,8 @@ pub struct KeyParts {
     pub hidden: bool,
     /// Whether symbolic links are followed.
     pub follow: bool,
-    /// Whether ignore files are not.
-    pub no_ignore: bool,
+    /// Which ignore files count.
+    pub rules: IgnoreRules,
     /// Identity, version and capabilities of the engine that confirms candidates.
     pub backend_id: String,
     /// The Unicode normalization form of tokenized text: `NFC`.
@@ -90,6 +90,36 @@ pub struct KeyParts {
     pub schema_version: u32,
     /// The version of how it is made: raised when the same files would give another index.
     pub implementation_version: u32,
+}
+
+/// Which files say what is left out of a tree. The numbers are those that are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum IgnoreRules {
+    /// All that ripgrep knows: `.rgignore`, `.ignore`, and git's.
+    #[default]
+    All = 0,
+    /// None.
+    None = 1,
+    /// A repository's own: `.gitignore` and `.git/info/exclude`.
+    Git = 2,
+}
+
+impl IgnoreRules {
+    /// Returns the rules that a stored number stands for.
+    pub fn from_number(number: u8) -> Option<IgnoreRules> {
+        let all = [IgnoreRules::All, IgnoreRules::None, IgnoreRules::Git];
+        all.into_iter().find(|rules| *rules as u8 == number)
+    }
+
+    /// Returns how the rules are called where people see it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            IgnoreRules::All => "all",
+            IgnoreRules::None => "none",
+            IgnoreRules::Git => "git",
+        }
+    }
 }
 
 /// The parameters of the logical Bloom filter, the same for all files of an index.

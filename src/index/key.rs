@@ -13,7 +13,7 @@ use crate::index::bloom::BloomParams;
 use crate::index::casefold::Casefold;
 use crate::index::gram::NGRAM_CHARS;
 use crate::index::names::{name_bytes, name_from_bytes};
-use crate::index::walk::TraversalOptions;
+use crate::index::walk::{Follow, TraversalOptions};
 
 /// The version of what an index holds (FR-LSI-ROLL-02).
 pub const SCHEMA_VERSION: u32 = 1;
@@ -68,8 +68,8 @@ impl IndexKey {
             parts: KeyParts {
                 root: bytes(inputs.root),
                 hidden: inputs.options.hidden,
-                follow: inputs.options.follow,
-                no_ignore: inputs.options.no_ignore,
+                follow: inputs.options.follow != Follow::Never,
+                rules: inputs.options.rules,
                 backend_id: inputs.backend.to_string(),
                 unicode_normalization: "NFC".to_string(),
                 casefold: inputs.casefold.as_str().to_string(),
@@ -128,14 +128,15 @@ pub fn bloom_parts(params: &BloomParams) -> BloomParts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::manifest::IgnoreRules;
 
     fn inputs() -> KeyInputs<'static> {
         KeyInputs {
             root: Path::new("/src"),
             options: TraversalOptions {
                 hidden: false,
-                follow: false,
-                no_ignore: false,
+                follow: Follow::Never,
+                rules: IgnoreRules::All,
                 recursive: true,
             },
             backend: "embedded",
@@ -197,8 +198,9 @@ mod tests {
                 ..inputs()
             },
             options(|options| options.hidden = true),
-            options(|options| options.follow = true),
-            options(|options| options.no_ignore = true),
+            options(|options| options.follow = Follow::All),
+            options(|options| options.rules = IgnoreRules::None),
+            options(|options| options.rules = IgnoreRules::Git),
         ];
         let mut hashes = vec![base.hash()];
         for other in others {
@@ -208,7 +210,7 @@ mod tests {
         }
         hashes.sort();
         hashes.dedup();
-        assert_eq!(hashes.len(), 13);
+        assert_eq!(hashes.len(), 14);
     }
 
     #[test]

@@ -110,6 +110,13 @@ impl RankSet {
         }
     }
 
+    /// Adds the ranks that are in another set of the same files.
+    pub fn unite(&mut self, other: &RankSet) {
+        for (word, other) in self.words.iter_mut().zip(&other.words) {
+            *word |= other;
+        }
+    }
+
     /// Takes out the ranks that are in another set.
     pub fn subtract(&mut self, other: &RankSet) {
         for (word, other) in self.words.iter_mut().zip(&other.words) {

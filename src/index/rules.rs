@@ -12,6 +12,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::format::manifest::IgnoreRules;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
@@ -80,6 +81,19 @@ impl ControlFiles {
         }
     }
 
+    /// Returns those that count by these rules.
+    fn counted(self, which: IgnoreRules) -> ControlFiles {
+        match which {
+            IgnoreRules::All => self,
+            IgnoreRules::None => ControlFiles::default(),
+            IgnoreRules::Git => ControlFiles {
+                rgignore: false,
+                ignore: false,
+                ..self
+            },
+        }
+    }
+
     fn any(self) -> bool {
         self.rgignore || self.ignore || self.gitignore || self.git || self.jj
     }
@@ -105,6 +119,8 @@ impl ControlFiles {
 #[derive(Debug)]
 pub struct Rules {
     parent: Option<Arc<Rules>>,
+    /// Which files count, here and below.
+    which: IgnoreRules,
     global: Arc<Gitignore>,
     rgignore: Gitignore,
     ignore: Gitignore,
@@ -121,13 +137,14 @@ pub struct Rules {
 impl Rules {
     /// Returns rules that leave nothing out.
     pub fn none() -> Arc<Rules> {
-        Rules::top(Arc::new(Gitignore::empty()))
+        Rules::top(IgnoreRules::None, Arc::new(Gitignore::empty()))
     }
 
-    fn top(global: Arc<Gitignore>) -> Arc<Rules> {
+    fn top(which: IgnoreRules, global: Arc<Gitignore>) -> Arc<Rules> {
         let empty = global.is_empty();
         Arc::new(Rules {
             parent: None,
+            which,
             global,
             rgignore: Gitignore::empty(),
             ignore: Gitignore::empty(),
@@ -139,11 +156,12 @@ impl Rules {
         })
     }
 
-    /// Returns the rules that hold for the directory `dir` from what lies above it, without its own.
+    /// Returns the rules that hold for the directory `dir` from what lies above it, without its own; `which` says from which files.
     /// `global_excludes` is git's `core.excludesFile`, whose patterns are relative to `working_dir`. Adds to `unread` what could
     /// not be read.
     pub fn above(
         dir: &Path,
+        which: IgnoreRules,
         global_excludes: Option<&Path>,
         working_dir: &Path,
         unread: &mut Vec<Unread>,
@@ -152,7 +170,7 @@ impl Rules {
             Some(path) => read_ignore_file(working_dir, path, unread),
             None => Gitignore::empty(),
         };
-        let mut rules = Rules::top(Arc::new(global));
+        let mut rules = Rules::top(which, Arc::new(global));
         let mut parents: Vec<&Path> = dir.ancestors().skip(1).collect();
         parents.reverse();
         for parent in parents {
@@ -169,6 +187,7 @@ impl Rules {
         found: ControlFiles,
         unread: &mut Vec<Unread>,
     ) -> Arc<Rules> {
+        let found = found.counted(parent.which);
         if !found.any() {
             return parent.clone();
         }
@@ -201,6 +220,7 @@ impl Rules {
         }
         Arc::new(Rules {
             parent: Some(parent.clone()),
+            which: parent.which,
             global: parent.global.clone(),
             rgignore,
             ignore,
@@ -480,7 +500,7 @@ mod tests {
 
     fn rules_and_unread(top: &Path, dir: &str) -> (Arc<Rules>, Vec<Unread>) {
         let mut unread = Vec::new();
-        let mut rules = Rules::above(top, None, top, &mut unread);
+        let mut rules = Rules::above(top, IgnoreRules::All, None, top, &mut unread);
         let mut at = top.to_path_buf();
         rules = Rules::child(&rules, &at, ControlFiles::probe(&at), &mut unread);
         for part in Path::new(dir) {
@@ -600,7 +620,8 @@ mod tests {
         assert_eq!(paths("repo"), [top.join("repo/.git")]);
         // Those above it as well.
         let mut unread = Vec::new();
-        Rules::above(&top.join("unreadable/sub"), None, &top, &mut unread);
+        let dir = top.join("unreadable/sub");
+        Rules::above(&dir, IgnoreRules::All, None, &top, &mut unread);
         assert_eq!(unread.len(), 1);
         assert!(unread[0].why.contains("rules have no effect"), "{unread:?}");
     }

@@ -13,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use crate::format::manifest::IgnoreRules;
 use crate::index::beneath::{EntryKind, EntryMeta, RootDir};
 use crate::index::deny::DenySet;
 use crate::index::rules::{ControlFiles, Rules, Unread, Verdict};
@@ -24,12 +25,24 @@ use self::order::{Keyed, What, bytes, in_order, key_of};
 pub struct TraversalOptions {
     /// Visit entries whose names start with a dot.
     pub hidden: bool,
-    /// Follow symbolic links, inside the allowed roots only.
-    pub follow: bool,
-    /// Disregard every ignore file.
-    pub no_ignore: bool,
+    /// Follow symbolic links.
+    pub follow: Follow,
+    /// Which ignore files count.
+    pub rules: IgnoreRules,
     /// Enter subdirectories.
     pub recursive: bool,
+}
+
+/// Which symbolic links are followed, inside the allowed roots only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Follow {
+    /// None.
+    #[default]
+    Never,
+    /// Those that lead to files.
+    Files,
+    /// All.
+    All,
 }
 
 /// Where a directory is: by the path through which it was reached, and where that really leads.
@@ -204,12 +217,11 @@ impl Walk {
     ) -> Walk {
         let top = join(root.path(), &real);
         let mut unread_above = Vec::new();
-        let rules = if options.no_ignore {
-            Rules::none()
-        } else {
-            Rules::above(&top, global_excludes, working_dir, &mut unread_above)
+        let rules = match options.rules {
+            IgnoreRules::None => Rules::none(),
+            which => Rules::above(&top, which, global_excludes, working_dir, &mut unread_above),
         };
-        let above = options.follow.then(|| {
+        let above = (options.follow == Follow::All).then(|| {
             Arc::new(Ancestor {
                 real: top.clone(),
                 parent: None,
@@ -287,9 +299,9 @@ impl Walk {
         };
         let logical_abs = join(&self.top, &member.place.logical);
         let mut unread = self.unread_above(&member.place).to_vec();
-        let rules = match self.options.no_ignore {
-            true => member.rules.clone(),
-            false => {
+        let rules = match self.options.rules {
+            IgnoreRules::None => member.rules.clone(),
+            _ => {
                 let found = ControlFiles::probe(&logical_abs);
                 Rules::child(&member.rules, &logical_abs, found, &mut unread)
             }
@@ -387,7 +399,7 @@ impl Walk {
             }
         };
         let logical_abs = join(&self.top, &place.logical);
-        let rules = if self.options.no_ignore {
+        let rules = if self.options.rules == IgnoreRules::None {
             member.rules.clone()
         } else {
             let mut found = ControlFiles::default();
@@ -464,7 +476,7 @@ impl Walk {
         let (is_dir, target) = match kind {
             EntryKind::File => (false, None),
             EntryKind::Dir => (true, None),
-            EntryKind::Symlink if self.options.follow => {
+            EntryKind::Symlink if self.options.follow != Follow::Never => {
                 // Hidden and ignored links are not even resolved.
                 if self.left_out(rules, &name, paths.absolute, false)
                     && self.left_out(rules, &name, paths.absolute, true)
@@ -476,6 +488,7 @@ impl Walk {
                     return;
                 }
                 match self.resolve_link(member, paths) {
+                    Ok(Some((true, ..))) if self.options.follow == Follow::Files => return,
                     Ok(Some((is_dir, root, real))) => (is_dir, Some((root, real))),
                     Ok(None) => return,
                     Err(message) => return fail(name, message),
@@ -494,7 +507,7 @@ impl Walk {
             return;
         }
         // Where links are followed, the name under which something is reached counts as well.
-        if self.options.follow {
+        if self.options.follow != Follow::Never {
             let from_root = self.top_in_root.join(paths.logical);
             if self.deny.denies(paths.absolute, &from_root).is_some() {
                 return;

@@ -12,7 +12,6 @@ use crate::exec::stop::Clock;
 use crate::exec::ugrep::Ugrep;
 use crate::tool::config::{Backend, SearchConfig};
 use crate::tool::error::ToolError;
-use crate::tool::request::SEARCH_NAME;
 
 /// The engines that may answer, in order of preference.
 #[derive(Clone, Debug)]
@@ -121,9 +120,13 @@ impl Engines {
     ///
     /// [`ToolError::ExecutionFailed`] when there is no engine at all, [`ToolError::BadArgs`] when the query is
     /// invalid or none is capable of it (FR-LS-VAL-07).
-    pub(crate) fn prepare(&self, query: Arc<Query>) -> Result<Arc<dyn Prepared>, ToolError> {
+    pub(crate) fn prepare(
+        &self,
+        query: Arc<Query>,
+        tool: &str,
+    ) -> Result<Arc<dyn Prepared>, ToolError> {
         let failed = |message: String| ToolError::ExecutionFailed {
-            tool: SEARCH_NAME.to_string(),
+            tool: tool.to_string(),
             message,
         };
         let mut reasons = Vec::new();

@@ -23,7 +23,7 @@ pub enum ToolError {
     },
     /// The call did not finish in its time.
     #[error(
-        "`{tool}` was stopped after {} ms; search a smaller `path`, or raise `timeout_ms`",
+        "`{tool}` was stopped after {} ms; search a smaller `path`, or allow it more time",
         .elapsed.as_millis()
     )]
     Timeout {
@@ -47,7 +47,7 @@ pub enum ToolError {
     #[error("the call was cancelled before it finished; repeat it if its answer is still needed")]
     Cancelled,
     /// There is no tool of that name.
-    #[error("there is no tool `{name}`; use `Search`")]
+    #[error("there is no tool `{name}`; use `Search` or `search_files`")]
     UnknownTool {
         /// The name that was asked for.
         name: String,
@@ -86,7 +86,9 @@ pub enum DenialReason {
         message: String,
     },
     /// The tool is switched off.
-    #[error("the tool is disabled; set `enabled = true` in `[tools.search]` to allow it")]
+    #[error(
+        "the tool is disabled; set `enabled = true` in `[tools.search]` (for `search_files` in `[tools.search_files]`) to allow it"
+    )]
     Disabled,
 }
 

@@ -72,7 +72,7 @@ use crate::index::plan::{Strategy, SupersetSafe};
 use crate::index::snapshot::{Snapshot, Stale, StorageMode};
 use crate::index::state::{Standing, UncertainReason};
 use crate::index::store::Store;
-use crate::index::walk::TraversalOptions;
+use crate::index::walk::{Follow, IgnoreRules, TraversalOptions};
 use crate::tool::config::{IndexMode, RegexStrategy, SearchConfig};
 use crate::tool::engines::Engines;
 use crate::tool::response::IndexUse;
@@ -130,13 +130,32 @@ pub struct Question {
 }
 
 impl Indexes {
-    /// Sets up the indexes that a configuration asks for; opens none of them yet. `None` if it asks for none
+    /// Sets up the indexes that a configuration asks for, for requests by which ripgrep's ignore files count; opens none of them yet. `None` if it asks for none
     /// (`index_mode=off`, FR-LSI-ROLL-03).
     ///
     /// What this process may read is part of the keys, and looked at here, once. A program that gives up rights, or
     /// takes on others, sets its indexes up anew.
     pub fn new(
         config: &SearchConfig,
+        engines: &Engines,
+        sandbox: &Sandbox,
+        global_excludes: Option<&Path>,
+        places: &CachePlaces,
+    ) -> Option<Indexes> {
+        Indexes::by_rules(
+            config,
+            IgnoreRules::All,
+            engines,
+            sandbox,
+            global_excludes,
+            places,
+        )
+    }
+
+    /// As [`Indexes::new`], for requests by which other ignore files count.
+    pub fn by_rules(
+        config: &SearchConfig,
+        rules: IgnoreRules,
         engines: &Engines,
         sandbox: &Sandbox,
         global_excludes: Option<&Path>,
@@ -154,8 +173,14 @@ impl Indexes {
         let excludes = global_excludes.map(|path| (path, sandbox.working_dir()));
         let traversal = TraversalOptions {
             hidden: config.index_default_hidden,
-            follow: config.index_default_follow,
-            no_ignore: config.index_default_no_ignore,
+            follow: match config.index_default_follow {
+                true => Follow::All,
+                false => Follow::Never,
+            },
+            rules: match config.index_default_no_ignore {
+                true => IgnoreRules::None,
+                false => rules,
+            },
             recursive: true,
         };
         let bloom = BloomParams::from_config(
@@ -272,7 +297,10 @@ impl Indexes {
 
     /// Returns why no index that is built leaves out anything, and what to do; `None` if that is not so.
     pub fn untracked(&self) -> Option<&'static str> {
-        let follow = self.roots.iter().any(|root| root.traversal.follow);
+        let follow = self
+            .roots
+            .iter()
+            .any(|root| root.traversal.follow != Follow::Never);
         follow.then_some(status::UNTRACKED)
     }
 
@@ -363,9 +391,8 @@ impl Indexes {
             return Err(condition.into());
         }
         let own = root.traversal;
-        if (asked.hidden, asked.follow, asked.no_ignore) != (own.hidden, own.follow, own.no_ignore)
-        {
-            return Err(Unused::other_key(match own.follow {
+        if (asked.hidden, asked.follow, asked.rules) != (own.hidden, own.follow, own.rules) {
+            return Err(Unused::other_key(match own.follow != Follow::Never {
                 true => status::UNTRACKED,
                 false => OTHER_OPTIONS,
             }));
@@ -378,7 +405,7 @@ impl Indexes {
         self.check_options(root, asked)?;
         let own = root.traversal;
         let snapshot = self.open(root)?;
-        match own.follow && snapshot.incomplete().is_none() {
+        match own.follow != Follow::Never && snapshot.incomplete().is_none() {
             true => Err(Condition::Untracked.into()),
             false => Ok(snapshot),
         }
@@ -446,7 +473,11 @@ impl Indexes {
         let fold = query.pattern.fold() == Fold::AsciiInsensitive;
         let plan = kept_plan.insert(match query.fuzzy {
             None => SupersetSafe::for_expression(hir, fold, strategy),
-            Some(level) => SupersetSafe::nearly(hir, fold, strategy, level.into()),
+            Some(fuzziness) => {
+                let chars = query.pattern.original().chars().count();
+                let edits = fuzziness.max_edits(chars).unwrap_or(u32::MAX);
+                SupersetSafe::nearly(hir, fold, strategy, edits)
+            }
         });
         if let Some(reason) = plan.reason() {
             return Err(self.unlooked(root, asked, &reason.to_string()));
@@ -463,6 +494,7 @@ impl Indexes {
             path: path.to_path_buf(),
             recursive: question.traversal.recursive,
             max_file_size: query.max_file_size,
+            reports: query.reports,
         };
         let source = match (living, opened) {
             (Some(living), _) => match living.index.pin(question.maintenance) {

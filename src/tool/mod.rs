@@ -1,8 +1,10 @@
 //! Everything users touch: requests, responses, configuration, the sandbox and the surfaces.
 //!
 //! The only layer that knows configuration files, the environment and the clock. Every surface is thin: it
-//! turns what it was given into a [`request::SearchRequest`] and hands it to [`search::SearchTool`].
+//! turns what it was given into a [`request::SearchRequest`] for [`search::SearchTool`], or into a [`search_files::FilesRequest`] for
+//! [`search_files::FilesTool`].
 
+mod arguments;
 mod budget;
 #[cfg(feature = "cli")]
 pub mod cli;
@@ -15,4 +17,6 @@ pub mod request;
 pub mod response;
 pub mod sandbox;
 pub mod search;
+pub mod search_files;
+mod searcher;
 mod shorten;

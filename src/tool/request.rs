@@ -3,14 +3,14 @@
 //! Owns the one request type that every surface uses (FR-LS-02). It validates what can be known without
 //! looking at configuration or files.
 
-use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use schemars::{JsonSchema, generate::SchemaSettings};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::exec::query::CaseMode;
+use crate::tool::arguments;
 use crate::tool::error::ToolError;
 
 /// The name of the tool.
@@ -19,26 +19,7 @@ pub const SEARCH_NAME: &str = "Search";
 /// Other names under which the tool answers (FR-LS-01).
 pub const SEARCH_ALIASES: [&str; 5] = ["search", "rg", "ripgrep", "ugrep", "ug"];
 
-/// Globs that a request may include, and as many that it may exclude. Compiling them takes time that no
-/// deadline can cut short: half a millisecond each.
-const MAX_GLOBS: usize = 1000;
-
-/// The bytes of all of them together.
-const MAX_GLOB_BYTES: usize = 65_536;
-
-/// How letters compare (`case`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub enum Case {
-    /// Sensitive if the pattern holds an ASCII uppercase letter.
-    #[default]
-    Smart,
-    /// Always sensitive.
-    Sensitive,
-    /// ASCII letters compare without case.
-    Insensitive,
-}
+pub use crate::tool::config::Case;
 
 impl From<Case> for CaseMode {
     fn from(case: Case) -> CaseMode {
@@ -158,9 +139,7 @@ impl SearchRequest {
     ///
     /// [`ToolError::BadArgs`] that names the field, what it holds and what it may hold.
     pub fn from_json(text: &str) -> Result<SearchRequest, ToolError> {
-        let value = serde_json::from_str(text).map_err(|error| {
-            ToolError::bad_args(format!("the request is not valid JSON: {error}"))
-        })?;
+        let value = arguments::json(text)?;
         SearchRequest::from_value(value)
     }
 
@@ -170,23 +149,8 @@ impl SearchRequest {
     ///
     /// As [`SearchRequest::from_json`].
     pub fn from_value(value: Value) -> Result<SearchRequest, ToolError> {
-        let Value::Object(mut fields) = value else {
-            return Err(ToolError::bad_args(format!(
-                "the request must be a JSON object such as {{\"pattern\": \"text\"}}, not {}",
-                kind_of(&value)
-            )));
-        };
-        check_names(&fields)?;
-        for (name, value) in &mut fields {
-            if value.is_null() {
-                return Err(ToolError::bad_args(format!(
-                    "`{name}` is null; leave the field out to use its default"
-                )));
-            }
-            whole_number(value);
-        }
-        let request: SearchRequest = serde_path_to_error::deserialize(Value::Object(fields))
-            .map_err(|error| ToolError::bad_args(explain(&error)))?;
+        static SCHEMA: LazyLock<Value> = LazyLock::new(search_schema);
+        let request: SearchRequest = arguments::parse(value, &SCHEMA, r#"{"pattern": "text"}"#)?;
         request.validate()?;
         Ok(request)
     }
@@ -209,26 +173,9 @@ impl SearchRequest {
             ("max_file_size_bytes", self.max_file_size_bytes),
             ("timeout_ms", self.timeout_ms),
         ];
-        for (name, value) in positive {
-            if value == Some(0) {
-                return Err(ToolError::bad_args(format!(
-                    "`{name}` must be at least 1, not 0"
-                )));
-            }
-        }
-        for (name, globs) in [
-            ("include_glob", self.includes()),
-            ("exclude_glob", self.excludes()),
-        ] {
-            let bytes: usize = globs.iter().map(String::len).sum();
-            if globs.len() > MAX_GLOBS || bytes > MAX_GLOB_BYTES {
-                return Err(ToolError::bad_args(format!(
-                    "`{name}` has {} globs of {bytes} bytes together; at most {MAX_GLOBS} globs and \
-                     {MAX_GLOB_BYTES} bytes are allowed. Write fewer and wider ones, or search a narrower `path`",
-                    globs.len()
-                )));
-            }
-        }
+        arguments::check_positive(&positive)?;
+        arguments::check_globs("include_glob", self.includes())?;
+        arguments::check_globs("exclude_glob", self.excludes())?;
         if let Some(level) = self.fuzzy
             && !(1..=4).contains(&level)
         {
@@ -253,116 +200,9 @@ impl SearchRequest {
     }
 }
 
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    }
-}
-
-/// Turns a number like `200.0`, which is an integer to JSON schema, into one.
-fn whole_number(value: &mut Value) {
-    if let Value::Number(number) = value
-        && let Some(float) = number.as_f64().filter(|_| number.is_f64())
-        && float.fract() == 0.0
-        && (0.0..9e15).contains(&float)
-    {
-        *value = Value::from(float as u64);
-    }
-}
-
-/// Refuses unknown fields, with the nearest known one (FR-LS-02b).
-fn check_names(fields: &Map<String, Value>) -> Result<(), ToolError> {
-    static SCHEMA: LazyLock<Value> = LazyLock::new(search_schema);
-    let known: Vec<&str> = SCHEMA["properties"]
-        .as_object()
-        .map(|properties| properties.keys().map(String::as_str).collect())
-        .unwrap_or_default();
-    for name in fields.keys() {
-        if known.contains(&name.as_str()) {
-            continue;
-        }
-        let nearest = known
-            .iter()
-            .map(|known| (strsim::jaro_winkler(known, &shortened(name, 64)), *known))
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-            .filter(|(likeness, _)| *likeness > 0.75);
-        let hint = match nearest {
-            Some((_, nearest)) => format!("did you mean `{nearest}`?"),
-            None => format!("known fields are {}", known.join(", ")),
-        };
-        return Err(ToolError::bad_args(format!(
-            "unknown field `{}`; {hint}",
-            shortened(name, 64)
-        )));
-    }
-    Ok(())
-}
-
-/// The start of a text that may be as long as a request. Comparing and repeating it has to have an end.
-fn shortened(text: &str, chars: usize) -> Cow<'_, str> {
-    match text.char_indices().nth(chars) {
-        Some((at, _)) => Cow::Owned(format!("{}…", &text[..at])),
-        None => Cow::Borrowed(text),
-    }
-}
-
-fn explain(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
-    let path = error.path().to_string();
-    let inner = error.inner().to_string();
-    let inner = shortened(&inner, 200);
-    if path == "." {
-        format!("invalid request: {inner}")
-    } else {
-        format!("`{path}`: {inner}")
-    }
-}
-
 /// Returns the JSON schema of the request (draft 2020-12), generated from the type (FR-LS-02a).
 pub fn search_schema() -> Value {
-    let mut settings = SchemaSettings::draft2020_12();
-    settings.meta_schema = None;
-    settings.inline_subschemas = true;
-    let schema = settings
-        .into_generator()
-        .into_root_schema_for::<SearchRequest>();
-    let mut value = schema.to_value();
-    contract_only(&mut value);
-    value
-}
-
-/// Leaves out what a generated schema says beyond the contract: titles, descriptions, number formats,
-/// and the defaults that mean no more than "left out".
-fn contract_only(value: &mut Value) {
-    let Value::Object(schema) = value else { return };
-    for annotation in ["title", "description", "format"] {
-        schema.remove(annotation);
-    }
-    if schema.get("default").is_some_and(Value::is_null) {
-        schema.remove("default");
-    }
-    // Each value of an enumeration comes with its description.
-    if let Some(Value::Array(options)) = schema.remove("oneOf") {
-        let values: Vec<Value> = options
-            .iter()
-            .filter_map(|option| option.get("const").cloned())
-            .collect();
-        schema.insert("type".into(), "string".into());
-        schema.insert("enum".into(), values.into());
-    }
-    for (name, inner) in schema.iter_mut() {
-        match (name.as_str(), inner) {
-            ("properties", Value::Object(properties)) => {
-                properties.values_mut().for_each(contract_only);
-            }
-            ("items", inner) => contract_only(inner),
-            _ => {}
-        }
-    }
+    arguments::schema_of::<SearchRequest>(false)
 }
 
 #[cfg(test)]
@@ -370,6 +210,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::tool::arguments::{MAX_GLOB_BYTES, MAX_GLOBS};
 
     /// The normative schema of FR-LS-02a.
     const NORMATIVE: &str = include_str!("../../tests/data/search_request.schema.json");

@@ -10,14 +10,15 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::exec::collect::{Limits, Truncation};
-use crate::exec::eligible::{EligibleFile, FileSource, Globs, ListSource};
+use crate::exec::eligible::{EligibleFile, Globs, ListSource};
 use crate::exec::engine::{EngineError, Prepared};
 use crate::exec::event::FileError;
-use crate::exec::query::{Query, QueryOptions};
-use crate::exec::schedule::{self, Abandoned, Run, RunError, RunOptions};
+use crate::exec::query::{Fuzziness, Query, QueryOptions, Reports};
+use crate::exec::schedule::{Run, RunOptions};
 use crate::exec::stop::{CancelHandle, Clock, Deadline, SystemClock};
 use crate::index::beneath::EntryKind;
-use crate::index::walk::{FoundFile, Place, TraversalOptions, Walk};
+use crate::index::walk::{Follow, FoundFile, IgnoreRules, Place, TraversalOptions};
+use crate::tool::arguments;
 use crate::tool::budget::fit;
 use crate::tool::config::SearchConfig;
 use crate::tool::engines::Engines;
@@ -27,6 +28,7 @@ use crate::tool::render::Note;
 use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, SearchRequest, search_schema};
 use crate::tool::response::{ErrorEntry, FallbackUse, IndexUse, Record, SearchResponse, Stats};
 use crate::tool::sandbox::{Resolved, Sandbox};
+use crate::tool::searcher::{Searcher, missing, run_source, slashed, to_usize};
 use crate::tool::shorten::shorten;
 
 /// How much harm a call can do; a search can do none worth asking about.
@@ -89,41 +91,28 @@ pub struct SearchExtras {
 #[derive(Debug)]
 pub struct SearchTool {
     config: SearchConfig,
-    engines: Engines,
-    /// Worker threads of a call. Asking the system how many it has takes longer than searching a few files.
-    threads: usize,
-    abandoned: Abandoned,
-    indexes: Option<Arc<Indexes>>,
+    searcher: Searcher,
 }
 
 impl SearchTool {
     /// Creates the tool with engines that were set up for the same configuration.
     pub fn new(config: SearchConfig, engines: Engines) -> SearchTool {
-        let threads = match config.threads {
-            0 => std::thread::available_parallelism()
-                .map_or(2, usize::from)
-                .min(32),
-            n => n,
-        };
-        SearchTool {
-            config,
-            engines,
-            threads,
-            abandoned: Abandoned::default(),
-            indexes: None,
-        }
+        let searcher = Searcher::new(SEARCH_NAME, &config, engines);
+        SearchTool { config, searcher }
     }
 
     /// Lets the tool use indexes that were set up for the same configuration and engines.
     #[must_use]
-    pub fn with_indexes(mut self, indexes: Option<Arc<Indexes>>) -> SearchTool {
-        self.indexes = indexes;
-        self
+    pub fn with_indexes(self, indexes: Option<Arc<Indexes>>) -> SearchTool {
+        SearchTool {
+            searcher: self.searcher.with_indexes(indexes),
+            ..self
+        }
     }
 
     /// Returns the indexes.
     pub fn indexes(&self) -> Option<&Arc<Indexes>> {
-        self.indexes.as_ref()
+        self.searcher.indexes()
     }
 
     /// Returns the name of the tool: `Search`.
@@ -179,7 +168,7 @@ impl SearchTool {
 
     /// Returns the engines.
     pub fn engines(&self) -> &Engines {
-        &self.engines
+        self.searcher.engines()
     }
 
     /// Says in at most 200 characters what a call would do.
@@ -246,41 +235,16 @@ impl SearchTool {
         let deadline = Deadline::since(started, plan.timeout, context.clock.clone());
         let globs = Globs::new(request.includes(), request.excludes())
             .map_err(|error| ToolError::bad_args(error.to_string()))?;
-        let options = RunOptions {
-            limits: plan.limits,
-            threads: self.threads,
-            deadline,
-            cancel: context.cancel.clone(),
-            abandoned: self.abandoned.clone(),
-        };
-        let prepared = self.prepare(&plan.query, &options)?;
+        let searcher = &self.searcher;
+        let options = searcher.options(plan.limits, deadline, &context.cancel);
+        let prepared = searcher.prepare(searcher.engines(), &plan.query, &options)?;
         let target = context.sandbox.resolve(request.path.as_deref())?;
-        let _searching = self
-            .indexes
-            .as_ref()
-            .and_then(|indexes| indexes.searching());
+        let _searching = searcher.searching();
         let question = question(request, &plan, target, globs, context);
         let found = self.run(request, &question, prepared, &options)?;
         let found = self.or_approximately(found, request, &plan, question, &options)?;
         let elapsed = context.clock.now().saturating_duration_since(started);
         self.respond(request, found, &plan, elapsed, context)
-    }
-
-    /// Compiles the query; nothing if the deadline came first. What may take long is compiled on a thread that
-    /// can be left behind.
-    fn prepare(
-        &self,
-        query: &Arc<Query>,
-        options: &RunOptions,
-    ) -> Result<Option<Arc<dyn Prepared>>, ToolError> {
-        if query.pattern.cost() <= COST_COMPILED_IN_PLACE {
-            return self.engines.prepare(query.clone()).map(Some);
-        }
-        let (engines, query) = (self.engines.clone(), query.clone());
-        match schedule::within(options, move || engines.prepare(query)) {
-            Ok(prepared) => prepared.transpose(),
-            Err(error) => Err(no_run(error)),
-        }
     }
 
     /// Fills in defaults and checks caps (FR-LS-VAL-08, CFG-LS-03 to CFG-LS-05).
@@ -291,13 +255,7 @@ impl SearchTool {
         context: &ToolContext,
     ) -> Result<Plan, ToolError> {
         let config = &self.config;
-        let capped = |field: &str, asked: Option<u64>, cap: u64| match asked {
-            Some(asked) if asked > cap => Err(ToolError::bad_args(format!(
-                "`{field}` is {asked}, above the cap of {cap}; ask for at most {cap}, or raise `{field}` in \
-                 `[tools.search]`"
-            ))),
-            asked => Ok(asked.unwrap_or(cap)),
-        };
+        let capped = |field, asked, cap| arguments::capped("tools.search", field, asked, cap);
         let max_matches_per_file = capped(
             "max_matches_per_file",
             request.max_matches_per_file,
@@ -326,7 +284,8 @@ impl SearchTool {
             max_results,
             max_matches_per_file,
             max_file_size,
-            fuzzy: request.fuzzy.map(|level| level as u8),
+            fuzzy: request.fuzzy.map(|level| Fuzziness::Edits(level as u8)),
+            reports: Reports::Lines,
         };
         let query = Query::new(&request.pattern, &options)
             .map_err(|error| ToolError::bad_args(error.to_string()))?;
@@ -337,6 +296,7 @@ impl SearchTool {
             limits: Limits {
                 max_results,
                 max_files,
+                reports: Reports::Lines,
             },
             timeout,
         })
@@ -352,7 +312,7 @@ impl SearchTool {
     ) -> Result<Found, ToolError> {
         let target = &question.target;
         let unreadable = |why: &str| {
-            failed(format!(
+            self.searcher.failed(format!(
                 "path `{}` can't be searched: {why}",
                 request.path.as_deref().unwrap_or(".")
             ))
@@ -374,12 +334,12 @@ impl SearchTool {
                 let files = if kept { vec![file] } else { Vec::new() };
                 let shown = Shown::new(target.canonical.parent(), working_dir);
                 let run = run_source(ListSource(files), prepared, options);
-                let facts = self.facts_for_file(question, options);
+                let facts = self.searcher.facts_for_file(question, options);
                 (run, shown, facts)
             }
             EntryKind::Dir => {
                 let shown = Shown::new(Some(&target.canonical), working_dir);
-                let (run, facts) = self.run_dir(question, prepared, options);
+                let (run, facts) = self.searcher.run_dir(question, prepared, options);
                 (run, shown, facts)
             }
             EntryKind::Symlink => {
@@ -408,7 +368,7 @@ impl SearchTool {
                     attempts: FallbackUse::default(),
                 })
             }
-            (Err(error), ..) => Err(no_run(error)),
+            (Err(error), ..) => Err(self.searcher.no_run(error)),
         }
     }
 
@@ -436,7 +396,7 @@ impl SearchTool {
         if let Some(message) = &failure
             && run.count == 0
         {
-            return Err(failed(message.clone()));
+            return Err(self.searcher.failed(message.clone()));
         }
         let mut notes = Vec::new();
         notes.extend(approximate.map(Note::Approximate));
@@ -509,26 +469,18 @@ impl SearchTool {
     }
 }
 
-/// Patterns of at most this cost are compiled on the calling thread: that takes a few milliseconds.
-const COST_COMPILED_IN_PLACE: usize = 2_000;
-
-fn run_source<S: FileSource>(
-    source: S,
-    prepared: Option<Arc<dyn Prepared>>,
-    options: &RunOptions,
-) -> Result<Run, RunError> {
-    match prepared {
-        Some(prepared) => schedule::run(source, prepared, options),
-        None => Ok(Run::without_time()),
-    }
-}
-
 /// Returns what a request asks of a walk.
 fn traversal(request: &SearchRequest) -> TraversalOptions {
     TraversalOptions {
         hidden: request.hidden,
-        follow: request.follow,
-        no_ignore: request.no_ignore,
+        follow: match request.follow {
+            true => Follow::All,
+            false => Follow::Never,
+        },
+        rules: match request.no_ignore {
+            true => IgnoreRules::None,
+            false => IgnoreRules::All,
+        },
         recursive: request.recursive,
     }
 }
@@ -549,30 +501,6 @@ fn question(
         sandbox: context.sandbox.clone(),
         global_excludes: context.global_excludes.clone(),
         maintenance: plan.maintenance,
-    }
-}
-
-/// Prepares the walk of a request over a directory.
-fn walk(question: &Question) -> Walk {
-    let Question {
-        target, sandbox, ..
-    } = question;
-    let allowed = sandbox.clone();
-    Walk::new(
-        target.root.clone(),
-        target.relative.clone(),
-        question.traversal,
-        sandbox.deny().clone(),
-        Arc::new(move |path: &Path| allowed.locate(path)),
-        question.global_excludes.as_deref(),
-        sandbox.working_dir(),
-    )
-}
-
-fn no_run(error: RunError) -> ToolError {
-    match error {
-        RunError::Cancelled => ToolError::Cancelled,
-        RunError::NoWorkers(message) => failed(message),
     }
 }
 
@@ -628,15 +556,6 @@ impl Shown {
     }
 }
 
-fn slashed(path: &Path) -> String {
-    let text = path.to_string_lossy();
-    if std::path::MAIN_SEPARATOR == '/' {
-        text.into_owned()
-    } else {
-        text.replace(std::path::MAIN_SEPARATOR, "/")
-    }
-}
-
 fn single_file(target: &Resolved) -> EligibleFile {
     let dir = target
         .relative
@@ -660,28 +579,8 @@ fn single_file(target: &Resolved) -> EligibleFile {
     found.into()
 }
 
-fn missing(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => "it does not exist".to_string(),
-        std::io::ErrorKind::PermissionDenied => format!("it is not readable ({error})"),
-        _ => error.to_string(),
-    }
-}
-
-fn failed(message: String) -> ToolError {
-    ToolError::ExecutionFailed {
-        tool: SEARCH_NAME.to_string(),
-        message,
-    }
-}
-
-fn to_usize(n: u64) -> usize {
-    usize::try_from(n).unwrap_or(usize::MAX)
-}
-
 mod explain;
 mod fallback;
-mod indexed;
 
 #[cfg(test)]
 mod tests;

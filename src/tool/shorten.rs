@@ -2,16 +2,34 @@
 //!
 //! Owns which part that is. The structured data stay true to the file but for the texts: columns and numbers are those of the whole line.
 
+use std::ops::Range;
+
 use crate::tool::response::{LeftOut, Record};
 
-/// Cuts the line of an event to at most `max` bytes, on character boundaries, and what it says of the match to what is left of that. A matching
-/// line is cut around its match, with as much before it as after it, any other at its end. Linear in the line.
+/// Cuts the line of an event to at most `max` bytes, and what it says of the match to what is left of that. Linear in the line.
 pub(crate) fn shorten(record: &mut Record, max: usize) {
-    let line = &record.data.lines.text;
-    if line.len() <= max {
+    let Some(part) = part(&record.data.lines.text, record.place_of_match(), max) else {
         return;
+    };
+    let line = &record.data.lines.text;
+    let shown = line[part.clone()].to_string();
+    record.left_out = Some(LeftOut {
+        before: part.start,
+        after: line.len() - part.end,
+    });
+    record.data.lines.text = shown;
+    if let Some(text) = &mut record.data.match_text {
+        text.truncate(text.floor_char_boundary(max));
     }
-    let (start, end) = match record.place_of_match() {
+}
+
+/// Returns which part of a line is shown, of at most `max` bytes, on character boundaries; `None` for all of it. A matching line is cut around
+/// its match, with as much before it as after it, any other at its end.
+pub(crate) fn part(line: &str, found: Option<(usize, usize)>, max: usize) -> Option<Range<usize>> {
+    if line.len() <= max {
+        return None;
+    }
+    let (start, end) = match found {
         Some((start, end)) if end - start < max => {
             let room = max - (end - start);
             let after = (line.len() - end).min(room - start.min(room / 2));
@@ -24,15 +42,7 @@ pub(crate) fn shorten(record: &mut Record, max: usize) {
     let start = (start..=line.len()).find(|&at| line.is_char_boundary(at));
     let start = start.unwrap_or(line.len());
     let end = line.floor_char_boundary(end).max(start);
-    let shown = line[start..end].to_string();
-    record.left_out = Some(LeftOut {
-        before: start,
-        after: line.len() - end,
-    });
-    record.data.lines.text = shown;
-    if let Some(text) = &mut record.data.match_text {
-        text.truncate(text.floor_char_boundary(max));
-    }
+    Some(start..end)
 }
 
 #[cfg(test)]
@@ -54,6 +64,7 @@ mod tests {
             kind,
             line_number: 7,
             line: line.to_string(),
+            each: Vec::new(),
         };
         Record::new("a", event)
     }

@@ -60,7 +60,7 @@ pub(crate) struct Description {
 
 impl Node {
     /// The content of a file.
-    fn content(&self) -> Vec<u8> {
+    pub(crate) fn content(&self) -> Vec<u8> {
         let node = match self {
             Node::Text(text) => return text.clone().into_bytes(),
             Node::Other(node) => node,
@@ -185,7 +185,7 @@ pub(crate) fn build(tree: &Tree, nodes: &BTreeMap<String, Node>) {
 }
 
 /// Writes `⟦x*3⟧` out.
-fn unfold(text: &str) -> String {
+pub(crate) fn unfold(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, tail)) = rest.split_once('⟦') {
@@ -199,7 +199,7 @@ fn unfold(text: &str) -> String {
     out
 }
 
-fn in_root(text: &str, root: &Path) -> String {
+pub(crate) fn in_root(text: &str, root: &Path) -> String {
     text.replace("{root}", root.to_str().unwrap())
 }
 
@@ -332,7 +332,7 @@ fn shown(events: &[String]) -> String {
 }
 
 /// Ids look like `FR-LS-SRC-01`, `NFR-LS-COR-02`, `D10` (a decision) or `T-LS-COL-01`.
-fn is_requirement(id: &str) -> bool {
+pub(crate) fn is_requirement(id: &str) -> bool {
     let decision = id.strip_prefix('D').is_some_and(|rest| {
         rest.starts_with(|c: char| c.is_ascii_digit())
             && rest.chars().all(|c| c.is_ascii_alphanumeric())
@@ -353,7 +353,7 @@ pub(crate) fn load(topic: &str) -> CaseFile {
     toml::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
+pub(crate) fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
     panic
         .downcast_ref::<String>()
         .cloned()

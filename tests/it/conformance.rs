@@ -2,7 +2,7 @@
 //! missing.
 //!
 //! A cell of the column *tests* holds names in backticks: a test function's, or `case:NAME` for an
-//! entry of `tests/data/cases/*.toml`, or `fuzz:NAME` for a fuzz target.
+//! entry of `tests/data/cases/*.toml` and `tests/data/files/*.toml`, or `fuzz:NAME` for a fuzz target.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -127,7 +127,7 @@ fn problems(document: &Document, existing: &BTreeSet<String>) -> Vec<String> {
         }
     }
     for test in existing {
-        let claims = ["t_ls_", "it_ls_", "t_lsi_"]
+        let claims = ["t_ls_", "it_ls_", "t_lsi_", "t_sfi_"]
             .iter()
             .any(|prefix| test.starts_with(prefix));
         if claims && carried_id(test, rows.keys().copied()).is_none() {
@@ -217,6 +217,12 @@ fn test_functions(text: &str) -> Vec<String> {
     names
 }
 
+/// Whether a file holds cases.
+fn is_case_file(path: &str) -> bool {
+    let dirs = ["tests/data/cases/", "tests/data/files/"];
+    dirs.iter().any(|dir| path.starts_with(dir)) && path.ends_with(".toml")
+}
+
 /// The names of the cases in a case file.
 fn case_names(text: &str) -> Result<Vec<String>, toml::de::Error> {
     let file: toml::Table = toml::from_str(text)?;
@@ -238,7 +244,7 @@ fn existing_tests() -> BTreeSet<String> {
                 .any(|dir| file.path.starts_with(dir))
         {
             names.extend(test_functions(&file.text));
-        } else if file.path.starts_with("tests/data/cases/") && file.path.ends_with(".toml") {
+        } else if is_case_file(&file.path) {
             let cases =
                 case_names(&file.text).unwrap_or_else(|error| panic!("{}: {error}", file.path));
             names.extend(cases.iter().map(|name| format!("case:{name}")));

@@ -14,7 +14,7 @@ use forge_search::exec::eligible::EligibleFile;
 use forge_search::exec::embedded::Embedded;
 use forge_search::exec::engine::{Engine, EngineError};
 use forge_search::exec::event::FileOutcome;
-use forge_search::exec::query::{CaseMode, Query, QueryOptions};
+use forge_search::exec::query::{CaseMode, Query, QueryOptions, Reports};
 use forge_search::exec::ripgrep::Ripgrep;
 use forge_search::exec::stop::{Stop, SystemClock};
 use forge_search::exec::ugrep::Ugrep;
@@ -110,6 +110,7 @@ fn options() -> QueryOptions {
         max_matches_per_file: 1000,
         max_file_size: 64 << 20,
         fuzzy: None,
+        reports: Reports::Lines,
     }
 }
 

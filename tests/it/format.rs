@@ -8,7 +8,7 @@ use forge_search::format::disk::RealDisk;
 use forge_search::format::error::{FormatError, FormatErrorKind};
 use forge_search::format::lock::{DirLock, LockFile, create_private_dir};
 use forge_search::format::manifest::{
-    BloomParts, EligibilityInput, FileRef, IndexState, InputKind, InputStat, KeyParts,
+    BloomParts, EligibilityInput, FileRef, IgnoreRules, IndexState, InputKind, InputStat, KeyParts,
     MANIFEST_VERSION, MAX_DENY_PATTERNS, MAX_ID_BYTES, MAX_INPUTS, MAX_MANIFEST_BYTES,
     MAX_PATH_BYTES, MAX_SEGMENTS, Manifest, SegmentRef,
 };
@@ -42,7 +42,7 @@ fn full_manifest() -> Manifest {
             root: b"/home/\xff/tree".to_vec(),
             hidden: true,
             follow: false,
-            no_ignore: true,
+            rules: IgnoreRules::None,
             backend_id: "embedded@0.1.0".to_owned(),
             unicode_normalization: "NFC".to_owned(),
             casefold: "ASCII".to_owned(),

@@ -13,7 +13,7 @@ use forge_search::index::casefold::Casefold;
 use forge_search::index::deny::DenySet;
 use forge_search::index::plan::SupersetSafe;
 use forge_search::index::segment::Segment;
-use forge_search::index::walk::{TraversalOptions, Walk};
+use forge_search::index::walk::{Follow, IgnoreRules, TraversalOptions, Walk};
 
 use crate::differential::Seeded;
 use crate::index_support::Host;
@@ -46,8 +46,8 @@ fn text(rng: &mut Seeded) -> String {
 fn walk(root: &Path) -> Walk {
     let options = TraversalOptions {
         hidden: false,
-        follow: false,
-        no_ignore: false,
+        follow: Follow::Never,
+        rules: IgnoreRules::All,
         recursive: true,
     };
     let open = Arc::new(RootDir::open(root).unwrap());

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use forge_search::exec::embedded::FileSearcher;
 use forge_search::exec::matcher::LineMatcher;
-use forge_search::exec::query::{CaseMode, Fold, Query, QueryOptions};
+use forge_search::exec::query::{CaseMode, Fold, Query, QueryOptions, Reports};
 use forge_search::exec::stop::Stop;
 use forge_search::index::plan::{Strategy, SupersetSafe};
 use forge_search::index::ranks::RankSet;
@@ -114,6 +114,7 @@ impl World {
             max_matches_per_file: 1,
             max_file_size: u64::MAX,
             fuzzy: None,
+            reports: Reports::Lines,
         };
         let mut counts = Counts {
             patterns: 1,

@@ -17,6 +17,7 @@ mod differential;
 mod engines;
 #[cfg(unix)]
 mod fallback;
+mod files;
 mod fire;
 mod format;
 mod fuzz_replay;

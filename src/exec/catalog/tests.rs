@@ -6,7 +6,7 @@ use super::*;
 use crate::exec::eligible::WalkSource;
 use crate::index::plan::Strategy;
 use crate::index::refresh::changing::{Changing, WORDS};
-use crate::index::walk::{TraversalOptions, Walk};
+use crate::index::walk::{Follow, IgnoreRules, TraversalOptions, Walk};
 
 /// Globs that requests give: to include, to exclude.
 const GLOBS: [(&[&str], &[&str]); 6] = [
@@ -53,8 +53,8 @@ fn subtree(tree: &Changing, dir: &Path, recursive: bool) -> Walk {
     let deny = crate::index::deny::DenySet::new(&[], false).unwrap();
     let options = TraversalOptions {
         hidden: false,
-        follow: false,
-        no_ignore: false,
+        follow: Follow::Never,
+        rules: IgnoreRules::All,
         recursive,
     };
     Walk::new(
@@ -97,6 +97,7 @@ fn a_source_beside_the_segment_has_the_files_of_a_walk_in_their_order() {
                     .unwrap();
                 let look = tree.rng.pick(&[Look::Linked, Look::All]).unwrap();
                 let scope = Scope {
+                    reports: Reports::Lines,
                     root: tree.allowed().clone(),
                     base: PathBuf::new(),
                     path: dir.clone(),
@@ -155,6 +156,7 @@ fn a_directory_that_is_not_entered_has_no_source() {
     tree.rebuild();
     let is_there = |tree: &Changing, dir: &str| {
         let scope = Scope {
+            reports: Reports::Lines,
             root: tree.allowed().clone(),
             base: PathBuf::new(),
             path: PathBuf::from(dir),

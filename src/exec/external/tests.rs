@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::exec::detect::Detected;
-use crate::exec::query::{CaseMode, QueryOptions};
+use crate::exec::query::{CaseMode, QueryOptions, Reports};
 use crate::index::beneath::RootDir;
 use crate::index::walk::{FoundFile, Place};
 
@@ -19,6 +19,7 @@ fn query(pattern: &str) -> Arc<Query> {
         max_matches_per_file: 10,
         max_file_size: 1 << 20,
         fuzzy: None,
+        reports: Reports::Lines,
     };
     Arc::new(Query::new(pattern, &options).unwrap())
 }

@@ -10,6 +10,7 @@ mod alphabet;
 mod automaton;
 mod pieces;
 mod scan;
+mod similar;
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -29,6 +30,8 @@ use scan::Scanner;
 use crate::exec::matcher::Stopped;
 use crate::exec::pattern::{Pattern, PatternError, REGEX_SIZE_LIMIT};
 use crate::exec::stop::Stop;
+
+pub use similar::{SimilarMatcher, SimilarWorker, Threshold, score};
 
 /// Bytes after which it is decided whether looking for pieces pays.
 const TRIAL: usize = 32 << 10;

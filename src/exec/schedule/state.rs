@@ -4,6 +4,7 @@
 //! there should be. It starts nothing and waits for nobody.
 
 use super::*;
+use crate::exec::collect::weight;
 
 /// A position in emission order: the indices on the way through the source.
 pub(super) type Position = Box<[u32]>;
@@ -193,7 +194,7 @@ impl<U> State<U> {
                 }
                 Finished::Files(files, outcomes) => {
                     self.finished_bytes -= footprint(&outcomes);
-                    self.finished_events -= events(&outcomes);
+                    self.finished_events -= self.weight(&outcomes);
                     let count = eligible(&files, &outcomes);
                     self.finished_files = self.finished_files.saturating_sub(count);
                     for (file, outcome) in files.iter().zip(outcomes) {
@@ -254,11 +255,20 @@ impl<U> State<U> {
         outcomes: Vec<FileOutcome>,
     ) {
         self.finished_bytes += footprint(&outcomes);
-        self.finished_events += events(&outcomes);
+        self.finished_events += self.weight(&outcomes);
         let count = eligible(&files, &outcomes);
         self.finished_files = self.finished_files.saturating_add(count);
         self.finished
             .insert(position, Finished::Files(files, outcomes));
+    }
+
+    /// Returns how much outcomes count by the limit of results.
+    fn weight(&self, outcomes: &[FileOutcome]) -> usize {
+        let reports = self.collector.reports();
+        let weights = outcomes
+            .iter()
+            .map(|outcome| weight(&outcome.events, reports));
+        weights.sum()
     }
 
     /// Whether what is finished reaches beyond a limit of the call already: then nothing behind it can be
@@ -374,10 +384,6 @@ pub(super) struct Piece {
 pub(super) enum Taken<U> {
     Expand(Position, U),
     Search(VecDeque<Piece>),
-}
-
-fn events(outcomes: &[FileOutcome]) -> usize {
-    outcomes.iter().map(|outcome| outcome.events.len()).sum()
 }
 
 /// Counts the eligible files that a searched piece stands for: the files and those passed over before them.

@@ -165,6 +165,7 @@ fn hit(count: usize) -> FileOutcome {
         },
         line_number: n as u64 + 1,
         line: "x".to_string(),
+        each: Vec::new(),
     };
     FileOutcome {
         events: (0..count).map(event).collect(),
@@ -178,6 +179,7 @@ fn options(max_results: usize, max_files: u64, threads: usize) -> RunOptions {
         limits: Limits {
             max_results,
             max_files,
+            reports: Reports::Lines,
         },
         threads,
         deadline: Deadline::after(Duration::from_secs(60), Arc::new(SystemClock)),

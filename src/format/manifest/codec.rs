@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    BloomParts, EligibilityInput, FileRef, IndexState, InputKind, InputStat, KeyParts,
+    BloomParts, EligibilityInput, FileRef, IgnoreRules, IndexState, InputKind, InputStat, KeyParts,
     MAX_DENY_PATTERNS, MAX_ID_BYTES, MAX_INPUTS, MAX_PATH_BYTES, MAX_SEGMENTS, Manifest,
     SegmentRef,
 };
@@ -78,6 +78,11 @@ fn distinct_names(segments: &[SegmentRef]) -> Result<(), &'static str> {
     Ok(())
 }
 
+fn rules(input: &mut Reader<'_>) -> Result<IgnoreRules, FormatError> {
+    let rules = IgnoreRules::from_number(input.u8()?);
+    rules.ok_or_else(|| input.inconsistent("there are no such ignore rules"))
+}
+
 impl KeyParts {
     /// Returns the one encoding of the key: equal keys have equal bytes, different ones different bytes. What a hash
     /// of the key is made of.
@@ -86,7 +91,7 @@ impl KeyParts {
         out.block(&self.root);
         out.bool(self.hidden);
         out.bool(self.follow);
-        out.bool(self.no_ignore);
+        out.u8(self.rules as u8);
         out.block(self.backend_id.as_bytes());
         out.block(self.unicode_normalization.as_bytes());
         out.block(self.casefold.as_bytes());
@@ -111,7 +116,7 @@ impl KeyParts {
             root: input.block(MAX_PATH_BYTES, A_PATH)?.to_vec(),
             hidden: input.bool()?,
             follow: input.bool()?,
-            no_ignore: input.bool()?,
+            rules: rules(&mut input)?,
             backend_id: id(&mut input)?,
             unicode_normalization: id(&mut input)?,
             casefold: id(&mut input)?,

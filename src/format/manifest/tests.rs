@@ -15,7 +15,7 @@ fn sample() -> Manifest {
             root: b"/home/\xff/tree".to_vec(),
             hidden: true,
             follow: false,
-            no_ignore: true,
+            rules: IgnoreRules::None,
             backend_id: "embedded@0.1".to_owned(),
             unicode_normalization: "NFC".to_owned(),
             casefold: "ASCII".to_owned(),
@@ -325,11 +325,12 @@ fn what_could_not_be_read_is_not_written() {
 #[test]
 fn every_component_changes_the_key_s_encoding() {
     let base = sample().key;
-    let changes: [fn(&mut KeyParts); 17] = [
+    let changes: [fn(&mut KeyParts); 18] = [
         |key| key.root.push(b'x'),
         |key| key.hidden = !key.hidden,
         |key| key.follow = !key.follow,
-        |key| key.no_ignore = !key.no_ignore,
+        |key| key.rules = IgnoreRules::All,
+        |key| key.rules = IgnoreRules::Git,
         |key| key.backend_id.push('x'),
         |key| key.unicode_normalization.push('x'),
         |key| key.casefold.push('x'),
@@ -438,7 +439,11 @@ proptest! {
                 root,
                 hidden: flags[0],
                 follow: flags[1],
-                no_ignore: flags[2],
+                rules: match (flags[1], flags[2]) {
+                    (_, false) => IgnoreRules::All,
+                    (false, true) => IgnoreRules::None,
+                    (true, true) => IgnoreRules::Git,
+                },
                 backend_id: texts[0].clone(),
                 unicode_normalization: texts[1].clone(),
                 casefold: texts[2].clone(),

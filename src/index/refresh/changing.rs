@@ -17,7 +17,7 @@ use crate::index::dirty::{DirtySet, Extent};
 use crate::index::enumerate::Enumeration;
 use crate::index::key::{IndexKey, KeyInputs};
 use crate::index::snapshot::{Snapshot, StorageMode};
-use crate::index::walk::{FoundFile, Place, TraversalOptions};
+use crate::index::walk::{Follow, FoundFile, IgnoreRules, Place, TraversalOptions};
 
 /// Names of directories: twins, hidden ones, and some that begin as others do.
 const DIRS: [&str; 9] = ["a", "a-b", "ab", "b", "é", "e\u{301}", "n\nl", ".h", "x"];
@@ -659,8 +659,8 @@ fn walk(allowed: &Arc<RootDir>, dir: &Path) -> Walk {
         dir.to_path_buf(),
         TraversalOptions {
             hidden: false,
-            follow: false,
-            no_ignore: false,
+            follow: Follow::Never,
+            rules: IgnoreRules::All,
             recursive: true,
         },
         Arc::new(DenySet::new(&[], false).unwrap()),
@@ -691,8 +691,8 @@ fn key(root: &Path) -> KeyParts {
         root,
         options: TraversalOptions {
             hidden: false,
-            follow: false,
-            no_ignore: false,
+            follow: Follow::Never,
+            rules: IgnoreRules::All,
             recursive: true,
         },
         backend: "embedded",

@@ -31,6 +31,11 @@ impl Candidates {
     pub fn files(&self) -> &RankSet {
         &self.files
     }
+
+    /// Adds files that are looked at whatever is in them.
+    pub fn include(&mut self, files: &RankSet) {
+        self.files.unite(files);
+    }
 }
 
 impl Segment {

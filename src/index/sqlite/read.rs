@@ -18,7 +18,8 @@ use super::schema::{self, APPLICATION_ID, LAYOUT_VERSION};
 use super::write::{checksum, row_of};
 use crate::format::error::{FormatError, FormatErrorKind};
 use crate::format::manifest::{
-    BloomParts, EligibilityInput, FileRef, IndexState, InputStat, KeyParts, Manifest, SegmentRef,
+    BloomParts, EligibilityInput, FileRef, IgnoreRules, IndexState, InputStat, KeyParts, Manifest,
+    SegmentRef,
 };
 use crate::format::section::{FileKind, SectionWriter, Summary};
 use crate::format::segment::{
@@ -185,11 +186,14 @@ impl Reader<'_> {
             return Ok(Err(Problem::damaged(problem)));
         }
         let root = bytes_of(row.get_ref("root_path_canon")?);
+        let Some(rules) = IgnoreRules::from_number(row.get("signature_no_ignore")?) else {
+            return Ok(Err(Problem::damaged("there are no such ignore rules")));
+        };
         let key = KeyParts {
             root: root.unwrap_or_default().to_vec(),
             hidden: row.get("signature_hidden")?,
             follow: row.get("signature_follow")?,
-            no_ignore: row.get("signature_no_ignore")?,
+            rules,
             backend_id: row.get("backend_id")?,
             unicode_normalization: row.get("unicode_normalization")?,
             casefold: row.get("casefold_strategy")?,

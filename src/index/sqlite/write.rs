@@ -179,7 +179,7 @@ impl<'a> Writer<'a> {
             text(&key.root),
             key.hidden,
             key.follow,
-            key.no_ignore,
+            key.rules as u8,
             key.backend_id,
             key.tokenizer_id,
             key.casefold,

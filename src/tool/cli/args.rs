@@ -58,6 +58,7 @@ pub(super) enum Command {
 Examples:
   forge-search call '{\"pattern\": \"main\", \"include_glob\": [\"*.c\"]}'
   echo '{\"pattern\": \"main\"}' | forge-search call --root /srv/tree --set max_files=100000
+  forge-search call --tool search_files '{\"path\": \"src\", \"query\": \"main\"}'
   forge-search call --jsonl --root . < requests.jsonl
   forge-search call --jsonl --wait-index --root /srv/tree < requests.jsonl
 
@@ -170,7 +171,7 @@ pub(super) struct SetupArgs {
     /// Directory beneath which everything is searched; also the working directory of relative paths.
     #[arg(long, value_name = "DIR")]
     pub(super) root: Option<PathBuf>,
-    /// Configuration file (TOML, tables [tools.search] and [tools.sandbox]) [default: $FORGE_SEARCH_CONFIG, else
+    /// Configuration file (TOML, tables [tools.search], [tools.search_files] and [tools.sandbox]) [default: $FORGE_SEARCH_CONFIG, else
     /// forge-search/config.toml in $XDG_CONFIG_HOME or ~/.config].
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
@@ -343,7 +344,7 @@ pub(super) enum When {
 /// Which tool is meant.
 #[derive(Debug, Args)]
 pub(super) struct ToolArgs {
-    /// The tool.
+    /// The tool: Search or search_files.
     #[arg(long, value_name = "NAME", default_value = "Search")]
     pub(super) tool: String,
 }

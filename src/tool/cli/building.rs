@@ -129,7 +129,7 @@ pub(super) fn report_eviction(eviction: &Eviction) {
 /// No index could ever be used, or a signal came. One that can't be built is said on standard error, and no error: answers
 /// don't depend on it.
 pub(super) fn wait(setup: &Setup, environment: &Environment) -> Result<(), ToolError> {
-    let Some(indexes) = setup.tool.indexes() else {
+    let Some(indexes) = setup.indexes() else {
         return Err(ToolError::bad_args(
             "--wait-index waits for ever where index_mode is off; set index_mode to auto or on, or leave it out",
         ));
@@ -144,11 +144,11 @@ pub(super) fn wait(setup: &Setup, environment: &Environment) -> Result<(), ToolE
 /// Has the indexes live from now on, beside the calls. Where that can't be, calls do without, and it is said. If `wait`, returns when
 /// each can be used, or will not come to that by itself, or that takes longer than a build may, or a signal came.
 pub(super) fn live(setup: &Setup, wait: bool) {
-    let Some(indexes) = setup.tool.indexes() else {
+    let Some(indexes) = setup.indexes() else {
         return;
     };
     let around = Surroundings::new(setup.context.sandbox.clone());
-    if let Err(error) = indexes.live(&setup.config.search, &around) {
+    if let Err(error) = indexes.live(&setup.indexing(), &around) {
         complain(&format!("indexes are not kept up to date: {error}"));
         return;
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::args::CallArgs;
 use super::setup::{Environment, Setup, prepare};
-use super::{FAILED, Failure, building, check_tool};
+use super::{FAILED, Failure, Tool, building, tool_of};
 use crate::tool::error::ToolError;
 
 /// The longest request in bytes; a longer one is refused before it is parsed.
@@ -15,7 +15,13 @@ const REQUEST_LIMIT: u64 = 16 << 20;
 /// Answers one request, or every line of standard input.
 pub(super) fn run(args: &CallArgs, environment: &Environment) -> Result<u8, Failure> {
     let mut out = io::stdout().lock();
-    let setup = check_tool(&args.tool).and_then(|()| prepare(&args.setup, environment, None));
+    let setup = tool_of(&args.tool).and_then(|tool| {
+        let setup = prepare(&args.setup, environment, None)?;
+        Ok(match tool {
+            Tool::Search => setup,
+            Tool::SearchFiles => setup.for_files(environment),
+        })
+    });
     let mut setup = match setup {
         Ok(setup) => setup,
         Err(error) => {
@@ -34,7 +40,7 @@ pub(super) fn run(args: &CallArgs, environment: &Environment) -> Result<u8, Fail
         // The process stays, so the index is worth following the tree.
         building::live(&setup, args.wait_index);
         let answered = answer_lines(&setup, &mut out);
-        if let Some(indexes) = setup.tool.indexes() {
+        if let Some(indexes) = setup.indexes() {
             indexes.shut_down();
         }
         answered?;
@@ -143,6 +149,8 @@ fn skip_line(input: &mut dyn BufRead) -> Result<(), Failure> {
 fn answer(setup: &Setup, text: &str) -> Result<String, ToolError> {
     let value: Value = serde_json::from_str(text)
         .map_err(|error| ToolError::bad_args(format!("the request is not valid JSON: {error}")))?;
-    let call = || setup.tool.call(value, &setup.context);
-    Ok(setup.signals.while_calling(call)?.to_json())
+    setup.signals.while_calling(|| match &setup.files {
+        Some(files) => Ok(files.call(value, &setup.context)?.to_json()),
+        None => Ok(setup.tool.call(value, &setup.context)?.to_json()),
+    })
 }

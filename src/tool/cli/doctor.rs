@@ -12,7 +12,7 @@ use super::{FAILED, Failure};
 use crate::index::deny::DenySet;
 use crate::index::rules::{IGNORE_FILE_NAMES, malformed_lines};
 use crate::index::state::{Standing, UncertainReason};
-use crate::index::walk::{Entry, TraversalOptions, Walk};
+use crate::index::walk::{Entry, Follow, IgnoreRules, TraversalOptions, Walk};
 use crate::tool::config::{IndexStorage, Origin};
 use crate::tool::engines::{EngineReport, Engines};
 use crate::tool::indexing::{Condition, LivingIndex};
@@ -248,8 +248,8 @@ fn ignore_problems(setup: &Setup) -> Vec<Problem> {
         real,
         TraversalOptions {
             hidden: true,
-            follow: false,
-            no_ignore: false,
+            follow: Follow::Never,
+            rules: IgnoreRules::All,
             recursive: true,
         },
         deny,

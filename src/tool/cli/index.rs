@@ -21,6 +21,7 @@ use crate::index::builder::Built;
 use crate::index::key::hash_of;
 use crate::index::snapshot::Snapshot;
 use crate::index::token::TokenStatus;
+use crate::index::walk::IgnoreRules;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::{Condition, Contents, Indexes, LivingIndex, OUT_OF_RANGE, RootStatus};
 use crate::tool::render::escape_controls;
@@ -445,7 +446,8 @@ fn status_json(status: &RootStatus) -> Value {
         "key": {
             "hidden": key.hidden,
             "follow": key.follow,
-            "no_ignore": key.no_ignore,
+            "no_ignore": key.rules == IgnoreRules::None,
+            "ignore_rules": key.rules.as_str(),
             "backend": key.backend_id,
             "unicode_normalization": key.unicode_normalization,
             "casefold_strategy": key.casefold,
@@ -499,10 +501,11 @@ fn print_status(status: &RootStatus, out: &mut dyn Write) -> io::Result<()> {
     }
     let key = &status.key;
     let options = format!(
-        "hidden={} follow={} no_ignore={}, engine {}, {}, {} case folding, files up to {}",
+        "hidden={} follow={} no_ignore={}, {} ignore files, engine {}, {}, {} case folding, files up to {}",
         key.hidden,
         key.follow,
-        key.no_ignore,
+        key.rules == IgnoreRules::None,
+        key.rules.as_str(),
         key.backend_id,
         key.unicode_normalization,
         key.casefold,

@@ -25,6 +25,7 @@ use setup::Environment;
 use crate::tool::error::ToolError;
 use crate::tool::render::escape_controls;
 use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, search_schema};
+use crate::tool::search_files::{FILES_NAME, files_schema};
 
 /// Exit status when something went wrong.
 const FAILED: u8 = 2;
@@ -104,8 +105,11 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Some(Command::Explain(args)) => explain::run(&args, &Environment::read()),
         Some(Command::Doctor(args)) => doctor::run(&args, &Environment::read()),
         Some(Command::Schema(tool)) => {
-            check_tool(&tool)?;
-            let schema = serde_json::to_string_pretty(&search_schema()).unwrap_or_default();
+            let schema = match tool_of(&tool)? {
+                Tool::Search => search_schema(),
+                Tool::SearchFiles => files_schema(),
+            };
+            let schema = serde_json::to_string_pretty(&schema).unwrap_or_default();
             writeln!(io::stdout(), "{schema}")?;
             Ok(0)
         }
@@ -122,10 +126,20 @@ fn run(cli: Cli) -> Result<u8, Failure> {
     }
 }
 
-/// Refuses the name of a tool that does not exist.
-fn check_tool(args: &ToolArgs) -> Result<(), ToolError> {
+/// A tool that can be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tool {
+    Search,
+    SearchFiles,
+}
+
+/// Returns the tool that is meant; refuses the name of one that does not exist.
+fn tool_of(args: &ToolArgs) -> Result<Tool, ToolError> {
     if args.tool == SEARCH_NAME || SEARCH_ALIASES.contains(&args.tool.as_str()) {
-        return Ok(());
+        return Ok(Tool::Search);
+    }
+    if args.tool == FILES_NAME {
+        return Ok(Tool::SearchFiles);
     }
     Err(ToolError::UnknownTool {
         name: args.tool.clone(),

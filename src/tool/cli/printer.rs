@@ -230,6 +230,7 @@ mod tests {
                 },
                 line_number: 1,
                 line: String::from_utf8_lossy(line).into_owned(),
+                each: Vec::new(),
             };
             printer.highlighted(&Record::new("a", event))
         };

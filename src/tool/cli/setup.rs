@@ -8,12 +8,13 @@ use std::sync::Arc;
 use super::signals::Signals;
 use crate::exec::detect::SearchPath;
 use crate::tool::cli::args::SetupArgs;
-use crate::tool::config::{Config, Loader, Profile};
+use crate::tool::config::{Config, Loader, Profile, SearchConfig};
 use crate::tool::engines::Engines;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::{CachePlaces, Indexes};
 use crate::tool::sandbox::Sandbox;
 use crate::tool::search::{SearchTool, ToolContext};
+use crate::tool::search_files::FilesTool;
 
 /// What the process was started with.
 #[derive(Clone, Debug)]
@@ -118,8 +119,10 @@ fn cache_places(set: &dyn Fn(&str) -> Option<std::ffi::OsString>) -> CachePlaces
 /// A tool, the context of its calls, and how they came about.
 #[derive(Debug)]
 pub(super) struct Setup {
-    /// The tool.
+    /// The tool `Search`.
     pub(super) tool: SearchTool,
+    /// The tool `search_files`, where it is the one that is called.
+    pub(super) files: Option<FilesTool>,
     /// The context of every call.
     pub(super) context: ToolContext,
     /// What cancels them.
@@ -194,9 +197,42 @@ pub(super) fn prepare(
     );
     Ok(Setup {
         tool: SearchTool::new(config.search.clone(), engines).with_indexes(indexes.map(Arc::new)),
+        files: None,
         context,
         signals,
         config,
         root,
     })
+}
+
+impl Setup {
+    /// Sets up the tool `search_files` as the one that is called.
+    pub(super) fn for_files(self, environment: &Environment) -> Setup {
+        let search = FilesTool::search_config(&self.config);
+        let programs = environment.programs(&self.root);
+        let engines = Engines::from_config(&search, programs, &self.context.clock);
+        let sandbox = &self.context.sandbox;
+        let indexes = FilesTool::indexes_for(&self.config, &engines, sandbox, &environment.cache);
+        let tool = FilesTool::new(&self.config, engines).with_indexes(indexes.map(Arc::new));
+        Setup {
+            files: Some(tool),
+            ..self
+        }
+    }
+
+    /// Returns the indexes of the tool that is called.
+    pub(super) fn indexes(&self) -> Option<&Arc<Indexes>> {
+        match &self.files {
+            Some(files) => files.indexes(),
+            None => self.tool.indexes(),
+        }
+    }
+
+    /// Returns the configuration of these indexes.
+    pub(super) fn indexing(&self) -> SearchConfig {
+        match &self.files {
+            Some(_) => FilesTool::search_config(&self.config),
+            None => self.config.search.clone(),
+        }
+    }
 }

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 /// Defines an enum with its words, so that no list of them can fall behind.
 macro_rules! choices {
     ($(
@@ -53,6 +56,44 @@ choices! {
         Ugrep = "ugrep",
         /// Only ripgrep.
         Rg = "rg",
+    }
+
+    /// Which engine looks into the files for `search_files` (`backend`).
+    FilesBackend {
+        /// The built-in engine, on every machine the same.
+        Native = "native",
+        /// ripgrep; what is similar is looked for by the built-in engine.
+        Rg = "rg",
+        /// ugrep; what is similar is looked for by the built-in engine.
+        Ugrep = "ugrep",
+    }
+
+    /// How a query is looked for by `search_files` (`mode`).
+    #[derive(Default, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    #[schemars(inline)]
+    Mode {
+        /// As it is.
+        #[default]
+        Exact = "exact",
+        /// As a regular expression.
+        Regex = "regex",
+        /// As it is, or something similar.
+        Fuzzy = "fuzzy",
+    }
+
+    /// How letters compare (`case`).
+    #[derive(Default, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    #[schemars(inline)]
+    Case {
+        /// Sensitive if the pattern holds an ASCII uppercase letter.
+        #[default]
+        Smart = "smart",
+        /// Always sensitive.
+        Sensitive = "sensitive",
+        /// ASCII letters compare without case.
+        Insensitive = "insensitive",
     }
 
     /// When an index is built and used (`index_mode`).

@@ -6,7 +6,9 @@
 
 use std::path::PathBuf;
 
-use super::choice::{Backend, IndexMode, IndexStorage, IntegrityCheck, RegexStrategy};
+use super::choice::{
+    Backend, Case, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode, RegexStrategy,
+};
 use super::value::{Field, Kind, Value};
 use super::{Config, Profile};
 
@@ -46,7 +48,7 @@ const STORAGE: Kind = Kind::Choice {
 /// One configuration key.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// The table below `tools` that holds it: `search` or `sandbox`.
+    /// The table below `tools` that holds it: `search`, `search_files` or `sandbox`.
     pub table: &'static str,
     /// Its name in that table.
     pub name: &'static str,
@@ -290,6 +292,78 @@ tables! {
         fuzzy_min_pattern_len: usize = 4; Kind::POSITIVE;
     }
 
+    /// What `[tools.search_files]` configures. What is not here about engines and indexes is as in `[tools.search]`.
+    search_files: FilesConfig, files_defaults {
+        /// Whether the tool answers at all; a call to a disabled tool is refused.
+        enabled: bool = false, command_line true; Kind::Boolean;
+        /// Which engine looks into the files: the built-in one, or a named program, which is found as `[tools.search]` says. What is
+        /// similar is always looked for by the built-in one: no program finds all of it.
+        backend: FilesBackend = FilesBackend::Native; Kind::choice(FilesBackend::WORDS);
+        /// How a request that does not say it looks for its query: as it is, as an expression, or for what is similar.
+        mode: Mode = Mode::Exact; Kind::choice(Mode::WORDS);
+        /// How letters compare for a request that does not say it.
+        case: Case = Case::Smart; Kind::choice(Case::WORDS);
+        /// Whether ignore files of git count for a request that does not say it, and for the index.
+        respect_gitignore: bool = true; Kind::Boolean;
+        /// Whether hidden files are searched for a request that does not say it, and are in the index.
+        include_hidden: bool = false; Kind::Boolean;
+        /// Whether symbolic links to files are followed for a request that does not say it. No index serves requests that do.
+        follow_symlinks: bool = false; Kind::Boolean;
+        /// Hard cap on the matches of a response, and the limit of a request that names none.
+        max_results: u64 = 200; Kind::POSITIVE;
+        /// Hard cap on the matches taken from one file, and the limit of a request that names none.
+        max_matches_per_file: u64 = 20; Kind::POSITIVE;
+        /// Hard cap on the size of a searched file in bytes, and the limit of a request that names none; larger files are
+        /// reported as errors.
+        max_file_size_bytes: u64 = 2_000_000, command_line 64 * MIB;
+            Kind::Integer { min: 1, max: 256 * MIB };
+        /// Hard cap on the files searched by one request, and the limit of a request that names none.
+        max_files: u64 = 5_000, command_line 5_000_000; Kind::POSITIVE;
+        /// Hard cap on the depth of searched files, and the limit of a request that names none; files directly in the searched
+        /// directory have a depth of 1.
+        max_depth: u64 = 12, command_line 100; Kind::POSITIVE;
+        /// The time limit of a call to which the host gives none, in milliseconds.
+        default_timeout_ms: u64 = 20_000; TIMEOUT;
+
+        /// Whether an index is built and used: never, for trees above the thresholds, or always.
+        index_mode: IndexMode = IndexMode::Off, command_line IndexMode::Auto;
+            Kind::choice(IndexMode::WORDS);
+        /// Where an index lives. `sqlite` needs a build with the feature of that name.
+        index_storage: IndexStorage = IndexStorage::Mmap; STORAGE;
+        /// The directory of stored indexes; empty for the user's cache directory. It must not lie
+        /// inside a searched tree.
+        index_path: Option<PathBuf> = None; Kind::OptionalPath;
+        /// With `index_mode = "auto"`, a tree with more files than this is indexed.
+        index_auto_threshold_files: u64 = 2_000; Kind::COUNT;
+        /// With `index_mode = "auto"`, a tree with more bytes than this is indexed.
+        index_auto_threshold_bytes: u64 = 500_000_000; Kind::COUNT;
+        /// Whether indexed trees are watched for changes.
+        index_watch: bool = true; Kind::Boolean;
+        /// How long changes are collected before they are indexed, in milliseconds. A changed file
+        /// is searched at once all the same.
+        index_watch_debounce_ms: u64 = 250; PAUSE;
+        /// Whether git may be asked which files there are. The tree is always listed, because git does not know of new files before
+        /// they are added.
+        /// Has no effect yet.
+        index_use_git: bool = true; Kind::Boolean;
+
+        /// Whether an exact search without matches is repeated as a fuzzy one.
+        fuzzy_fallback: bool = false; Kind::Boolean;
+        /// How often it is repeated, up to the first time with matches.
+        fuzzy_passes: u64 = 3; Kind::Integer { min: 1, max: 100 };
+        /// How much lower the least score is each time, never below 0.
+        fuzzy_threshold_step: f64 = 0.1; Kind::Number { min: 0.0, max: 1.0, inclusive: true };
+        /// The least score of a match of a fuzzy search: the share of its characters, or of the query's if those are more, that need no edit.
+        fuzzy_threshold: f64 = 0.8; Kind::Number { min: 0.0, max: 1.0, inclusive: true };
+
+        /// The bytes of JSON that a response has at most, zero for any number; matches at the end go first. Callers can ask for less.
+        max_output_bytes: u64 = 0; Kind::COUNT;
+        /// The bytes of a line that a response shows at most, zero for all of them. A longer one is shown in part, around its match.
+        max_line_bytes: u64 = 0; Kind::COUNT;
+        /// Whether `stats` say what an index had to do with a response.
+        emit_stats: bool = false; Kind::Boolean;
+    }
+
     /// What `[tools.sandbox]` configures.
     sandbox: SandboxConfig, sandbox_defaults {
         /// The directories that calls may search, with everything in them; relative ones start at
@@ -304,5 +378,35 @@ tables! {
         /// Whether the patterns that protect keys and certificates (`**/.ssh/**`, `**/.gnupg/**`,
         /// `**/id_rsa*`, `**/*.pem`, `**/*.key`) are denied as well.
         include_default_denies: bool = true; Kind::Boolean;
+    }
+}
+
+impl FilesConfig {
+    /// Returns the configuration of engines and indexes: what this one says, and everything else as in `[tools.search]`.
+    pub fn as_search(&self, search: &SearchConfig) -> SearchConfig {
+        SearchConfig {
+            enabled: self.enabled,
+            backend: match self.backend {
+                FilesBackend::Native => Backend::Embedded,
+                FilesBackend::Rg => Backend::Rg,
+                FilesBackend::Ugrep => Backend::Ugrep,
+            },
+            default_timeout_ms: self.default_timeout_ms,
+            max_matches_per_file: self.max_matches_per_file,
+            max_files: self.max_files,
+            max_file_size_bytes: self.max_file_size_bytes,
+            index_mode: self.index_mode,
+            index_storage: self.index_storage,
+            index_path: self.index_path.clone(),
+            index_default_hidden: self.include_hidden,
+            index_default_follow: false,
+            index_default_no_ignore: !self.respect_gitignore,
+            index_auto_threshold_files: self.index_auto_threshold_files,
+            index_auto_threshold_bytes: self.index_auto_threshold_bytes,
+            index_watch: self.index_watch,
+            index_watch_debounce_ms: self.index_watch_debounce_ms,
+            emit_stats: self.emit_stats,
+            ..search.clone()
+        }
     }
 }

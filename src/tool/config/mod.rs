@@ -1,8 +1,8 @@
-//! The configuration: `[tools.search]` and `[tools.sandbox]`.
+//! The configuration: `[tools.search]`, `[tools.search_files]` and `[tools.sandbox]`.
 //!
 //! This module owns every configuration key: one table ([`KEYS`]) says for each its type, its
 //! defaults, its allowed values and what it is for, and everything else follows from that table:
-//! reading TOML, checking it, the typed [`SearchConfig`] and [`SandboxConfig`], and the listing of
+//! reading TOML, checking it, the typed [`SearchConfig`], [`FilesConfig`] and [`SandboxConfig`], and the listing of
 //! what is in effect and where it came from. It must not know what the values are used for.
 //!
 //! There are two sets of defaults. A library that embeds the search gets the specified ones, where
@@ -31,9 +31,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-pub use choice::{Backend, IndexMode, IndexStorage, IntegrityCheck, RegexStrategy};
+pub use choice::{
+    Backend, Case, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode, RegexStrategy,
+};
 pub use error::{ConfigError, Problem};
-pub use keys::{KEYS, Key, SandboxConfig, SearchConfig};
+pub use keys::{FilesConfig, KEYS, Key, SandboxConfig, SearchConfig};
 pub use load::Loader;
 pub use value::{Kind, Value};
 
@@ -73,6 +75,8 @@ impl fmt::Display for Origin {
 pub struct Config {
     /// `[tools.search]`.
     pub search: SearchConfig,
+    /// `[tools.search_files]`.
+    pub search_files: FilesConfig,
     /// `[tools.sandbox]`.
     pub sandbox: SandboxConfig,
     /// Origins of the values that something set, by full key.
@@ -103,15 +107,11 @@ impl Config {
 
     /// Returns the defaults of a profile.
     pub fn defaults(profile: Profile) -> Self {
-        let origins = BTreeMap::new();
-        let (search, sandbox) = (
-            keys::search_defaults(profile),
-            keys::sandbox_defaults(profile),
-        );
         Self {
-            search,
-            sandbox,
-            origins,
+            search: keys::search_defaults(profile),
+            search_files: keys::files_defaults(profile),
+            sandbox: keys::sandbox_defaults(profile),
+            origins: BTreeMap::new(),
         }
     }
 

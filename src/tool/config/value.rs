@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use serde::{Serialize, Serializer};
 use toml::de::{DeInteger, DeValue};
 
-use super::choice::{Backend, IndexMode, IndexStorage, IntegrityCheck, RegexStrategy};
+use super::choice::{
+    Backend, Case, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode, RegexStrategy,
+};
 use crate::index::deny::DenySet;
 
 /// The largest integer that TOML can write.
@@ -407,6 +409,9 @@ macro_rules! choice_fields {
 
 choice_fields!(
     Backend,
+    Case,
+    FilesBackend,
+    Mode,
     IndexMode,
     IndexStorage,
     IntegrityCheck,

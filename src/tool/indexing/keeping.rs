@@ -16,7 +16,7 @@ use crate::index::inputs::Inputs;
 use crate::index::segment::Segment;
 use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::store::{Publication, Store};
-use crate::index::walk::Walk;
+use crate::index::walk::{IgnoreRules, Walk};
 use crate::tool::sandbox::Sandbox;
 
 /// Where indexes are kept, and how they are built.
@@ -168,7 +168,7 @@ pub(super) fn walk(root: &IndexRoot, sandbox: &Arc<Sandbox>) -> Option<Walk> {
 
 /// Looks at what decides above the tree, after waiting for what changed just now.
 pub(super) fn above(root: &IndexRoot, host: &dyn BuildHost) -> Inputs {
-    if root.traversal.no_ignore {
+    if root.traversal.rules == IgnoreRules::None {
         return Inputs::default();
     }
     let excludes = root.global_excludes.as_ref().map(|(path, _)| &**path);

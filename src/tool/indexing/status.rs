@@ -19,6 +19,7 @@ use crate::format::segment::StampRecord;
 use crate::index::beneath::RootDir;
 use crate::index::snapshot::{Snapshot, Stale, StorageMode};
 use crate::index::state::{DisabledReason, Standing, UncertainReason};
+use crate::index::walk::Follow;
 use crate::tool::response::IndexUse;
 use crate::tool::sandbox::Sandbox;
 
@@ -287,7 +288,7 @@ impl Indexes {
         let Some((allowed, base)) = sandbox.locate(&root.path) else {
             return (outside(), Some(snapshot));
         };
-        if root.traversal.follow && snapshot.incomplete().is_none() {
+        if root.traversal.follow != Follow::Never && snapshot.incomplete().is_none() {
             return (Condition::Untracked, Some(snapshot));
         }
         match self.staleness(&snapshot, &allowed, &base, Path::new("")) {

@@ -23,7 +23,7 @@ impl SearchTool {
     ) -> Result<(Explanation, IndexUse), ToolError> {
         let (plan, globs) = self.validate(request, context)?;
         let target = context.sandbox.resolve(request.path.as_deref())?;
-        let Some(indexes) = &self.indexes else {
+        let Some(indexes) = self.indexes() else {
             let explanation = Explanation {
                 reason: Some("indexing is off (index_mode)".to_string()),
                 ..Explanation::default()
@@ -59,7 +59,7 @@ impl SearchTool {
         let target = context.sandbox.resolve(request.path.as_deref())?;
         let meta = target.root.metadata(&target.relative);
         let is_dir = meta.is_ok_and(|meta| meta.kind == EntryKind::Dir);
-        let indexes = self.indexes.as_ref().filter(|_| is_dir);
+        let indexes = self.indexes().filter(|_| is_dir);
         let root = indexes.and_then(|indexes| indexes.root_for(&target.canonical));
         Ok(root.map(PathBuf::from))
     }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::{Found, Plan, SearchTool};
-use crate::exec::query::{Query, QueryOptions};
+use crate::exec::query::{Fuzziness, Query, QueryOptions};
 use crate::exec::schedule::RunOptions;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::Question;
@@ -65,7 +65,7 @@ impl SearchTool {
                 attempts.without_time = left;
                 break;
             }
-            let fuzzy = Some(level);
+            let fuzzy = Some(Fuzziness::Edits(level));
             let query = match Query::new(
                 &request.pattern,
                 &QueryOptions {
@@ -76,7 +76,7 @@ impl SearchTool {
                 Ok(query) => Arc::new(query),
                 Err(_) => break,
             };
-            let prepared = match self.prepare(&query, options) {
+            let prepared = match self.searcher.prepare(self.engines(), &query, options) {
                 Ok(Some(prepared)) => prepared,
                 Ok(None) => {
                     attempts.without_time = left;

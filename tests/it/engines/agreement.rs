@@ -188,6 +188,7 @@ prop_compose! {
         QueryOptions {
             fixed_strings, word, case, before, after, max_results, max_matches_per_file, max_file_size,
             fuzzy: None,
+            reports: forge_search::exec::query::Reports::Lines,
         }
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use forge_search::exec::event::{Event, EventKind};
+use forge_search::exec::query::Fuzziness;
 
 use super::*;
 
 fn fuzzy(level: u8, case: CaseMode) -> QueryOptions {
     QueryOptions {
         fixed_strings: true,
-        fuzzy: Some(level),
+        fuzzy: Some(Fuzziness::Edits(level)),
         case,
         ..options()
     }

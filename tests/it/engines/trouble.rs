@@ -23,6 +23,7 @@ fn scheduled(engine: &dyn Engine, pattern: &str, tree: &Tree, timeout: Duration)
         limits: Limits {
             max_results: 1000,
             max_files: 1_000_000,
+            reports: Reports::Lines,
         },
         threads: 2,
         deadline: Deadline::after(timeout, Arc::new(SystemClock)),

@@ -20,7 +20,7 @@ use forge_search::index::pace::Piece;
 use forge_search::index::segment::Segment;
 use forge_search::index::snapshot::Snapshot;
 use forge_search::index::store::{Limits, Publication, Store};
-use forge_search::index::walk::{TraversalOptions, Walk};
+use forge_search::index::walk::{Follow, IgnoreRules, TraversalOptions, Walk};
 
 use super::disks::{Forgotten, Image, Recording, image_of};
 use super::edition::{Edition, WORDS, answer, check_tidy, key, names, store};
@@ -186,8 +186,8 @@ impl Growing {
         let root = self.tree.path();
         let options = TraversalOptions {
             hidden: false,
-            follow: false,
-            no_ignore: true,
+            follow: Follow::Never,
+            rules: IgnoreRules::None,
             recursive: true,
         };
         let deny = Arc::new(DenySet::new(&[], false).unwrap());

@@ -1,5 +1,6 @@
 //! Index keys: what another index is needed for, and what is filtered while searching.
 
+use forge_search::index::walk::IgnoreRules;
 use std::fs;
 use std::path::Path;
 
@@ -140,8 +141,8 @@ fn fr_lsi_idx_sched_01_one_index_a_root_with_the_default_options() {
     assert_eq!(world.kept().len(), 1);
     let key = manifest(&world.cache.join(&world.kept()[0])).key;
     assert_eq!(
-        (key.hidden, key.follow, key.no_ignore),
-        (false, false, false)
+        (key.hidden, key.follow, key.rules),
+        (false, false, IgnoreRules::All)
     );
     world.check_used(&opened, &needle());
 }

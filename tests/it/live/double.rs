@@ -13,7 +13,7 @@ use forge_search::tool::indexing::wall_clock_ns;
 
 /// What becomes of cookies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Cookies {
+pub(crate) enum Cookies {
     /// They are heard, after what was queued.
     #[default]
     Heard,
@@ -27,13 +27,13 @@ type OnWatch = Box<dyn Fn(&Path) + Send + Sync>;
 
 /// Watchers of one tree, which hear what the test tells them.
 #[derive(Default)]
-pub(super) struct Watchers {
+pub(crate) struct Watchers {
     state: Mutex<State>,
     changed: Condvar,
     on_watch: Mutex<Option<Arc<OnWatch>>>,
     /// The root was mounted over, or the like.
-    pub(super) mounts_changed: AtomicBool,
-    pub(super) unordered: AtomicBool,
+    pub(crate) mounts_changed: AtomicBool,
+    pub(crate) unordered: AtomicBool,
 }
 
 #[derive(Default)]
@@ -58,7 +58,7 @@ struct State {
 }
 
 /// What to do about the limit.
-pub(super) const REMEDY: &str = "there can be no more watches; raise the limit of the test";
+pub(crate) const REMEDY: &str = "there can be no more watches; raise the limit of the test";
 
 impl Watchers {
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -66,12 +66,12 @@ impl Watchers {
     }
 
     /// Has the watcher hear something, at once.
-    pub(super) fn hear(&self, heard: Heard) {
+    pub(crate) fn hear(&self, heard: Heard) {
         self.ear().hear(heard);
     }
 
     /// Has the watcher hear something, if there is one.
-    pub(super) fn hear_if_any(&self, heard: Heard) {
+    pub(crate) fn hear_if_any(&self, heard: Heard) {
         let ear = self.lock().ear.as_ref().and_then(Weak::upgrade);
         if let Some(ear) = ear {
             ear.hear(heard);
@@ -79,40 +79,40 @@ impl Watchers {
     }
 
     /// Whoever hears what the latest watcher hears.
-    pub(super) fn ear(&self) -> Arc<dyn Ear> {
+    pub(crate) fn ear(&self) -> Arc<dyn Ear> {
         let ear = self.lock().ear.as_ref().and_then(Weak::upgrade);
         ear.expect("a watcher")
     }
 
     /// Has it hear something before the next cookie, and not before.
-    pub(super) fn queue(&self, heard: Heard) {
+    pub(crate) fn queue(&self, heard: Heard) {
         self.lock().queue.push(heard);
     }
 
-    pub(super) fn set_cookies(&self, cookies: Cookies) {
+    pub(crate) fn set_cookies(&self, cookies: Cookies) {
         self.lock().cookies = cookies;
     }
 
-    pub(super) fn set_limit(&self, limit: Option<usize>) {
+    pub(crate) fn set_limit(&self, limit: Option<usize>) {
         self.lock().limit = limit;
     }
 
-    pub(super) fn refuse(&self, why: Option<&str>) {
+    pub(crate) fn refuse(&self, why: Option<&str>) {
         self.lock().refuses = why.map(str::to_string);
     }
 
     /// Holds whoever watches a directory from now on.
-    pub(super) fn hold(&self, dir: &str) {
+    pub(crate) fn hold(&self, dir: &str) {
         self.lock().hold = Some(PathBuf::from(dir));
     }
 
     /// Holds whoever ends a watcher from now on.
-    pub(super) fn hold_ends(&self) {
+    pub(crate) fn hold_ends(&self) {
         self.lock().hold_ends = true;
     }
 
     /// Lets everybody go on.
-    pub(super) fn release(&self) {
+    pub(crate) fn release(&self) {
         let mut state = self.lock();
         (state.hold, state.hold_ends) = (None, false);
         drop(state);
@@ -120,36 +120,36 @@ impl Watchers {
     }
 
     /// Lets those go on who wait for another directory than the one that is held now.
-    pub(super) fn nobody_waits(&self) {
+    pub(crate) fn nobody_waits(&self) {
         self.changed.notify_all();
     }
 
-    pub(super) fn is_held(&self) -> bool {
+    pub(crate) fn is_held(&self) -> bool {
         self.lock().held > 0
     }
 
     /// Has something done when a directory is watched, before the call returns.
-    pub(super) fn on_watch(&self, act: impl Fn(&Path) + Send + Sync + 'static) {
+    pub(crate) fn on_watch(&self, act: impl Fn(&Path) + Send + Sync + 'static) {
         *self.on_watch.lock().unwrap() = Some(Arc::new(Box::new(act)));
     }
 
     /// Whether anybody listens to the latest watcher.
-    pub(super) fn is_heard(&self) -> bool {
+    pub(crate) fn is_heard(&self) -> bool {
         let ear = self.lock().ear.as_ref().and_then(Weak::upgrade);
         ear.is_some()
     }
 
     /// How many watchers were started.
-    pub(super) fn starts(&self) -> usize {
+    pub(crate) fn starts(&self) -> usize {
         self.lock().starts
     }
 
     /// How often directories were watched.
-    pub(super) fn calls(&self) -> Vec<PathBuf> {
+    pub(crate) fn calls(&self) -> Vec<PathBuf> {
         self.lock().calls.clone()
     }
 
-    pub(super) fn watched(&self) -> BTreeSet<PathBuf> {
+    pub(crate) fn watched(&self) -> BTreeSet<PathBuf> {
         self.lock().watched.clone()
     }
 }
@@ -179,7 +179,7 @@ impl WatcherFactory for Hearing {
 }
 
 /// The factory of the watchers of a tree.
-pub(super) struct Hearing(pub(super) Arc<Watchers>);
+pub(crate) struct Hearing(pub(crate) Arc<Watchers>);
 
 struct Double {
     watchers: Arc<Watchers>,
@@ -260,7 +260,7 @@ impl Watcher for Double {
 }
 
 /// A clock that goes as the system's does until it is stopped, and can be put forward.
-pub(super) struct Hands {
+pub(crate) struct Hands {
     start: Instant,
     ahead_ms: AtomicU64,
     stopped_ms: Mutex<Option<u64>>,
@@ -285,24 +285,24 @@ impl Hands {
     }
 
     /// Stops it.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         let now_ms = self.flowing_ms();
         self.stopped_ms.lock().unwrap().get_or_insert(now_ms);
     }
 
     /// Sets the clock on the wall, back or forward from what is right.
-    pub(super) fn skew(&self, seconds: i64) {
+    pub(crate) fn skew(&self, seconds: i64) {
         self.skew_ns
             .store(seconds * 1_000_000_000, Ordering::SeqCst);
     }
 
     /// The time on the wall, in nanoseconds since the Unix epoch.
-    pub(super) fn wall_ns(&self) -> i64 {
+    pub(crate) fn wall_ns(&self) -> i64 {
         wall_clock_ns().saturating_add(self.skew_ns.load(Ordering::SeqCst))
     }
 
     /// Puts it forward.
-    pub(super) fn put_forward(&self, ms: u64) {
+    pub(crate) fn put_forward(&self, ms: u64) {
         self.ahead_ms.fetch_add(ms, Ordering::SeqCst);
     }
 }

@@ -5,7 +5,7 @@
 
 mod background;
 mod budgets;
-mod double;
+pub(crate) mod double;
 mod evicted;
 mod links;
 mod locked;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use forge_search::exec::query::{CaseMode, Query, QueryOptions};
+use forge_search::exec::query::{CaseMode, Query, QueryOptions, Reports};
 use forge_search::index::plan::{Strategy, SupersetSafe};
 use forge_search::index::snapshot::{Snapshot, StorageMode};
 use forge_search::tool::config::IndexStorage;
@@ -122,6 +122,7 @@ fn candidates(snapshot: &Snapshot, pattern: &str, case: CaseMode) -> Vec<u32> {
             max_matches_per_file: 10,
             max_file_size: 1 << 30,
             fuzzy: None,
+            reports: Reports::Lines,
         },
     );
     let query = query.unwrap();

@@ -7,9 +7,9 @@ use crate::exec::eligible::filtered::{Filtered, Said};
 use crate::exec::eligible::{Globs, WalkSource};
 use crate::exec::embedded::Embedded;
 use crate::exec::engine::Engine;
-use crate::exec::query::{CaseMode, Query, QueryOptions};
+use crate::exec::query::{CaseMode, Query, QueryOptions, Reports};
 use crate::index::deny::DenySet;
-use crate::index::walk::{TraversalOptions, Walk};
+use crate::index::walk::{Follow, IgnoreRules, TraversalOptions, Walk};
 
 /// A number that looks random but is the same for the same name.
 fn dice(name: &str, seed: u64) -> u64 {
@@ -120,8 +120,8 @@ fn walk(tmp: &tempfile::TempDir) -> WalkSource {
     let root = Arc::new(RootDir::open(&top).unwrap());
     let options = TraversalOptions {
         hidden: false,
-        follow: false,
-        no_ignore: true,
+        follow: Follow::Never,
+        rules: IgnoreRules::None,
         recursive: true,
     };
     let deny = Arc::new(DenySet::beneath(&[], false, &[&top]).unwrap());
@@ -162,6 +162,7 @@ proptest! {
                 max_matches_per_file,
                 max_file_size: 1 << 20,
                 fuzzy: None,
+                reports: Reports::Lines,
             }).unwrap();
             let prepared = Embedded::default().prepare(Arc::new(query)).unwrap();
             run(source, prepared, options).unwrap()

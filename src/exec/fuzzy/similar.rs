@@ -1,0 +1,596 @@
+//! Texts that are similar to a literal: by the share of characters that need no edit (`context` of `search_files`).
+//!
+//! **What counts.** A text of *m* characters that is *d* edits away from a literal of *p* has the score `1 − d / max(p, m)`; it counts if it is
+//! not empty, its score is at least the threshold, and *m* is at most four times *p*. Of the texts of a line that count the one with the highest
+//! score is a match, of those the first, and of those the shortest; then the best of those that do not overlap it, and so on.
+//!
+//! **How.** `d ≤ (1 − t) · max(p, m)` holds if and only if `d ≤ (1 − t) · p` or `d − (1 − t) · m ≤ 0`. Both sides are sums over the steps of an
+//! alignment, so that two tables, each with one column at a time, tell for each place whether any text that ends there counts. From the first such
+//! place on, a better text that overlaps the best one so far takes its place, until there is none: whatever would come before it in the order of
+//! scores does not overlap it. What is left of it is looked at again by itself. So matches come from left to right, and no more of a line is
+//! looked at than is needed for those that are wanted.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::Arc;
+
+use grep_matcher::LineMatchKind;
+use memchr::{memchr, memrchr};
+
+use super::alphabet::first_char;
+use super::{FuzzyMatcher, FuzzyWorker, Span};
+use crate::exec::matcher::Stopped;
+use crate::exec::pattern::{Pattern, PatternError};
+use crate::exec::query::Fold;
+use crate::exec::stop::Stop;
+
+/// A score of 1.
+const ONE: u32 = 1_000_000;
+
+/// The most characters of a literal.
+const LITERAL_LIMIT: usize = 512;
+
+/// A match has at most so many times as many characters as the literal.
+const LONGEST: usize = 4;
+
+/// Cells of tables that are computed between two looks at the stop flag.
+const WORK_BETWEEN_POLLS: usize = 1 << 18;
+
+/// The least score of a match, in millionths, so that 0.8 less 0.1 twice is 0.6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Threshold(u32);
+
+impl Threshold {
+    /// Makes a threshold of a number between 0 and 1; others are taken for the nearer of these.
+    pub fn new(score: f64) -> Threshold {
+        // What is no number becomes 0.
+        Threshold((score.clamp(0.0, 1.0) * f64::from(ONE)).round() as u32)
+    }
+
+    /// Returns what is left after so many steps down of that size, at least 0 (`FR-SFI-FUZ-04`).
+    pub fn lowered(self, step: Threshold, times: u32) -> Threshold {
+        Threshold(self.0.saturating_sub(step.0.saturating_mul(times)))
+    }
+
+    /// Returns the threshold as a number.
+    pub fn score(self) -> f64 {
+        f64::from(self.0) / f64::from(ONE)
+    }
+
+    /// Returns the most edits of a text that counts, for a literal of so many characters; `None` if there are so many that every text is
+    /// within them.
+    pub fn max_edits(self, chars: usize) -> Option<u32> {
+        // All of a longer text can be edits but what makes up the score: d ≤ (1 − t)(p + d).
+        let (chars, kept) = (chars as u64, u64::from(self.0));
+        let most = (chars * (u64::from(ONE) - kept)).checked_div(kept)?;
+        u32::try_from(most)
+            .ok()
+            .filter(|most| u64::from(*most) < chars)
+    }
+
+    /// Returns whether a text that is so many edits away from a literal counts; `longer` is the number of characters of the longer one.
+    fn allows(self, edits: u32, longer: usize) -> bool {
+        u64::from(edits) * u64::from(ONE) <= u64::from(ONE - self.0) * longer as u64
+    }
+}
+
+/// Returns the score of a text of so many characters, so many edits away from a literal.
+pub fn score(edits: u32, literal_chars: usize, text_chars: usize) -> f64 {
+    let longer = literal_chars.max(text_chars).max(1);
+    1.0 - f64::from(edits) / longer as f64
+}
+
+/// A literal compiled for what is similar to it, shared by the workers of a call.
+#[derive(Clone, Debug)]
+pub struct SimilarMatcher(Arc<Compiled>);
+
+#[derive(Debug)]
+struct Compiled {
+    literal: Vec<Option<char>>,
+    folds: bool,
+    threshold: Threshold,
+    /// The most characters of a match.
+    longest: usize,
+    /// Finds lines with a text within the most edits of one that counts; nothing if all are.
+    near: Option<FuzzyMatcher>,
+}
+
+impl SimilarMatcher {
+    /// Compiles a literal for texts with at least that score.
+    ///
+    /// # Errors
+    ///
+    /// A pattern that is no literal, or that is too long. The message says what to do.
+    pub fn new(pattern: &Pattern, threshold: Threshold) -> Result<SimilarMatcher, PatternError> {
+        if !pattern.is_fixed() || pattern.word() {
+            return Err(PatternError(
+                "only literal text is looked for by similarity".to_string(),
+            ));
+        }
+        let folds = pattern.fold() == Fold::AsciiInsensitive;
+        let literal: Vec<Option<char>> = pattern
+            .original()
+            .chars()
+            .map(|c| Some(folded(c, folds)))
+            .collect();
+        let chars = literal.len();
+        if chars == 0 || chars > LITERAL_LIMIT {
+            return Err(PatternError(format!(
+                "the text has {chars} characters, and of 1 to {LITERAL_LIMIT} what is similar can be looked for; search for a part of it"
+            )));
+        }
+        let near = match threshold.max_edits(chars) {
+            Some(edits) => Some(FuzzyMatcher::new(pattern, edits)?),
+            None => None,
+        };
+        let longest = match (chars as u64 * u64::from(ONE)).checked_div(threshold.0.into()) {
+            Some(longest) => usize::try_from(longest).unwrap_or(usize::MAX),
+            None => usize::MAX,
+        };
+        Ok(SimilarMatcher(Arc::new(Compiled {
+            literal,
+            folds,
+            threshold,
+            longest: longest.min(LONGEST * chars),
+            near,
+        })))
+    }
+
+    /// Creates the view of one worker.
+    pub fn worker(&self, stop: Stop) -> SimilarWorker {
+        SimilarWorker {
+            near: self.0.near.as_ref().map(|near| near.worker(stop.clone())),
+            tables: RefCell::new(Tables::default()),
+            compiled: self.0.clone(),
+            stop,
+        }
+    }
+}
+
+fn folded(c: char, folds: bool) -> char {
+    if folds { c.to_ascii_lowercase() } else { c }
+}
+
+/// The matcher of one worker.
+#[derive(Debug)]
+pub struct SimilarWorker {
+    compiled: Arc<Compiled>,
+    near: Option<FuzzyWorker>,
+    tables: RefCell<Tables>,
+    stop: Stop,
+}
+
+/// What is kept between lines, so that it is allocated once.
+#[derive(Debug, Default)]
+struct Tables {
+    /// The characters of the line, and the byte at which each begins, with the line's length as the last.
+    chars: Vec<Option<char>>,
+    starts: Vec<usize>,
+    /// For each number of characters of the literal, the fewest edits of a text that ends here.
+    edits: Vec<u32>,
+    /// The same, each character of the text being worth the share of it that may be an edit; in millionths.
+    worth: Vec<i64>,
+}
+
+/// A match so far.
+#[derive(Clone, Copy, Debug)]
+struct Best {
+    start: usize,
+    end: usize,
+    edits: u32,
+    longer: usize,
+}
+
+impl Best {
+    /// Returns whether a text with so many edits has a higher score.
+    fn is_worse_than(&self, edits: u32, longer: usize) -> bool {
+        u64::from(edits) * (self.longer as u64) < u64::from(self.edits) * longer as u64
+    }
+}
+
+/// The tables of one look at a line.
+struct Columns<'a> {
+    edits: &'a mut Vec<u32>,
+    worth: &'a mut Vec<i64>,
+}
+
+impl SimilarWorker {
+    /// Finds at most `most` matches of a line without its terminator, from left to right. Takes time in proportion to the line times the
+    /// literal, and for each match to the literal times the square of the longest match, at most.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`] when the flag was raised before the answer was known.
+    pub fn find_in_line(
+        &self,
+        line: &[u8],
+        most: usize,
+        out: &mut Vec<Span>,
+    ) -> Result<(), Stopped> {
+        let mut tables = self.tables.borrow_mut();
+        let Tables {
+            chars,
+            starts,
+            edits,
+            worth,
+        } = &mut *tables;
+        self.decode(line, chars, starts);
+        let mut columns = Columns { edits, worth };
+        let mut found = Vec::new();
+        self.find_within(
+            chars,
+            0,
+            most.saturating_sub(out.len()),
+            &mut columns,
+            &mut found,
+        )?;
+        out.extend(found.iter().map(|best| Span {
+            start: starts[best.start],
+            end: starts[best.end],
+            edits: best.edits,
+        }));
+        Ok(())
+    }
+
+    /// Finds the matches among characters, from one of them on. Calls itself for what lies before a match that was found because it is better than
+    /// an earlier one; each time with lower scores, of which there are not many.
+    fn find_within(
+        &self,
+        chars: &[Option<char>],
+        mut from: usize,
+        most: usize,
+        columns: &mut Columns<'_>,
+        out: &mut Vec<Best>,
+    ) -> Result<(), Stopped> {
+        let longest = self.compiled.longest;
+        while out.len() < most && from < chars.len() {
+            let Some(first_end) = self.first_end(chars, from, columns)? else {
+                break;
+            };
+            let mut starts = from.max(first_end.saturating_sub(longest))..first_end;
+            let mut best = None;
+            loop {
+                let better = self.better(chars, starts.clone(), best)?;
+                let Some(found) = better else { break };
+                best = better;
+                starts = starts.end..found.end;
+            }
+            let Some(best) = best else {
+                // What ends there is longer than a match may be, and so is whatever else starts before.
+                from = first_end;
+                continue;
+            };
+            if best.start >= first_end {
+                self.find_within(&chars[..best.start], from, most, columns, out)?;
+            }
+            if out.len() < most {
+                out.push(best);
+            }
+            from = best.end;
+        }
+        Ok(())
+    }
+
+    /// Finds a place in the first of some whole lines that may match.
+    ///
+    /// # Errors
+    ///
+    /// As [`find_in_line`](Self::find_in_line).
+    pub fn find_candidate_line(&self, lines: &[u8]) -> Result<Option<LineMatchKind>, Stopped> {
+        let mut from = 0;
+        while from < lines.len() {
+            let (start, end) = match &self.near {
+                None => line_at(lines, from),
+                Some(near) => match near.find_candidate_line(&lines[from..])? {
+                    None => return Ok(None),
+                    Some(LineMatchKind::Confirmed(at) | LineMatchKind::Candidate(at)) => {
+                        line_at(lines, from + at)
+                    }
+                },
+            };
+            if self.stop.is_raised() {
+                return Err(Stopped);
+            }
+            let mut found = Vec::new();
+            self.find_in_line(&lines[start..end], 1, &mut found)?;
+            if let Some(span) = found.first() {
+                return Ok(Some(LineMatchKind::Confirmed(start + span.start)));
+            }
+            from = end + 1;
+        }
+        Ok(None)
+    }
+
+    fn decode(&self, line: &[u8], chars: &mut Vec<Option<char>>, starts: &mut Vec<usize>) {
+        chars.clear();
+        starts.clear();
+        let mut at = 0;
+        while at < line.len() {
+            let (c, len) = first_char(&line[at..]);
+            chars.push(c.map(|c| folded(c, self.compiled.folds)));
+            starts.push(at);
+            at += len;
+        }
+        starts.push(line.len());
+    }
+
+    /// Finds the first place at which a text ends that counts and starts at `from` at the earliest.
+    fn first_end(
+        &self,
+        chars: &[Option<char>],
+        from: usize,
+        columns: &mut Columns<'_>,
+    ) -> Result<Option<usize>, Stopped> {
+        let Compiled {
+            literal, threshold, ..
+        } = &*self.compiled;
+        let Columns { edits, worth } = columns;
+        let rows = literal.len() + 1;
+        edits.clear();
+        edits.extend(0..rows as u32);
+        worth.clear();
+        worth.extend((0..rows as i64).map(|row| row * i64::from(ONE)));
+        // What is paid for a character of the text that is an edit, and for one that is none.
+        let other = i64::from(threshold.0);
+        let same = other - i64::from(ONE);
+        let between_polls = (WORK_BETWEEN_POLLS / rows).max(1);
+        for (at, &c) in chars.iter().enumerate().skip(from) {
+            if (at - from) % between_polls == between_polls - 1 && self.stop.is_raised() {
+                return Err(Stopped);
+            }
+            let (mut edits_before, mut worth_before) = (0, 0);
+            for row in 1..rows {
+                let is_same = c.is_some() && c == literal[row - 1];
+                let changed = edits_before + u32::from(!is_same);
+                edits_before = edits[row];
+                edits[row] = changed.min(edits[row] + 1).min(edits[row - 1] + 1);
+                let changed = worth_before + if is_same { same } else { other };
+                worth_before = worth[row];
+                worth[row] = changed
+                    .min(worth[row] + other)
+                    .min(worth[row - 1] + i64::from(ONE));
+            }
+            if threshold.allows(edits[rows - 1], literal.len()) || worth[rows - 1] <= 0 {
+                return Ok(Some(at + 1));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Finds the best of the texts that count and start in a range, if it is better than one found before it.
+    fn better(
+        &self,
+        chars: &[Option<char>],
+        starts: Range<usize>,
+        than: Option<Best>,
+    ) -> Result<Option<Best>, Stopped> {
+        let Compiled {
+            literal,
+            threshold,
+            longest,
+            ..
+        } = &*self.compiled;
+        let rows = literal.len() + 1;
+        let mut column: Vec<u32> = Vec::with_capacity(rows);
+        let (mut best, mut found) = (than, None);
+        for start in starts {
+            if self.stop.is_raised() {
+                return Err(Stopped);
+            }
+            column.clear();
+            column.extend(0..rows as u32);
+            for (len, &c) in (1..=*longest).zip(&chars[start..]) {
+                let mut before = column[0];
+                column[0] = len as u32;
+                let mut least = column[0];
+                for row in 1..rows {
+                    let is_same = c.is_some() && c == literal[row - 1];
+                    let changed = before + u32::from(!is_same);
+                    before = column[row];
+                    column[row] = changed.min(column[row] + 1).min(column[row - 1] + 1);
+                    least = least.min(column[row]);
+                }
+                let is_better = |edits, longer| match &best {
+                    None => threshold.allows(edits, longer),
+                    Some(best) => best.is_worse_than(edits, longer),
+                };
+                // No text that starts here and is longer has fewer edits than that.
+                if !is_better(least, (*longest).max(literal.len())) {
+                    break;
+                }
+                let (edits, longer) = (column[rows - 1], len.max(literal.len()));
+                if is_better(edits, longer) {
+                    let end = start + len;
+                    found = Some(Best {
+                        start,
+                        end,
+                        edits,
+                        longer,
+                    });
+                    best = found;
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Returns where the line at a place starts and ends, without its line feed.
+fn line_at(lines: &[u8], at: usize) -> (usize, usize) {
+    let start = memrchr(b'\n', &lines[..at]).map_or(0, |feed| feed + 1);
+    let end = memchr(b'\n', &lines[at..]).map_or(lines.len(), |feed| at + feed);
+    (start, end)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn worker(literal: &str, fold: Fold, threshold: f64) -> SimilarWorker {
+        let pattern = Pattern::compile(literal, true, fold, false).unwrap();
+        let matcher = SimilarMatcher::new(&pattern, Threshold::new(threshold)).unwrap();
+        matcher.worker(Stop::new())
+    }
+
+    fn found(worker: &SimilarWorker, line: &str, most: usize) -> Vec<(usize, usize, u32)> {
+        let mut spans = Vec::new();
+        worker
+            .find_in_line(line.as_bytes(), most, &mut spans)
+            .unwrap();
+        spans
+            .iter()
+            .map(|span| (span.start, span.end, span.edits))
+            .collect()
+    }
+
+    /// The edits between two texts, by the plain table.
+    fn distance(a: &[char], b: &[char]) -> u32 {
+        let mut row: Vec<u32> = (0..=b.len() as u32).collect();
+        for (i, x) in a.iter().enumerate() {
+            let mut before = row[0];
+            row[0] = i as u32 + 1;
+            for (j, y) in b.iter().enumerate() {
+                let changed = before + u32::from(x != y);
+                before = row[j + 1];
+                row[j + 1] = changed.min(row[j + 1] + 1).min(row[j] + 1);
+            }
+        }
+        row[b.len()]
+    }
+
+    /// What counts and where, by the definition: all parts of the line, one by one.
+    fn by_definition(
+        literal: &str,
+        fold: Fold,
+        threshold: f64,
+        line: &str,
+    ) -> Vec<(usize, usize, u32)> {
+        let folds = fold == Fold::AsciiInsensitive;
+        let literal: Vec<char> = literal.chars().map(|c| folded(c, folds)).collect();
+        let chars: Vec<char> = line.chars().map(|c| folded(c, folds)).collect();
+        let bytes = |at: usize| line.chars().take(at).map(char::len_utf8).sum::<usize>();
+        let millionths = (threshold * 1e6).round() as u64;
+        let mut all = Vec::new();
+        for start in 0..chars.len() {
+            for end in start + 1..=chars.len().min(start + 4 * literal.len()) {
+                let edits = distance(&literal, &chars[start..end]);
+                let longer = (end - start).max(literal.len());
+                if (longer as u64 - u64::from(edits)) * 1_000_000 >= millionths * longer as u64 {
+                    all.push((start, end, edits, longer));
+                }
+            }
+        }
+        let mut out = Vec::new();
+        // Fewer edits for each character of the longer one, then the first, then the shortest.
+        while let Some(&(start, end, edits, _)) = all.iter().min_by(|a, b| {
+            let score = (u64::from(a.2) * b.3 as u64).cmp(&(u64::from(b.2) * a.3 as u64));
+            score.then(a.0.cmp(&b.0)).then(a.1.cmp(&b.1))
+        }) {
+            out.push((bytes(start), bytes(end), edits));
+            all.retain(|one| one.1 <= start || one.0 >= end);
+        }
+        out.sort_unstable();
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_found_is_what_the_definition_says(
+            literal in "[abé]{1,8}",
+            line in "[abAé ]{0,24}",
+            threshold in prop::sample::select(vec![
+                0.0, 0.05, 0.2, 0.25, 0.3, 1.0 / 3.0, 0.5, 0.6, 0.65, 2.0 / 3.0, 0.7, 0.75, 0.8, 0.82, 0.9, 1.0,
+            ]),
+            folds: bool,
+        ) {
+            let fold = if folds { Fold::AsciiInsensitive } else { Fold::Sensitive };
+            let worker = worker(&literal, fold, threshold);
+            let expected = by_definition(&literal, fold, threshold, &line);
+            let all = found(&worker, &line, usize::MAX);
+            prop_assert_eq!(&all, &expected, "{:?} {:?} {}", literal, line, threshold);
+            prop_assert_eq!(found(&worker, &line, 2), &expected[..expected.len().min(2)]);
+            let candidate = worker.find_candidate_line(line.as_bytes()).unwrap();
+            prop_assert_eq!(candidate.is_some(), !expected.is_empty());
+        }
+
+        #[test]
+        fn the_lines_that_are_looked_at_are_those_that_match(
+            literal in "[abcd]{2,12}",
+            lines in prop::collection::vec("[abcde]{0,20}", 1..8),
+            threshold in prop::sample::select(vec![0.4, 0.6, 0.7, 0.8, 0.9]),
+        ) {
+            let worker = worker(&literal, Fold::Sensitive, threshold);
+            let first = lines.iter().position(|line| {
+                !by_definition(&literal, Fold::Sensitive, threshold, line).is_empty()
+            });
+            let text = lines.join("\n");
+            let found = worker.find_candidate_line(text.as_bytes()).unwrap();
+            let at = found.map(|(LineMatchKind::Confirmed(at) | LineMatchKind::Candidate(at))| {
+                text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count()
+            });
+            prop_assert_eq!(at, first);
+        }
+    }
+
+    #[test]
+    fn fr_sfi_fuz_04_thresholds_go_down_in_even_steps_and_not_below_zero() {
+        let step = Threshold::new(0.1);
+        let steps = (0..12).map(|n| Threshold::new(0.8).lowered(step, n).score());
+        assert_eq!(
+            steps.collect::<Vec<_>>(),
+            [0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0, 0.0, 0.0, 0.0]
+        );
+        assert_eq!(
+            Threshold::new(0.8).lowered(Threshold::new(1.0), u32::MAX),
+            Threshold::new(0.0)
+        );
+        assert_eq!(Threshold::new(f64::NAN), Threshold::new(0.0));
+    }
+
+    #[test]
+    fn as_many_edits_as_leave_the_score() {
+        for (threshold, chars, edits) in [
+            (1.0, 10, Some(0)),
+            (0.8, 4, Some(1)),
+            (0.8, 3, Some(0)),
+            (0.8, 12, Some(3)),
+            (0.6, 12, Some(8)),
+            (0.5, 12, None),
+            (0.0, 12, None),
+        ] {
+            assert_eq!(
+                Threshold::new(threshold).max_edits(chars),
+                edits,
+                "{threshold} {chars}"
+            );
+        }
+        assert_eq!(score(1, 5, 4), 0.8);
+        assert_eq!(score(1, 4, 5), 0.8);
+    }
+
+    #[test]
+    fn what_can_t_be_looked_for_is_refused() {
+        let refused = |text: &str, fixed: bool| {
+            let pattern = Pattern::compile(text, fixed, Fold::Sensitive, false).unwrap();
+            SimilarMatcher::new(&pattern, Threshold::new(0.8))
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(refused("a+", false).contains("only literal text"));
+        assert!(refused(&"x".repeat(LITERAL_LIMIT + 1), true).contains("513 characters"));
+    }
+
+    #[test]
+    fn a_raised_flag_stops_it() {
+        let pattern = Pattern::compile("needle", true, Fold::Sensitive, false).unwrap();
+        let matcher = SimilarMatcher::new(&pattern, Threshold::new(0.2)).unwrap();
+        let stop = Stop::new();
+        let worker = matcher.worker(stop.clone());
+        stop.raise(crate::exec::stop::StopReason::TimedOut);
+        let line = vec![b'x'; 1 << 20];
+        assert_eq!(worker.find_in_line(&line, 1, &mut Vec::new()), Err(Stopped));
+        assert_eq!(worker.find_candidate_line(&line).unwrap_err(), Stopped);
+    }
+}

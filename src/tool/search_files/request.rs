@@ -1,0 +1,166 @@
+//! The request of the `search_files` tool: its fields, their schema and what values they take.
+
+use std::sync::LazyLock;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::tool::arguments;
+use crate::tool::config::{Case, Mode};
+use crate::tool::error::ToolError;
+
+/// The name of the tool.
+pub const FILES_NAME: &str = "search_files";
+
+/// A request of the `search_files` tool. Fields that are left out take the defaults of `[tools.search_files]`.
+///
+/// # Examples
+///
+/// ```
+/// use forge_search::tool::search_files::FilesRequest;
+///
+/// let request = FilesRequest::from_json(r#"{"path": "src", "query": "fn main"}"#)?;
+/// assert_eq!((request.path.as_str(), request.context_lines), ("src", 0));
+/// assert!(FilesRequest::from_json(r#"{"path": "src"}"#).is_err());
+/// # Ok::<(), forge_search::tool::error::ToolError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(description = "Search file contents below a directory.")]
+pub struct FilesRequest {
+    /// The directory to search.
+    #[schemars(length(min = 1))]
+    pub path: String,
+    /// What to search for.
+    #[schemars(length(min = 1))]
+    pub query: String,
+    /// How: `exact` as it is, `regex` as a regular expression, `fuzzy` also what is similar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Mode", extend("default" = "exact"))]
+    pub mode: Option<Mode>,
+    /// How letters compare; `smart` is sensitive if the query holds an ASCII uppercase letter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Case", extend("default" = "smart"))]
+    pub case: Option<Case>,
+    /// Enter subdirectories.
+    #[serde(default = "yes")]
+    pub recursive: bool,
+    /// How deep; files directly in `path` have a depth of 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 1))]
+    pub max_depth: Option<u64>,
+    /// Matches in the response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 1))]
+    pub max_results: Option<u64>,
+    /// Matches of one file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 1))]
+    pub max_matches_per_file: Option<u64>,
+    /// Larger files are not searched but reported in `errors`, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 1))]
+    pub max_file_size_bytes: Option<u64>,
+    /// Files that are searched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 1))]
+    pub max_files: Option<u64>,
+    /// Lines before and after each match.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub context_lines: u64,
+    /// Search files and directories whose names start with a dot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool", extend("default" = false))]
+    pub include_hidden: Option<bool>,
+    /// Search files that symbolic links lead to; links to directories are never followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool", extend("default" = false))]
+    pub follow_symlinks: Option<bool>,
+    /// Leave out what `.gitignore` and `.git/info/exclude` name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool", extend("default" = true))]
+    pub respect_gitignore: Option<bool>,
+    /// Only files that match one of these globs.
+    #[serde(default)]
+    pub include_globs: Vec<String>,
+    /// No files that match one of these globs.
+    #[serde(default)]
+    pub exclude_globs: Vec<String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl FilesRequest {
+    /// Creates a request for `query` below `path` with every other field at its default.
+    pub fn new(path: impl Into<String>, query: impl Into<String>) -> FilesRequest {
+        FilesRequest {
+            path: path.into(),
+            query: query.into(),
+            recursive: true,
+            ..FilesRequest::default()
+        }
+    }
+
+    /// Parses and validates a request.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError::BadArgs`] that names the field, what it holds and what it may hold.
+    pub fn from_json(text: &str) -> Result<FilesRequest, ToolError> {
+        FilesRequest::from_value(arguments::json(text)?)
+    }
+
+    /// Validates a request that is already JSON.
+    ///
+    /// # Errors
+    ///
+    /// As [`FilesRequest::from_json`].
+    pub fn from_value(value: Value) -> Result<FilesRequest, ToolError> {
+        static SCHEMA: LazyLock<Value> = LazyLock::new(files_schema);
+        let example = r#"{"path": "src", "query": "text"}"#;
+        let request: FilesRequest = arguments::parse(value, &SCHEMA, example)?;
+        request.validate()?;
+        Ok(request)
+    }
+
+    /// Checks the values that the type does not.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError::BadArgs`].
+    pub fn validate(&self) -> Result<(), ToolError> {
+        for (name, text, what) in [
+            ("path", &self.path, "the directory to search"),
+            ("query", &self.query, "the text to search for"),
+        ] {
+            if text.trim().is_empty() {
+                return Err(ToolError::bad_args(format!(
+                    "`{name}` is empty or blank; give {what}"
+                )));
+            }
+        }
+        arguments::check_positive(&[
+            ("max_depth", self.max_depth),
+            ("max_results", self.max_results),
+            ("max_matches_per_file", self.max_matches_per_file),
+            ("max_file_size_bytes", self.max_file_size_bytes),
+            ("max_files", self.max_files),
+        ])?;
+        if let (false, Some(depth @ 2..)) = (self.recursive, self.max_depth) {
+            return Err(ToolError::bad_args(format!(
+                "`recursive` is false and `max_depth` is {depth}: without subdirectories the depth is 1; leave one of them out"
+            )));
+        }
+        arguments::check_globs("include_globs", &self.include_globs)?;
+        arguments::check_globs("exclude_globs", &self.exclude_globs)
+    }
+}
+
+/// Returns the JSON schema of the request (draft 2020-12), generated from the type.
+pub fn files_schema() -> Value {
+    arguments::schema_of::<FilesRequest>(true)
+}

@@ -1,0 +1,303 @@
+//! The response of the `search_files` tool: its fields, and how it fits a number of bytes.
+//!
+//! Owns which matches go when not all of them fit: those at the end. It does not search.
+
+use serde::Serialize;
+
+use crate::tool::config::{Case, Mode};
+use crate::tool::error::{DenialReason, ToolError};
+use crate::tool::response::{BuildStats, ErrorEntry, IndexUse};
+
+/// A response of the `search_files` tool.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FilesResponse {
+    /// The path as requested, with forward slashes.
+    pub path: String,
+    /// The query as requested.
+    pub query: String,
+    /// How it was looked for: `fuzzy` if what was found is what fuzzy fallback has found (`FR-SFI-OUT-02`).
+    pub mode: Mode,
+    /// How letters were compared.
+    pub case: Case,
+    /// The matches, by path, line and column (`FR-SFI-PRE-04`).
+    pub matches: Vec<FilesMatch>,
+    /// Their number.
+    pub returned: usize,
+    /// How many there could be.
+    pub max_results: usize,
+    /// Whether something is missing because of a limit.
+    pub truncated: bool,
+    /// Because of which.
+    pub truncated_reason: Option<TruncatedReason>,
+    /// Diagnostics.
+    pub stats: FilesStats,
+    /// Files and directories that could not be searched, in the order of their paths.
+    pub errors: Vec<ErrorEntry>,
+}
+
+/// Which limit cut a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TruncatedReason {
+    /// There are more matches than that.
+    MaxResults,
+    /// More bytes than the output may have.
+    MaxOutputBytes,
+    /// There are more files than that.
+    MaxFiles,
+}
+
+/// One match.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FilesMatch {
+    /// The file, relative to the requested directory, with forward slashes.
+    pub path: String,
+    /// The 1-based number of the line.
+    pub line: u64,
+    /// The 1-based byte offset in the line.
+    pub column: u64,
+    /// What matched.
+    pub match_text: String,
+    /// The line without its terminator.
+    pub line_text: String,
+    /// The lines before it.
+    pub before: Vec<String>,
+    /// The lines after it.
+    pub after: Vec<String>,
+    /// The share of characters that need no edit, in fuzzy mode.
+    pub score: Option<f64>,
+}
+
+/// Diagnostics. Consumers must tolerate further fields.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct FilesStats {
+    /// Eligible files up to and including the one in which the search ended.
+    pub files_scanned: u64,
+    /// Files with matches, also such as did not fit the output.
+    pub files_matched: u64,
+    /// Matches, also such as did not fit the output; with the reason `max_results` there are more.
+    pub matches_total: u64,
+    /// Wall-clock time of the call in milliseconds; best effort.
+    pub elapsed_ms: u64,
+    /// Lines that are shown in part, since they are longer than `max_line_bytes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lines_shortened: Option<u64>,
+    /// What came of fuzzy fallback, where it was tried (`FR-SFI-OUT-04`).
+    #[serde(flatten)]
+    pub fallback: Option<FallbackStats>,
+    /// What an index had to do with it, when configured.
+    #[serde(flatten)]
+    pub index: Option<IndexStats>,
+}
+
+/// What came of fuzzy fallback.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FallbackStats {
+    /// The mode that was asked for: `exact`.
+    pub initial_mode: Mode,
+    /// Whether passes were run.
+    pub fallback_used: bool,
+    /// How many.
+    pub fuzzy_passes_used: u64,
+    /// Why there were no more, where that is not because of a match or of their number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback_ended: Option<FallbackEnd>,
+}
+
+/// Why fuzzy fallback ended early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum FallbackEnd {
+    /// No time was left.
+    Timeout,
+    /// The query is too long for it.
+    QueryTooLong,
+    /// It failed.
+    Failed,
+}
+
+/// What an index had to do with a response; all but the fields of a build is as in the `stats` of the tool `Search`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct IndexStats {
+    /// The state of the index.
+    pub index_safety_state: String,
+    /// Why the index is uncertain or disabled.
+    pub index_uncertain_reason: Option<String>,
+    /// Whether the index was used to leave files out, even if in the end there were none.
+    pub index_exclusion_used: bool,
+    /// Where the index is kept: `none`, `memory`, `mmap` or `sqlite`.
+    pub storage_mode: String,
+    /// Why the index is kept elsewhere than configured.
+    pub storage_fallback_reason: Option<String>,
+    /// Eligible files up to where the search ended.
+    pub candidates_total: u64,
+    /// Of these, left out because of the index.
+    pub candidates_excluded: u64,
+    /// Of these, searched.
+    pub candidates_scanned: u64,
+    /// How far the build of the index is; all its fields are absent while none runs.
+    #[serde(flatten)]
+    pub build: Option<BuildStats>,
+}
+
+impl IndexStats {
+    /// Makes the diagnostics of a search for which `total` eligible files counted, `excluded` of them left out.
+    pub(super) fn new(index: IndexUse, total: u64, excluded: u64) -> IndexStats {
+        IndexStats {
+            index_safety_state: index.standing.state().as_str().to_string(),
+            index_uncertain_reason: index.standing.reason().map(str::to_string),
+            index_exclusion_used: index.exclusion_used,
+            storage_mode: index.storage_mode,
+            storage_fallback_reason: index.storage_fallback_reason,
+            candidates_total: total,
+            candidates_excluded: excluded,
+            candidates_scanned: total.saturating_sub(excluded),
+            build: index.build.map(BuildStats::from),
+        }
+    }
+}
+
+/// What is set aside for `stats` in bytes, without and with what they say of an index: more than they ever have. Their real length depends on
+/// the time that a search took and on the index, and which matches fit must not.
+const STATS_BYTES: usize = 400;
+const INDEX_STATS_BYTES: usize = 1_200;
+
+impl FilesResponse {
+    /// Returns the response as one line of JSON.
+    pub fn to_json(&self) -> String {
+        // Serialising plain strings and numbers can't fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Adds as many of the matches, from the first on, as fit `budget` bytes of JSON; if not all of them do, says so. Linear in what
+    /// is added.
+    ///
+    /// # Errors
+    ///
+    /// A budget that not even a response without matches fits.
+    pub(super) fn filled(
+        mut self,
+        matches: impl Iterator<Item = FilesMatch>,
+        budget: Option<usize>,
+    ) -> Result<FilesResponse, ToolError> {
+        let Some(budget) = budget else {
+            self.matches.extend(matches);
+            self.returned = self.matches.len();
+            return Ok(self);
+        };
+        let whole = self.room_taken();
+        let mut sizes = 0_usize;
+        let mut lens = Vec::new();
+        let mut fits = whole <= budget;
+        for one in matches {
+            let len = length(&one) + 1;
+            sizes = sizes.saturating_add(len);
+            if !fits || whole + sizes - 1 > budget {
+                fits = false;
+                break;
+            }
+            lens.push(len);
+            self.matches.push(one);
+        }
+        if !fits {
+            self.truncated = true;
+            self.truncated_reason = Some(TruncatedReason::MaxOutputBytes);
+            let mut taken = self.room_taken();
+            // Errors go only where they alone are too much: without them an answer would look cleaner than it is.
+            while taken > budget && self.errors.pop().is_some() {
+                taken = self.room_taken();
+            }
+            if taken > budget {
+                return Err(DenialReason::LimitsExceeded {
+                    message: format!(
+                        "not even a response without matches fits {budget} bytes; it needs {taken}. Allow more output"
+                    ),
+                }
+                .into());
+            }
+            let mut kept = 0;
+            for len in lens {
+                if taken + len > budget {
+                    break;
+                }
+                taken += len;
+                kept += 1;
+            }
+            self.matches.truncate(kept);
+        }
+        self.returned = self.matches.len();
+        Ok(self)
+    }
+
+    /// Returns the bytes of everything but the matches, numbers written as wide as they can become.
+    fn room_taken(&self) -> usize {
+        let empty = FilesResponse {
+            path: self.path.clone(),
+            query: self.query.clone(),
+            matches: Vec::new(),
+            returned: self.max_results,
+            stats: FilesStats::default(),
+            errors: self.errors.clone(),
+            ..*self
+        };
+        let aside = match self.stats.index {
+            Some(_) => INDEX_STATS_BYTES,
+            None => STATS_BYTES,
+        };
+        length(&empty) + aside
+    }
+}
+
+/// The length of a value as JSON.
+fn length(value: &impl Serialize) -> usize {
+    serde_json::to_string(value).map_or(usize::MAX / 4, |json| json.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_stats_are_shorter_than_what_is_set_aside() {
+        let index = IndexStats {
+            index_safety_state: "UNCERTAIN".repeat(2),
+            index_uncertain_reason: Some("WATCHER_OVERFLOW_DURING_BUILD".repeat(2)),
+            index_exclusion_used: false,
+            storage_mode: "sqlite".repeat(2),
+            storage_fallback_reason: Some("PERSISTENCE_NOT_PERMITTED".repeat(2)),
+            candidates_total: u64::MAX,
+            candidates_excluded: u64::MAX,
+            candidates_scanned: u64::MAX,
+            build: Some(BuildStats {
+                build_phase: "ENUMERATE".repeat(2),
+                build_files_total: u64::MAX,
+                build_files_done: u64::MAX,
+                build_elapsed_ms: u64::MAX,
+            }),
+        };
+        let stats = FilesStats {
+            files_scanned: u64::MAX,
+            files_matched: u64::MAX,
+            matches_total: u64::MAX,
+            elapsed_ms: u64::MAX,
+            lines_shortened: Some(u64::MAX),
+            fallback: Some(FallbackStats {
+                initial_mode: Mode::Exact,
+                fallback_used: false,
+                fuzzy_passes_used: u64::MAX,
+                fallback_ended: Some(FallbackEnd::QueryTooLong),
+            }),
+            index: None,
+        };
+        assert!(length(&stats) < STATS_BYTES, "{} bytes", length(&stats));
+        let stats = FilesStats {
+            index: Some(index),
+            ..stats
+        };
+        assert!(
+            length(&stats) < INDEX_STATS_BYTES,
+            "{} bytes",
+            length(&stats)
+        );
+    }
+}

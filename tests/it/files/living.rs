@@ -1,0 +1,392 @@
+//! The verification rows of the tool (SFI §6), over indexes that live beside a clock and a watcher that do what the tests say.
+
+use std::time::{Duration, Instant};
+
+use forge_search::index::pace::Activity;
+use forge_search::index::watch::Heard;
+use forge_search::tool::config::IndexStorage;
+use forge_search::tool::indexing::Surroundings;
+
+use super::*;
+use crate::live::double::{Hands, Hearing, Watchers};
+
+/// Longer than anything takes that is waited for.
+const LONG: Duration = Duration::from_secs(30);
+
+const FILES: [(&str, &str); 4] = [
+    ("a/one.txt", "a needle in a haystack\nneedle\n"),
+    ("a/two.txt", "nothing but straw\n"),
+    ("b/three.rs", "fn thread() {}\n"),
+    ("four.txt", "the last straw\n"),
+];
+
+/// A tree with an index that lives.
+struct World {
+    tree: Tree,
+    files: Files,
+    watchers: Arc<Watchers>,
+    hands: Arc<Hands>,
+}
+
+impl World {
+    fn new(storage: IndexStorage, change: impl FnOnce(&mut Config)) -> World {
+        let tree = Tree::of(FILES);
+        let files = Files::new(tree.root()).config(|config| {
+            config.search_files.index_watch_debounce_ms = 5;
+            config.search.index_idle_boost_ms = 0;
+        });
+        let files = files
+            .config(change)
+            .with_indexes(Variant { storage, ..LIVE });
+        let world = World {
+            tree,
+            files,
+            watchers: Arc::default(),
+            hands: Arc::default(),
+        };
+        let hands = world.hands.clone();
+        let around = Surroundings {
+            activity: Arc::new(Activity::new(hands.clone())),
+            clock: hands.clone(),
+            wall: Arc::new(move || hands.wall_ns()),
+            watchers: Arc::new(Hearing(world.watchers.clone())),
+            ..Surroundings::new(world.files.context().sandbox)
+        };
+        let config = FilesTool::search_config(&world.files.config);
+        world.files.indexes().live(&config, &around).unwrap();
+        world
+    }
+
+    fn complete(storage: IndexStorage) -> World {
+        let world = World::new(storage, |_| {});
+        world.until("COMPLETE");
+        world
+    }
+
+    #[track_caller]
+    fn until(&self, state: &str) {
+        let start = Instant::now();
+        loop {
+            let report = self.files.indexes().live_report(self.tree.root()).unwrap();
+            if report.standing.state().as_str() == state && (report.dirty, report.unread) == (0, 0)
+            {
+                return;
+            }
+            assert!(start.elapsed() < LONG, "{state}: {report:?}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Searches; the answer is the one without an index.
+    #[track_caller]
+    fn find(&self, query: &str) -> (Vec<String>, IndexStats) {
+        let request = json!({"path": ".", "query": query});
+        let (response, stats) = self.files.ask(request);
+        (response.matches.iter().map(compact).collect(), stats)
+    }
+
+    fn hear(&self, path: &str) {
+        self.watchers.hear(Heard::File(path.into()));
+    }
+}
+
+/// Where an index is kept, in each way there is.
+const STORAGES: &[IndexStorage] = &[
+    IndexStorage::Memory,
+    IndexStorage::Mmap,
+    #[cfg(feature = "sqlite")]
+    IndexStorage::Sqlite,
+];
+
+#[test]
+fn t_sfi_01_without_an_index_the_answer_is_that_of_a_full_scan() {
+    let tree = Tree::of(FILES);
+    let files = Files::new(tree.root());
+    assert!(!files.config.search_files.fuzzy_fallback);
+    assert_eq!(files.config.search_files.index_mode, IndexMode::Off);
+    let sandbox = files.context().sandbox;
+    let places = CachePlaces::default();
+    let none = FilesTool::indexes_for(&files.config, &files.engines, &sandbox, &places);
+    assert!(none.is_none(), "nothing is indexed or watched");
+    let response = files.search(json!({"path": ".", "query": "needle"}));
+    assert_eq!(response.stats.index, None);
+    // The plain way: each line of each file, looked at here.
+    let mut expected = Vec::new();
+    for (path, text) in FILES {
+        for (number, line) in (1..).zip(text.lines()) {
+            for (at, _) in line.match_indices("needle") {
+                expected.push((path.to_string(), number, at as u64 + 1));
+            }
+        }
+    }
+    let found = response.matches.iter();
+    let found: Vec<_> = found
+        .map(|one| (one.path.clone(), one.line, one.column))
+        .collect();
+    assert_eq!(found, expected);
+    assert_eq!(response.stats.files_scanned, FILES.len() as u64);
+}
+
+#[test]
+fn t_sfi_02_in_auto_mode_a_tree_below_the_thresholds_is_not_indexed() {
+    let world = World::new(IndexStorage::Memory, |config| {
+        config.search_files.index_mode = IndexMode::Auto;
+        config.search_files.index_auto_threshold_files = FILES.len() as u64;
+    });
+    world.until("DISABLED");
+    let (found, stats) = world.find("needle");
+    assert_eq!(found.len(), 2);
+    assert!(!stats.index_exclusion_used, "{stats:?}");
+    assert_eq!(
+        stats.index_uncertain_reason.as_deref(),
+        Some("BELOW_THRESHOLD")
+    );
+}
+
+#[test]
+fn t_sfi_03_in_auto_mode_a_tree_above_a_threshold_is_indexed() {
+    let by_files = |config: &mut Config| {
+        config.search_files.index_auto_threshold_files = FILES.len() as u64 - 1;
+    };
+    let by_bytes = |config: &mut Config| config.search_files.index_auto_threshold_bytes = 20;
+    for change in [&by_files as &dyn Fn(&mut Config), &by_bytes] {
+        let world = World::new(IndexStorage::Memory, |config| {
+            config.search_files.index_mode = IndexMode::Auto;
+            change(config);
+        });
+        world.until("COMPLETE");
+        let (found, stats) = world.find("needle");
+        assert_eq!(found.len(), 2);
+        assert!(stats.index_exclusion_used, "{stats:?}");
+        assert_eq!((stats.candidates_total, stats.candidates_excluded), (4, 3));
+    }
+}
+
+#[test]
+fn t_sfi_04_a_changed_file_is_searched_and_indexed_again() {
+    for &storage in STORAGES {
+        let world = World::complete(storage);
+        assert_eq!(world.find("pitchfork").0.len(), 0);
+        world.tree.file("a/two.txt", "a pitchfork\n");
+        world.hear("a/two.txt");
+        let (found, _) = world.find("pitchfork");
+        assert_eq!(found, ["a/two.txt:1:3:pitchfork|a pitchfork"]);
+        world.until("COMPLETE");
+        let (found, stats) = world.find("straw");
+        assert_eq!(found, ["four.txt:1:10:straw|the last straw"]);
+        assert_eq!(stats.candidates_excluded, 3, "{stats:?}");
+    }
+}
+
+#[test]
+fn t_sfi_05_a_deleted_file_leaves_the_index() {
+    for &storage in STORAGES {
+        let world = World::complete(storage);
+        std::fs::remove_file(world.tree.path("a/one.txt")).unwrap();
+        world.hear("a/one.txt");
+        assert_eq!(world.find("needle").0, [""; 0]);
+        world.until("COMPLETE");
+        let (found, stats) = world.find("needle");
+        assert_eq!(found, [""; 0]);
+        assert_eq!((stats.candidates_total, stats.candidates_excluded), (3, 3));
+    }
+}
+
+#[test]
+fn t_sfi_06_after_an_overflow_the_tree_is_compared() {
+    let world = World::complete(IndexStorage::Memory);
+    // Nobody hears of these.
+    world.tree.file("b/new.txt", "a needle more\n");
+    std::fs::remove_file(world.tree.path("four.txt")).unwrap();
+    world.watchers.hear(Heard::Overflow);
+    let (found, _) = world.find("needle");
+    assert_eq!(found.len(), 3);
+    world.until("COMPLETE");
+    let (found, stats) = world.find("straw");
+    assert_eq!(found, ["a/two.txt:1:13:straw|nothing but straw"]);
+    assert!(stats.index_exclusion_used, "{stats:?}");
+    assert_eq!(stats.candidates_total, 4);
+}
+
+#[test]
+fn t_sfi_07_a_damaged_index_is_no_failure_of_the_call() {
+    let tree = Tree::of(FILES);
+    let files = Files::new(tree.root()).indexed(Variant {
+        storage: IndexStorage::Mmap,
+        ..LIVE
+    });
+    let request = json!({"path": ".", "query": "needle"});
+    assert!(files.ask(request.clone()).1.index_exclusion_used);
+    let listed = files.indexes().store().unwrap().list().unwrap();
+    let mut damaged = 0;
+    for entry in fs::read_dir(&listed[0].dir).unwrap() {
+        let path = entry.unwrap().path();
+        let mut bytes = fs::read(&path).unwrap();
+        for byte in &mut bytes {
+            *byte ^= 0x55;
+        }
+        damaged += usize::from(!bytes.is_empty());
+        fs::write(&path, bytes).unwrap();
+    }
+    assert!(damaged > 1);
+    let sandbox = files.context().sandbox;
+    let places = CachePlaces::default();
+    let again = FilesTool::indexes_for(&files.config, &files.engines, &sandbox, &places);
+    let reopened = Files {
+        indexes: again.map(Arc::new),
+        ..files.clone()
+    };
+    for files in [&files, &reopened] {
+        let (response, stats) = files.ask(request.clone());
+        assert_eq!(response.returned, 2);
+        assert!(!stats.index_exclusion_used, "{stats:?}");
+        assert_eq!(stats.index_safety_state, "CORRUPT");
+    }
+}
+
+#[test]
+fn t_sfi_08_without_fallback_a_search_is_exact_only() {
+    let tree = Tree::of(FILES);
+    let files = Files::new(tree.root());
+    let response = files.search(json!({"path": ".", "query": "neadle"}));
+    assert_eq!(
+        (response.returned, response.stats.fallback.as_ref()),
+        (0, None)
+    );
+    assert!(response.to_json().contains(r#""mode":"exact""#));
+}
+
+#[test]
+fn t_sfi_09_an_exact_search_without_matches_is_repeated_up_to_the_passes() {
+    let tree = Tree::of(FILES);
+    for passes in [1, 2, 5] {
+        let files = Files::new(tree.root()).config(|config| {
+            config.search_files.fuzzy_fallback = true;
+            config.search_files.fuzzy_passes = passes;
+            config.search_files.fuzzy_threshold_step = 0.0;
+        });
+        let response = files.search(json!({"path": ".", "query": "nothing like it"}));
+        let fallback = response.stats.fallback.clone().unwrap();
+        assert_eq!(fallback.fuzzy_passes_used, passes);
+        let stats = serde_json::to_value(&response.stats).unwrap();
+        assert_eq!(stats["initial_mode"], "exact");
+        assert_eq!(stats["fallback_used"], true);
+        assert_eq!(stats["fuzzy_passes_used"], passes);
+        assert!(response.to_json().contains(r#""mode":"exact""#));
+    }
+}
+
+#[test]
+fn t_sfi_10_the_first_pass_with_matches_is_the_last() {
+    let world = World::new(IndexStorage::Memory, |config| {
+        config.search_files.fuzzy_fallback = true;
+        config.search_files.fuzzy_passes = 5;
+    });
+    world.until("COMPLETE");
+    // 0.8 leaves nothing of it, 0.7 does.
+    let request = json!({"path": ".", "query": "haxstaxk"});
+    let (response, _) = world.files.ask(request);
+    assert_eq!(
+        response.matches.iter().map(compact).collect::<Vec<_>>(),
+        ["a/one.txt:1:15:haystack|a needle in a haystack ~0.75"]
+    );
+    assert!(response.to_json().contains(r#""mode":"fuzzy""#));
+    let fallback = response.stats.fallback.unwrap();
+    assert_eq!(fallback.fuzzy_passes_used, 2);
+}
+
+#[test]
+fn fr_sfi_pre_02_what_is_similar_leaves_files_out_only_where_that_is_proven() {
+    let world = World::complete(IndexStorage::Memory);
+    // Two edits are a score of 0.9; nine characters are enough for as many as 0.8 allows.
+    for (query, used) in [
+        ("a needxe in a haystaxk", true),
+        ("haystack!", true),
+        ("needk", false),
+    ] {
+        let request = json!({"path": ".", "query": query, "mode": "fuzzy"});
+        let (response, stats) = world.files.ask(request);
+        assert_eq!(response.stats.files_matched, 1, "{query}");
+        assert_eq!(stats.index_exclusion_used, used, "{query}: {stats:?}");
+        assert_eq!(
+            stats.candidates_excluded,
+            if used { 3 } else { 0 },
+            "{query}"
+        );
+    }
+}
+
+#[test]
+fn fr_sfi_idx_06_what_decides_which_files_there_are_makes_another_index() {
+    let tree = Tree::of(FILES);
+    tree.file(".gitignore", "two.txt\n").dir(".git");
+    let files = Files::new(tree.root()).indexed(Variant {
+        storage: IndexStorage::Mmap,
+        ..LIVE
+    });
+    let ask = |files: &Files, extra: Value| {
+        let mut request = json!({"path": ".", "query": "straw"});
+        let fields = request.as_object_mut().unwrap();
+        fields.extend(extra.as_object().unwrap().clone());
+        files.ask(request)
+    };
+    assert!(ask(&files, json!({})).1.index_exclusion_used);
+    // Globs and depth are asked of the same index.
+    for extra in [
+        json!({"include_globs": ["*.txt"]}),
+        json!({"exclude_globs": ["a/"]}),
+        json!({"max_depth": 1}),
+        json!({"recursive": false}),
+        json!({"max_files": 1}),
+        json!({"max_file_size_bytes": 5}),
+    ] {
+        let (_, stats) = ask(&files, extra.clone());
+        assert!(stats.index_exclusion_used, "{extra}: {stats:?}");
+    }
+    for (extra, hits) in [
+        (json!({"include_hidden": true}), 1),
+        (json!({"respect_gitignore": false}), 2),
+        (json!({"follow_symlinks": true}), 1),
+    ] {
+        let (response, stats) = ask(&files, extra.clone());
+        assert_eq!(response.returned, hits, "{extra}");
+        assert!(!stats.index_exclusion_used, "{extra}: {stats:?}");
+    }
+    let change: [fn(&mut Config); 2] = [
+        |config| config.search_files.include_hidden = true,
+        |config| config.search_files.respect_gitignore = false,
+    ];
+    for change in change {
+        let other = files.clone().config(change);
+        let sandbox = other.context().sandbox;
+        let places = CachePlaces::default();
+        let indexes = FilesTool::indexes_for(&other.config, &other.engines, &sandbox, &places);
+        let other = Files {
+            indexes: indexes.map(Arc::new),
+            ..other
+        };
+        let (_, stats) = ask(&other, json!({}));
+        assert_eq!(stats.index_safety_state, "ABSENT");
+        for root in other.indexes().roots() {
+            other
+                .indexes()
+                .build(root, &sandbox, &Host::hasty())
+                .unwrap();
+        }
+        assert!(ask(&other, json!({})).1.index_exclusion_used);
+    }
+    assert_eq!(files.indexes().store().unwrap().list().unwrap().len(), 3);
+}
+
+#[test]
+fn fr_sfi_trk_05_an_ignore_file_that_changes_ends_the_use_of_the_index() {
+    let tree = Tree::of(FILES);
+    tree.dir(".git");
+    let files = Files::new(tree.root()).indexed(LIVE);
+    let request = json!({"path": ".", "query": "straw"});
+    assert!(files.ask(request.clone()).1.index_exclusion_used);
+    tree.file(".gitignore", "two.txt\n");
+    let (response, stats) = files.ask(request);
+    assert_eq!(response.returned, 1);
+    assert!(!stats.index_exclusion_used, "{stats:?}");
+}

@@ -1,0 +1,214 @@
+//! What a host gets: JSON that fits, errors that say so, a tool that changes nothing.
+
+use std::sync::Mutex;
+
+use forge_search::exec::stop::Clock;
+use forge_search::tool::search_files::{TruncatedReason, files_schema};
+
+use super::*;
+
+#[test]
+fn output_fits_whatever_it_has_to_fit() {
+    let tree = Tree::of([
+        ("a", "needle \"quoted\" needle\nälter\n"),
+        ("b/c", "x\nneedle\\\ny\n"),
+        ("d", "\u{1}needle\u{1F600}\n"),
+    ]);
+    tree.link("broken", "nowhere");
+    let request =
+        json!({"path": ".", "query": "needle", "context_lines": 1, "follow_symlinks": true});
+    for emit_stats in [false, true] {
+        let files =
+            Files::new(tree.root()).config(|config| config.search_files.emit_stats = emit_stats);
+        let whole = files.search(request.clone());
+        assert_eq!((whole.returned, whole.errors.len()), (4, 1));
+        let (mut refused, mut seen) = (0, BTreeSet::new());
+        for bytes in 0..whole.to_json().len() + 1_300 {
+            let cut = Files {
+                available_capacity_bytes: Some(bytes),
+                max_output_bytes: Some(bytes + bytes % 3),
+                ..files.clone()
+            };
+            let response = match cut.call(&request) {
+                Ok(response) => response,
+                Err(error) => {
+                    assert_eq!(error.code(), "limits_exceeded");
+                    assert!(seen.is_empty(), "less fits {bytes} bytes than before");
+                    refused += 1;
+                    continue;
+                }
+            };
+            assert!(response.to_json().len() <= bytes, "{bytes}");
+            assert_eq!(response.matches[..], whole.matches[..response.returned]);
+            let complete = response.returned == 4 && response.errors.len() == 1;
+            assert_eq!(response.truncated, !complete);
+            let reason = (!complete).then_some(TruncatedReason::MaxOutputBytes);
+            assert_eq!(response.truncated_reason, reason);
+            assert_eq!(response.stats.matches_total, 4);
+            seen.insert(response.returned);
+        }
+        assert!(refused > 0);
+        assert_eq!(seen, (0..=4).collect());
+    }
+}
+
+#[test]
+fn lines_are_shown_in_part_at_every_length() {
+    let tree = Tree::of([(
+        "a",
+        "äöü needle äöü needle 😀\nanother 😀 line that is long\n",
+    )]);
+    let request = json!({"path": ".", "query": "needle", "context_lines": 1});
+    let whole = Files::new(tree.root()).search(request.clone());
+    for max in 1..60 {
+        let files =
+            Files::new(tree.root()).config(|config| config.search_files.max_line_bytes = max);
+        let response = files.search(request.clone());
+        for (one, whole) in response.matches.iter().zip(&whole.matches) {
+            assert_eq!((one.line, one.column), (whole.line, whole.column));
+            let most = max as usize;
+            assert!(one.line_text.len() <= most && one.match_text.len() <= most);
+            assert!(whole.line_text.contains(&one.line_text));
+            assert!(one.line_text.contains(&one.match_text) || most < 6);
+            for (cut, line) in one.after.iter().zip(&whole.after) {
+                assert!(cut.len() <= most && line.starts_with(cut));
+            }
+        }
+        let shortened = response.stats.lines_shortened.unwrap_or(0);
+        assert_eq!(shortened > 0, max < 32, "{max}: {shortened}");
+    }
+}
+
+#[test]
+fn the_tool_says_what_it_is() {
+    let tree = Tree::of([("a", "needle")]);
+    let tool = Files::new(tree.root()).tool();
+    assert_eq!(tool.name(), "search_files");
+    assert_eq!(tool.description(), "Search file contents");
+    assert!(!tool.is_side_effecting() && !tool.requires_approval());
+    assert_eq!(
+        tool.risk_level(),
+        forge_search::tool::search::RiskLevel::Low
+    );
+    let response = Files::new(tree.root()).search(json!({"path": ".", "query": "needle"}));
+    assert_eq!(tool.read_evidence(&response), None);
+    let mut request = FilesRequest::new("src", "x");
+    assert_eq!(tool.summary(&request), r#"Search src for the text "x""#);
+    request.query = "é".repeat(300);
+    assert_eq!(tool.summary(&request).chars().count(), 200);
+}
+
+#[test]
+fn the_schema_has_every_field_and_no_other() {
+    let schema = files_schema();
+    assert_eq!(schema["additionalProperties"], false);
+    let mut required: Vec<&str> = schema["required"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    required.sort_unstable();
+    assert_eq!(required, ["path", "query"]);
+    let fields = schema["properties"].as_object().unwrap();
+    let mut names: Vec<&str> = fields.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        [
+            "case",
+            "context_lines",
+            "exclude_globs",
+            "follow_symlinks",
+            "include_globs",
+            "include_hidden",
+            "max_depth",
+            "max_file_size_bytes",
+            "max_files",
+            "max_matches_per_file",
+            "max_results",
+            "mode",
+            "path",
+            "query",
+            "recursive",
+            "respect_gitignore",
+        ]
+    );
+    assert_eq!(fields["mode"]["enum"], json!(["exact", "regex", "fuzzy"]));
+    assert_eq!(
+        fields["case"]["enum"],
+        json!(["smart", "sensitive", "insensitive"])
+    );
+    for (name, default) in [
+        ("mode", json!("exact")),
+        ("case", json!("smart")),
+        ("recursive", json!(true)),
+        ("context_lines", json!(0)),
+        ("include_hidden", json!(false)),
+        ("follow_symlinks", json!(false)),
+        ("respect_gitignore", json!(true)),
+    ] {
+        assert_eq!(fields[name]["default"], default, "{name}");
+    }
+    for (name, field) in fields {
+        assert!(field["description"].is_string(), "{name} is not described");
+    }
+}
+
+#[test]
+fn a_disabled_tool_refuses() {
+    let tree = Tree::of([("a", "needle")]);
+    let files = Files::new(tree.root()).config(|config| config.search_files.enabled = false);
+    let error = files
+        .call(&json!({"path": ".", "query": "needle"}))
+        .unwrap_err();
+    assert_eq!(error.code(), "disabled");
+    assert!(error.message().contains("[tools.search_files]"), "{error}");
+}
+
+/// A clock that a call sees going on by so much with every look.
+#[derive(Debug)]
+struct Hasty {
+    now: Mutex<std::time::Instant>,
+    step: std::time::Duration,
+}
+
+impl Clock for Hasty {
+    fn now(&self) -> std::time::Instant {
+        let mut now = self.now.lock().unwrap();
+        *now += self.step;
+        *now
+    }
+}
+
+#[test]
+fn a_call_that_takes_too_long_is_an_error() {
+    let tree = Tree::of([("a", "needle")]);
+    let files = Files::new(tree.root());
+    let mut context = files.context();
+    context.clock = Arc::new(Hasty {
+        now: Mutex::new(std::time::Instant::now()),
+        step: std::time::Duration::from_secs(30),
+    });
+    let request = FilesRequest::new(".", "needle");
+    let error = files.tool().search(&request, &context).unwrap_err();
+    assert_eq!((error.code(), error.kind()), ("timeout", "Timeout"));
+    assert!(
+        error.message().contains("`search_files` was stopped after"),
+        "{error}"
+    );
+    context.default_timeout = Some(std::time::Duration::from_secs(1_000_000));
+    assert_eq!(files.tool().search(&request, &context).unwrap().returned, 1);
+}
+
+#[test]
+fn a_cancelled_call_says_so() {
+    // Looking through this takes longer than seeing that nobody wants it.
+    let tree = Tree::of([("a", "ab".repeat(900_000))]);
+    let files = Files::new(tree.root()).config(|config| config.search_files.fuzzy_threshold = 0.5);
+    let context = files.context();
+    context.cancel.cancel();
+    let request = json!({"path": ".", "query": "n".repeat(400), "mode": "fuzzy"});
+    let error = files.tool().call(request, &context).unwrap_err();
+    assert_eq!(error.code(), "cancelled");
+}
