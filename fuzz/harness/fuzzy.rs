@@ -1,7 +1,8 @@
 //! Any pattern over any text, approximately: what is found is within the edits, higher levels find more and nothing else of a line, what the
-//! expression matches as it is has no edits, no line is passed over, and literals are found as by a plain table.
+//! expression matches as it is has no edits, no line is passed over, and literals are found as by a plain table; and what is similar to a short
+//! literal is what the definition says.
 
-use forge_search::exec::fuzzy::{FuzzyMatcher, FuzzyWorker, Span};
+use forge_search::exec::fuzzy::{FuzzyMatcher, FuzzyWorker, SimilarMatcher, Span, Threshold};
 use forge_search::exec::matcher::LineMatcher;
 use forge_search::exec::pattern::Pattern;
 use forge_search::exec::query::Fold;
@@ -48,6 +49,76 @@ pub(crate) fn run(data: &[u8]) {
     let plain: Option<Vec<char>> =
         (fixed && !word && !flag(0)).then(|| expression.chars().collect());
     check(&pattern, level, plain.as_deref(), &text);
+    if let Some(plain) = plain {
+        let threshold = u32::from(options >> 3) * 4;
+        check_similar(&pattern, threshold.min(100), &plain, &text);
+    }
+}
+
+/// Looks for what is similar to a literal by so many hundredths, in the short ones among the lines: the other way takes long.
+fn check_similar(pattern: &Pattern, hundredths: u32, literal: &[char], text: &[u8]) {
+    let threshold = Threshold::new(f64::from(hundredths) / 100.0);
+    let Ok(matcher) = SimilarMatcher::new(pattern, threshold) else {
+        return;
+    };
+    if literal.len() > 10 {
+        return;
+    }
+    let worker = matcher.worker(Stop::new());
+    for line in text.split(|&byte| byte == b'\n').take(8) {
+        let Some(line) = std::str::from_utf8(line)
+            .ok()
+            .filter(|line| line.len() <= 40)
+        else {
+            continue;
+        };
+        let mut found = Vec::new();
+        let ended = worker.find_in_line(line.as_bytes(), usize::MAX, &mut found);
+        assert_eq!(ended, Ok(()));
+        let expected = similar_parts(literal, hundredths, line);
+        assert_eq!(found, expected, "{literal:?} {hundredths}: {line:?}");
+        let candidate = worker.find_candidate_line(line.as_bytes());
+        assert!(candidate.is_ok_and(|candidate| candidate.is_some() != expected.is_empty()));
+    }
+}
+
+/// The parts of a line that count: the best, then the best of what does not overlap it, and so on.
+fn similar_parts(literal: &[char], hundredths: u32, line: &str) -> Vec<Span> {
+    let chars: Vec<char> = line.chars().collect();
+    let bytes = |at: usize| chars[..at].iter().map(|c| c.len_utf8()).sum::<usize>();
+    let mut all: Vec<(usize, usize, u32, u32)> = Vec::new();
+    for start in 0..chars.len() {
+        let mut row: Vec<u32> = (0..=literal.len() as u32).collect();
+        for end in start + 1..=chars.len().min(start + 4 * literal.len()) {
+            let mut before = row[0];
+            row[0] += 1;
+            for (n, p) in literal.iter().enumerate() {
+                let changed = before + u32::from(*p != chars[end - 1]);
+                before = row[n + 1];
+                row[n + 1] = changed.min(row[n + 1] + 1).min(row[n] + 1);
+            }
+            let longer = literal.len().max(end - start) as u32;
+            let edits = row[literal.len()];
+            if (longer - edits) * 100 >= hundredths * longer {
+                all.push((start, end, edits, longer));
+            }
+        }
+    }
+    let mut parts = Vec::new();
+    while let Some(&(start, end, edits, _)) = all.iter().min_by(|a, b| {
+        (a.2 * b.3)
+            .cmp(&(b.2 * a.3))
+            .then((a.0, a.1).cmp(&(b.0, b.1)))
+    }) {
+        parts.push(Span {
+            start: bytes(start),
+            end: bytes(end),
+            edits,
+        });
+        all.retain(|part| part.1 <= start || part.0 >= end);
+    }
+    parts.sort_unstable_by_key(|part| part.start);
+    parts
 }
 
 fn check(pattern: &Pattern, level: u32, plain: Option<&[char]>, text: &[u8]) {

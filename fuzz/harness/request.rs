@@ -13,6 +13,7 @@ use forge_search::tool::request::{Case, SearchRequest};
 use forge_search::tool::response::{Record, SearchResponse};
 use forge_search::tool::sandbox::Sandbox;
 use forge_search::tool::search::{SearchTool, ToolContext};
+use forge_search::tool::search_files::{FilesRequest, FilesResponse, FilesTool};
 
 /// The default number of events.
 const MAX_RESULTS: u64 = 50;
@@ -24,6 +25,9 @@ pub(crate) fn run(data: &[u8]) {
         let Ok(text) = std::str::from_utf8(data) else {
             return;
         };
+        if let Ok(request) = FilesRequest::from_json(text) {
+            return execute_files(&request, data.len());
+        }
         match SearchRequest::from_json(text) {
             Ok(request) => request,
             Err(error) => return check_error(&error),
@@ -32,6 +36,39 @@ pub(crate) fn run(data: &[u8]) {
         decode(data)
     };
     execute(request, usize::from(data.last().copied().unwrap_or(0)));
+}
+
+/// Answers a request of the other tool, and checks that it is the same on one thread, and that it fits what it has to fit.
+fn execute_files(request: &FilesRequest, choice: usize) {
+    let search = |threads: usize, budget: Option<usize>| {
+        let mut config = Config::library_default();
+        config.search.threads = threads;
+        config.search_files.enabled = true;
+        config.search_files.default_timeout_ms = 5_000;
+        let sandbox = Sandbox::new(&config.sandbox, tree()).expect("the tree can be opened");
+        let mut context = ToolContext::new(Arc::new(sandbox));
+        context.max_output_bytes = budget;
+        let mut answer = FilesTool::new(&config, Engines::embedded()).search(request, &context)?;
+        answer.stats.elapsed_ms = 0;
+        Ok::<FilesResponse, ToolError>(answer)
+    };
+    let whole = match search(3, None) {
+        Ok(whole) => whole,
+        Err(error) => return check_error(&error),
+    };
+    assert_eq!(whole.returned, whole.matches.len());
+    assert!(whole.returned <= whole.max_results);
+    if let Ok(one) = search(1, None) {
+        assert_eq!(one.to_json(), whole.to_json(), "threads change the answer");
+    }
+    let budget = 400 + choice * 7;
+    if let Ok(cut) = search(1, Some(budget)) {
+        assert!(
+            cut.to_json().len() <= budget,
+            "the budget is {budget} bytes"
+        );
+        assert_eq!(cut.matches, whole.matches[..cut.returned]);
+    }
 }
 
 /// Reads eight bytes of options, then pattern, include glob, exclude glob and path, which NUL bytes separate.

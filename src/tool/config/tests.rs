@@ -122,7 +122,7 @@ fn the_listing_is_a_configuration_that_means_the_same() {
     for profile in [Profile::Library, Profile::CommandLine] {
         let config = Config::defaults(profile);
         let mut text = String::new();
-        for table in ["search", "sandbox"] {
+        for table in ["search", "search_files", "sandbox"] {
             text += &format!("[tools.{table}]\n");
             for entry in config
                 .entries()
@@ -133,6 +133,7 @@ fn the_listing_is_a_configuration_that_means_the_same() {
             }
         }
         let read = load(&text).unwrap();
+        assert_eq!(read.search_files, config.search_files);
         assert_eq!((read.search, read.sandbox), (config.search, config.sandbox));
     }
 }
@@ -197,23 +198,75 @@ fn the_specified_keys_and_defaults_are_known() {
     assert_eq!(read.sandbox, Config::library_default().sandbox);
 }
 
+/// The specified example of the other tool, and its caps and defaults; with `index_mode` as it is in the library, and the storage replaced.
+#[test]
+fn cfg_sfi_01_the_specified_keys_and_defaults_are_known() {
+    let example = r#"
+        [tools.search_files]
+        index_mode = "off"
+        index_storage = "mmap"
+        index_path = ""
+        index_auto_threshold_files = 2000
+        index_auto_threshold_bytes = 500000000
+        index_watch = true
+        index_watch_debounce_ms = 250
+        index_use_git = true
+        fuzzy_fallback = false
+        fuzzy_passes = 3
+        fuzzy_threshold_step = 0.1
+        backend = "native"
+        max_results = 200
+        max_matches_per_file = 20
+        max_file_size_bytes = 2000000
+        max_files = 5000
+        max_depth = 12
+        respect_gitignore = true
+        include_hidden = false
+        follow_symlinks = false
+        mode = "exact"
+        case = "smart"
+        fuzzy_threshold = 0.8
+    "#;
+    let read = load(example).unwrap();
+    assert_eq!(read.search_files, Config::library_default().search_files);
+    for wrong in [
+        "fuzzy_threshold = 1.1",
+        "fuzzy_passes = 0",
+        "mode = \"auto\"",
+        "backend = \"auto\"",
+        "max_depth = 0",
+    ] {
+        let (key, _) = wrong.split_once(' ').unwrap();
+        let read = load(&format!("[tools.search_files]\n{wrong}"));
+        assert_problem(read, &[key]);
+    }
+}
+
 #[test]
 fn the_command_line_has_defaults_of_its_own() {
     let differing: Vec<(&str, String)> = KEYS
         .iter()
         .filter(|key| key.default(Profile::Library) != key.default(Profile::CommandLine))
-        .map(|key| (key.name, key.default(Profile::CommandLine).to_string()))
+        .map(|key| {
+            let default = key.default(Profile::CommandLine).to_string();
+            (key.full.trim_start_matches("tools."), default)
+        })
         .collect();
     let expected = [
-        ("enabled", "true"),
-        ("max_matches_per_file", "100000"),
-        ("max_files", "5000000"),
-        ("max_file_size_bytes", "67108864"),
-        ("index_mode", "\"auto\""),
-        ("index_map", "false"),
-        ("index_max_tokenized_bytes", "67108864"),
-        ("index_regex_strategy", "\"boolean\""),
-        ("allow_absolute", "true"),
+        ("search.enabled", "true"),
+        ("search.max_matches_per_file", "100000"),
+        ("search.max_files", "5000000"),
+        ("search.max_file_size_bytes", "67108864"),
+        ("search.index_mode", "\"auto\""),
+        ("search.index_map", "false"),
+        ("search.index_max_tokenized_bytes", "67108864"),
+        ("search.index_regex_strategy", "\"boolean\""),
+        ("search_files.enabled", "true"),
+        ("search_files.max_file_size_bytes", "67108864"),
+        ("search_files.max_files", "5000000"),
+        ("search_files.max_depth", "100"),
+        ("search_files.index_mode", "\"auto\""),
+        ("sandbox.allow_absolute", "true"),
     ];
     let differing: Vec<(&str, &str)> = differing
         .iter()
@@ -259,7 +312,7 @@ fn other_tables_are_left_alone() {
         top = 1
         [tools.read]
         enabled = 17
-        [tools.search_files]
+        [tools.search_more]
         unknown = true
         [tools.search]
         enabled = true
