@@ -40,6 +40,7 @@ pub use response::{
 };
 
 use found::{Shape, matches};
+use response::LARGEST;
 
 /// The `search_files` tool.
 ///
@@ -381,13 +382,15 @@ impl FilesTool {
             scored: (mode == Mode::Fuzzy).then(|| request.query.chars().count()),
         };
         let limits = [
+            Some(LARGEST),
             set(self.config.max_output_bytes),
             context.max_output_bytes,
             context.available_capacity_bytes,
         ];
+        let budget = limits.into_iter().flatten().min().unwrap_or(LARGEST);
         let mut shortened = 0;
         let matches = matches(&run.files, shape, &mut shortened);
-        let mut response = response.filled(matches, limits.into_iter().flatten().min())?;
+        let mut response = response.filled(matches, budget)?;
         response.stats.lines_shortened = Some(shortened).filter(|lines| *lines > 0);
         Ok(response)
     }

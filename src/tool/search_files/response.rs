@@ -162,6 +162,9 @@ impl IndexStats {
 const STATS_BYTES: usize = 400;
 const INDEX_STATS_BYTES: usize = 1_200;
 
+/// The bytes of JSON that a response has at most, whatever is allowed: each match has its line, and a line can be as long as a file.
+pub(super) const LARGEST: usize = 64 << 20;
+
 impl FilesResponse {
     /// Returns the response as one line of JSON.
     pub fn to_json(&self) -> String {
@@ -178,13 +181,8 @@ impl FilesResponse {
     pub(super) fn filled(
         mut self,
         matches: impl Iterator<Item = FilesMatch>,
-        budget: Option<usize>,
+        budget: usize,
     ) -> Result<FilesResponse, ToolError> {
-        let Some(budget) = budget else {
-            self.matches.extend(matches);
-            self.returned = self.matches.len();
-            return Ok(self);
-        };
         let whole = self.room_taken();
         let mut sizes = 0_usize;
         let mut lens = Vec::new();

@@ -79,6 +79,28 @@ fn lines_are_shown_in_part_at_every_length() {
     }
 }
 
+/// Where nobody says how much there may be, a few long lines would be gigabytes.
+#[test]
+fn no_response_is_larger_than_64_mib() {
+    let tree = Tree::of([("a", "ab".repeat(600_000))]);
+    let files = Files::new(tree.root()).config(|config| {
+        config.search_files.max_results = 100_000;
+        config.search_files.max_matches_per_file = 100_000;
+    });
+    let response = files.search(json!({"path": ".", "query": "a"}));
+    let json = response.to_json();
+    assert!(
+        json.len() <= 64 << 20 && json.len() > 60 << 20,
+        "{}",
+        json.len()
+    );
+    assert_eq!(
+        response.truncated_reason,
+        Some(TruncatedReason::MaxOutputBytes)
+    );
+    assert_eq!(response.stats.matches_total, 100_000);
+}
+
 #[test]
 fn the_tool_says_what_it_is() {
     let tree = Tree::of([("a", "needle")]);
