@@ -10,6 +10,7 @@ mod alphabet;
 mod automaton;
 mod pieces;
 mod scan;
+mod sieve;
 mod similar;
 
 use std::cell::{Cell, RefCell};

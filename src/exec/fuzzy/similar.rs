@@ -18,6 +18,7 @@ use grep_matcher::LineMatchKind;
 use memchr::{memchr, memrchr};
 
 use super::alphabet::first_char;
+use super::sieve::Sieve;
 use super::{FuzzyMatcher, FuzzyWorker, Span};
 use crate::exec::matcher::Stopped;
 use crate::exec::pattern::{Pattern, PatternError};
@@ -32,6 +33,9 @@ const LITERAL_LIMIT: usize = 512;
 
 /// A match has at most so many times as many characters as the literal.
 const LONGEST: usize = 4;
+
+/// The characters of pieces that are worth looking for.
+const PIECE: usize = 3;
 
 /// Cells of tables that are computed between two looks at the stop flag.
 const WORK_BETWEEN_POLLS: usize = 1 << 18;
@@ -68,6 +72,12 @@ impl Threshold {
             .filter(|most| u64::from(*most) < chars)
     }
 
+    /// Returns how many halves of edits a text that counts can have, an insertion being one; `None` below a threshold of one half.
+    fn halves(self, chars: usize) -> Option<usize> {
+        let edits = (u64::from(ONE - self.0) * 2 * chars as u64) / u64::from(ONE);
+        usize::try_from(edits).ok().filter(|_| self.0 >= ONE / 2)
+    }
+
     /// Returns whether a text that is so many edits away from a literal counts; `longer` is the number of characters of the longer one.
     fn allows(self, edits: u32, longer: usize) -> bool {
         u64::from(edits) * u64::from(ONE) <= u64::from(ONE - self.0) * longer as u64
@@ -91,8 +101,10 @@ struct Compiled {
     threshold: Threshold,
     /// The most characters of a match.
     longest: usize,
-    /// Finds lines with a text within the most edits of one that counts; nothing if all are.
+    /// Finds lines with a text within the most edits of one that counts; nothing if that are too many of them.
     near: Option<FuzzyMatcher>,
+    /// Finds lines that may have one that counts; nothing if all may.
+    sieve: Option<Sieve>,
 }
 
 impl SimilarMatcher {
@@ -119,9 +131,16 @@ impl SimilarMatcher {
                 "the text has {chars} characters, and of 1 to {LITERAL_LIMIT} what is similar can be looked for; search for a part of it"
             )));
         }
-        let near = match threshold.max_edits(chars) {
-            Some(edits) => Some(FuzzyMatcher::new(pattern, edits)?),
+        let sieve = match threshold.halves(chars) {
+            Some(halves) => Sieve::new(&literal, folds, halves),
             None => None,
+        };
+        let near = match threshold.max_edits(chars) {
+            // Where the pieces that stay as they are have few characters, most lines have one.
+            Some(edits) if sieve.is_none() || chars >= PIECE * (edits as usize + 1) => {
+                Some(FuzzyMatcher::new(pattern, edits)?)
+            }
+            _ => None,
         };
         let longest = match (chars as u64 * u64::from(ONE)).checked_div(threshold.0.into()) {
             Some(longest) => usize::try_from(longest).unwrap_or(usize::MAX),
@@ -133,6 +152,7 @@ impl SimilarMatcher {
             threshold,
             longest: longest.min(LONGEST * chars),
             near,
+            sieve,
         })))
     }
 
@@ -279,24 +299,33 @@ impl SimilarWorker {
     pub fn find_candidate_line(&self, lines: &[u8]) -> Result<Option<LineMatchKind>, Stopped> {
         let mut from = 0;
         while from < lines.len() {
-            let (start, end) = match &self.near {
-                None => line_at(lines, from),
-                Some(near) => match near.find_candidate_line(&lines[from..])? {
-                    None => return Ok(None),
-                    Some(LineMatchKind::Confirmed(at) | LineMatchKind::Candidate(at)) => {
-                        line_at(lines, from + at)
-                    }
-                },
+            let place = match (&self.near, &self.compiled.sieve) {
+                (Some(near), _) => {
+                    let found = near.find_candidate_line(&lines[from..])?;
+                    found.map(|(LineMatchKind::Confirmed(at) | LineMatchKind::Candidate(at))| at)
+                }
+                (None, Some(sieve)) => sieve.find(&lines[from..], &self.stop)?,
+                (None, None) => Some(0),
             };
+            let Some(place) = place else {
+                return Ok(None);
+            };
+            let (start, end) = line_at(lines, from + place);
             if self.stop.is_raised() {
                 return Err(Stopped);
             }
+            let line = &lines[start..end];
+            from = end + 1;
+            if let (Some(_), Some(sieve)) = (&self.near, &self.compiled.sieve)
+                && sieve.find(line, &self.stop)?.is_none()
+            {
+                continue;
+            }
             let mut found = Vec::new();
-            self.find_in_line(&lines[start..end], 1, &mut found)?;
+            self.find_in_line(line, 1, &mut found)?;
             if let Some(span) = found.first() {
                 return Ok(Some(LineMatchKind::Confirmed(start + span.start)));
             }
-            from = end + 1;
         }
         Ok(None)
     }
@@ -531,6 +560,57 @@ mod tests {
                 text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count()
             });
             prop_assert_eq!(at, first);
+        }
+    }
+
+    /// The sieve by itself: longer literals than the definition can be asked about, made similar on purpose.
+    #[test]
+    fn what_is_similar_passes_the_sieve() {
+        let literal = "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZäö";
+        assert_eq!(literal.chars().count(), 64);
+        let chars: Vec<Option<char>> = literal.chars().map(Some).collect();
+        for (threshold, len) in [(0.5, 64), (0.6, 40), (0.8, 64), (0.9, 63), (0.7, 5)] {
+            let literal = &chars[..len];
+            let threshold = Threshold::new(threshold);
+            let sieve = Sieve::new(literal, false, threshold.halves(len).unwrap()).unwrap();
+            // As many edits of one kind as still count, all over it.
+            let edits = (1.0 - threshold.score()) * len as f64 + 1e-9;
+            let changed = edits as usize;
+            let mut put_in = 0;
+            while threshold.allows(put_in as u32 + 1, len + put_in + 1) {
+                put_in += 1;
+            }
+            let text = |edit: &dyn Fn(usize, char) -> String| {
+                let parts = literal.iter().flatten().enumerate();
+                parts.map(|(at, c)| edit(at, *c)).collect::<String>()
+            };
+            let every = |count: usize, at: usize| count > 0 && (at * count) % len < count;
+            let texts = [
+                text(&|at, c| {
+                    if every(changed, at) {
+                        '~'.into()
+                    } else {
+                        c.into()
+                    }
+                }),
+                text(&|at, c| {
+                    if every(changed, at) {
+                        String::new()
+                    } else {
+                        c.into()
+                    }
+                }),
+                text(&|at, c| match at {
+                    0 => format!("{c}{}", "~".repeat(put_in)),
+                    _ => c.into(),
+                }),
+            ];
+            for text in texts {
+                let found = sieve.find(text.as_bytes(), &Stop::new());
+                assert!(found.is_ok_and(|found| found.is_some()), "{text}");
+            }
+            let none = sieve.find("~".repeat(500).as_bytes(), &Stop::new());
+            assert_eq!(none, Ok(None));
         }
     }
 

@@ -219,7 +219,12 @@ fn a_call_that_takes_too_long_is_an_error() {
         error.message().contains("`search_files` was stopped after"),
         "{error}"
     );
-    context.default_timeout = Some(std::time::Duration::from_secs(1_000_000));
+    // The host's time counts, not the configured one.
+    context.clock = files.context().clock;
+    context.default_timeout = Some(std::time::Duration::ZERO);
+    let error = files.tool().search(&request, &context).unwrap_err();
+    assert_eq!(error.code(), "timeout");
+    context.default_timeout = Some(std::time::Duration::from_secs(600));
     assert_eq!(files.tool().search(&request, &context).unwrap().returned, 1);
 }
 
