@@ -1,4 +1,4 @@
-//! Texts that are similar to a literal: by the share of characters that need no edit (`context` of `search_files`).
+//! Texts that are similar to a literal: by the share of characters that need no edit (D68).
 //!
 //! **What counts.** A text of *m* characters that is *d* edits away from a literal of *p* has the score `1 − d / max(p, m)`; it counts if it is
 //! not empty, its score is at least the threshold, and *m* is at most four times *p*. Of the texts of a line that count the one with the highest
