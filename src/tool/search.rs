@@ -28,7 +28,7 @@ use crate::tool::render::Note;
 use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, SearchRequest, search_schema};
 use crate::tool::response::{ErrorEntry, FallbackUse, IndexUse, Record, SearchResponse, Stats};
 use crate::tool::sandbox::{Resolved, Sandbox};
-use crate::tool::searcher::{Searcher, missing, run_source, slashed, to_usize};
+use crate::tool::searcher::{Searcher, missing, run_source, slashed, summarized, to_usize};
 use crate::tool::shorten::shorten;
 
 /// How much harm a call can do; a search can do none worth asking about.
@@ -179,11 +179,10 @@ impl SearchTool {
         } else {
             "expression"
         };
-        let text = format!("Search {path} for the {kind} {:?}", request.pattern);
-        if text.chars().count() <= 200 {
-            return text;
-        }
-        text.chars().take(199).chain(['…']).collect()
+        summarized(format!(
+            "Search {path} for the {kind} {:?}",
+            request.pattern
+        ))
     }
 
     /// Answers a request given as JSON.

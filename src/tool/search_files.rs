@@ -32,7 +32,7 @@ use crate::tool::indexing::{CachePlaces, Indexes, Question};
 use crate::tool::response::{ErrorEntry, IndexUse};
 use crate::tool::sandbox::{Resolved, Sandbox};
 use crate::tool::search::{ReadEvidence, RiskLevel, ToolContext};
-use crate::tool::searcher::{Searcher, missing, slashed, to_usize};
+use crate::tool::searcher::{Searcher, missing, slashed, summarized, to_usize};
 
 pub use request::{FILES_NAME, FilesRequest, files_schema};
 pub use response::{
@@ -145,11 +145,10 @@ impl FilesTool {
             Mode::Regex => "the expression",
             Mode::Fuzzy => "what is similar to",
         };
-        let text = format!("Search {} for {kind} {:?}", request.path, request.query);
-        if text.chars().count() <= 200 {
-            return text;
-        }
-        text.chars().take(199).chain(['…']).collect()
+        summarized(format!(
+            "Search {} for {kind} {:?}",
+            request.path, request.query
+        ))
     }
 
     /// Answers a request given as JSON.

@@ -229,6 +229,14 @@ pub(super) fn slashed(path: &Path) -> String {
     }
 }
 
+/// Cuts what is said of a call to 200 characters.
+pub(super) fn summarized(text: String) -> String {
+    if text.chars().count() <= 200 {
+        return text;
+    }
+    text.chars().take(199).chain(['…']).collect()
+}
+
 /// Says why a path that was asked for can't be searched.
 pub(super) fn missing(error: &io::Error) -> String {
     match error.kind() {
