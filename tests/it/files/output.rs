@@ -205,15 +205,17 @@ impl Clock for Hasty {
 
 #[test]
 fn a_call_that_takes_too_long_is_an_error() {
-    let tree = Tree::of([("a", "needle")]);
-    let files = Files::new(tree.root());
+    // Looking through this takes longer than seeing that the time is over: an answer that is there first is given.
+    let tree = Tree::of([("a", "ab".repeat(900_000))]);
+    let files = Files::new(tree.root()).config(|config| config.search_files.fuzzy_threshold = 0.5);
+    let long = json!({"path": ".", "query": "n".repeat(400), "mode": "fuzzy"});
+    let long = FilesRequest::from_value(long).unwrap();
     let mut context = files.context();
     context.clock = Arc::new(Hasty {
         now: Mutex::new(std::time::Instant::now()),
         step: std::time::Duration::from_secs(30),
     });
-    let request = FilesRequest::new(".", "needle");
-    let error = files.tool().search(&request, &context).unwrap_err();
+    let error = files.tool().search(&long, &context).unwrap_err();
     assert_eq!((error.code(), error.kind()), ("timeout", "Timeout"));
     assert!(
         error.message().contains("`search_files` was stopped after"),
@@ -222,10 +224,12 @@ fn a_call_that_takes_too_long_is_an_error() {
     // The host's time counts, not the configured one.
     context.clock = files.context().clock;
     context.default_timeout = Some(std::time::Duration::ZERO);
-    let error = files.tool().search(&request, &context).unwrap_err();
+    let error = files.tool().search(&long, &context).unwrap_err();
     assert_eq!(error.code(), "timeout");
     context.default_timeout = Some(std::time::Duration::from_secs(600));
-    assert_eq!(files.tool().search(&request, &context).unwrap().returned, 1);
+    let request = FilesRequest::new(".", "abab");
+    // As many as are taken from one file.
+    assert_eq!(files.tool().search(&request, &context).unwrap().returned, 20);
 }
 
 #[test]
