@@ -5,7 +5,7 @@
 
 use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::render::{Note, closing_note, push_line};
-use crate::tool::response::{SearchResponse, json_len};
+use crate::tool::response::{ErrorEntry, SearchResponse, json_len};
 
 /// What is set aside for `stats` where there are any, in bytes: more than they ever have. Their real length depends on
 /// the time that a search took and on the index, and which events fit must not.
@@ -72,22 +72,8 @@ fn fit_beside(
     notes.push(Note::Bytes(budget));
     let note = closing_note(&notes);
     response.truncated = true;
-    let mut room = base(&mut response, &note);
-    // Errors go only where they alone are too much: without them an answer would look cleaner than it is.
-    while room > budget
-        && let Some(error) = response.errors.pop()
-    {
-        let entry = serde_json::to_string(&error).map_or(0, |json| json.len());
-        room -= entry + usize::from(!response.errors.is_empty());
-    }
-    if room > budget {
-        return Err(DenialReason::LimitsExceeded {
-            message: format!(
-                "not even a response without events fits {budget} bytes; it needs {room}. Allow more output"
-            ),
-        }
-        .into());
-    }
+    let room = base(&mut response, &note);
+    let mut room = without_errors(&mut response.errors, room, budget, "events")?;
     let mut kept = 0;
     while kept < sizes.len() && room + sizes[kept] <= budget {
         room += sizes[kept];
@@ -99,6 +85,35 @@ fn fit_beside(
     response.matches.truncate(kept);
     response.count = kept;
     Ok(response)
+}
+
+/// Drops errors from the end until a response that takes `room` bytes without its `results` fits; returns what it takes then. They go only where
+/// they alone are too much: without them an answer would look cleaner than it is. Linear in what is dropped.
+///
+/// # Errors
+///
+/// Not even without errors it fits.
+pub(crate) fn without_errors(
+    errors: &mut Vec<ErrorEntry>,
+    mut room: usize,
+    budget: usize,
+    results: &str,
+) -> Result<usize, ToolError> {
+    while room > budget
+        && let Some(error) = errors.pop()
+    {
+        let entry = serde_json::to_string(&error).map_or(0, |json| json.len());
+        room -= entry + usize::from(!errors.is_empty());
+    }
+    if room > budget {
+        return Err(DenialReason::LimitsExceeded {
+            message: format!(
+                "not even a response without {results} fits {budget} bytes; it needs {room}. Allow more output"
+            ),
+        }
+        .into());
+    }
+    Ok(room)
 }
 
 #[cfg(test)]

@@ -444,6 +444,3 @@ struct Found {
     /// What came of fuzzy fallback.
     fallback: Option<FallbackStats>,
 }
-
-#[cfg(test)]
-mod tests;

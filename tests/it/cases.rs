@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use forge_search::tool::engines::Engines;
 use forge_search::tool::error::ToolError;
-use forge_search::tool::response::SearchResponse;
+use forge_search::tool::response::{ErrorEntry, SearchResponse};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -60,7 +60,7 @@ pub(crate) struct Description {
 
 impl Node {
     /// The content of a file.
-    pub(crate) fn content(&self) -> Vec<u8> {
+    fn content(&self) -> Vec<u8> {
         let node = match self {
             Node::Text(text) => return text.clone().into_bytes(),
             Node::Other(node) => node,
@@ -82,9 +82,24 @@ impl Node {
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum TreeRef {
+pub(crate) enum TreeRef {
     Name(String),
     Own(BTreeMap<String, Node>),
+}
+
+impl TreeRef {
+    /// The tree that is meant, `trees` being those of the file.
+    pub(crate) fn nodes<'a>(
+        &'a self,
+        trees: &'a BTreeMap<String, BTreeMap<String, Node>>,
+    ) -> &'a BTreeMap<String, Node> {
+        match self {
+            TreeRef::Name(name) => trees
+                .get(name)
+                .unwrap_or_else(|| panic!("no tree is called {name}")),
+            TreeRef::Own(nodes) => nodes,
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -132,9 +147,9 @@ enum Expect {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ExpectError {
-    error: String,
-    message: Vec<String>,
+pub(crate) struct ExpectError {
+    pub(crate) error: String,
+    pub(crate) message: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -254,7 +269,7 @@ pub(crate) fn setup_of(case: &Case, tree: &Tree) -> Setup {
     setup
 }
 
-fn check_error(expected: &ExpectError, error: &ToolError, root: &Path) {
+pub(crate) fn check_error(expected: &ExpectError, error: &ToolError, root: &Path) {
     assert_eq!(error.code(), expected.error, "{error}");
     let message = error.message();
     for fragment in &expected.message {
@@ -285,18 +300,7 @@ fn check_answer(expected: &ExpectAnswer, response: &SearchResponse, root: &Path)
         response.files_scanned, expected.files_scanned,
         "files_scanned"
     );
-    let errors: Vec<String> = response
-        .errors
-        .iter()
-        .map(|entry| format!("{}|{}", entry.path, entry.error))
-        .collect();
-    let fits = errors.len() == expected.errors.len()
-        && errors.iter().zip(&expected.errors).all(|(found, wanted)| {
-            let (path, fragment) = wanted.split_once('|').expect("path|fragment");
-            let (at, message) = found.split_once('|').unwrap();
-            at == in_root(path, root) && message.contains(fragment)
-        });
-    assert!(fits, "errors {errors:?}, expected {:?}", expected.errors);
+    check_entries(&expected.errors, &response.errors, root);
     let any_match = response.matches.iter().any(|record| record.is_match());
     let exit_code = expected.exit_code.unwrap_or(i32::from(!any_match));
     assert_eq!(response.exit_code, Some(exit_code), "exit_code");
@@ -315,6 +319,21 @@ fn check_answer(expected: &ExpectAnswer, response: &SearchResponse, root: &Path)
             "the note does not say {fragment:?}: {note:?}"
         );
     }
+}
+
+/// Checks entries of `errors` against `path|fragment of the message`, in order.
+pub(crate) fn check_entries(expected: &[String], entries: &[ErrorEntry], root: &Path) {
+    let errors: Vec<String> = entries
+        .iter()
+        .map(|entry| format!("{}|{}", entry.path, entry.error))
+        .collect();
+    let fits = errors.len() == expected.len()
+        && errors.iter().zip(expected).all(|(found, wanted)| {
+            let (path, fragment) = wanted.split_once('|').expect("path|fragment");
+            let (at, message) = found.split_once('|').unwrap();
+            at == in_root(path, root) && message.contains(fragment)
+        });
+    assert!(fits, "errors {errors:?}, expected {expected:?}");
 }
 
 /// Events for a person to compare, long lines cut.
@@ -364,13 +383,7 @@ pub(crate) fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
 impl CaseFile {
     /// The tree of a case.
     pub(crate) fn nodes<'a>(&'a self, case: &'a Case) -> &'a BTreeMap<String, Node> {
-        match &case.tree {
-            TreeRef::Name(name) => self
-                .trees
-                .get(name)
-                .unwrap_or_else(|| panic!("no tree is called {name}")),
-            TreeRef::Own(nodes) => nodes,
-        }
+        case.tree.nodes(&self.trees)
     }
 }
 

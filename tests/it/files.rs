@@ -26,7 +26,10 @@ use forge_search::tool::search_files::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::cases::{Node, build, in_root, is_requirement, json_of, message_of, unfold};
+use crate::cases::{
+    ExpectError, Node, TreeRef, build, check_entries, check_error, in_root, is_requirement,
+    json_of, message_of, unfold,
+};
 use crate::index_support::{Host, LIVE, VARIANTS, Variant};
 use crate::support::{Tree, engines};
 
@@ -247,13 +250,6 @@ struct CaseFile {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum TreeRef {
-    Name(String),
-    Own(BTreeMap<String, Node>),
-}
-
-#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
     name: String,
@@ -279,13 +275,6 @@ struct Case {
 enum Expect {
     Error(ExpectError),
     Answer(ExpectAnswer),
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ExpectError {
-    error: String,
-    message: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -343,32 +332,12 @@ fn check_answer(expected: &ExpectAnswer, response: &FilesResponse, root: &Path) 
     assert_eq!(response.stats.lines_shortened, expected.lines_shortened);
     let fallback = response.stats.fallback.as_ref();
     assert_eq!(fallback.map(|used| used.fuzzy_passes_used), expected.passes);
-    let errors: Vec<String> = response
-        .errors
-        .iter()
-        .map(|entry| format!("{}|{}", entry.path, entry.error))
-        .collect();
-    let fits = errors.len() == expected.errors.len()
-        && errors.iter().zip(&expected.errors).all(|(found, wanted)| {
-            let (path, fragment) = wanted.split_once('|').expect("path|fragment");
-            let (at, message) = found.split_once('|').unwrap();
-            at == path && message.contains(fragment)
-        });
-    assert!(fits, "errors {errors:?}, expected {:?}", expected.errors);
+    check_entries(&expected.errors, &response.errors, root);
 }
 
 fn check_case(files: &Files, request: &Value, expected: &Expect, root: &Path) {
     match (expected, files.call(request)) {
-        (Expect::Error(expected), Err(error)) => {
-            assert_eq!(error.code(), expected.error, "{error}");
-            for fragment in &expected.message {
-                let message = error.message();
-                assert!(
-                    message.contains(fragment.as_str()),
-                    "the message does not say {fragment:?}: {message}"
-                );
-            }
-        }
+        (Expect::Error(expected), Err(error)) => check_error(expected, &error, root),
         (Expect::Answer(expected), Ok(response)) => check_answer(expected, &response, root),
         (Expect::Error(_), Ok(response)) => {
             panic!("an error was expected, not {}", response.to_json())
@@ -395,13 +364,7 @@ impl Case {
 
     fn run(&self, file: &CaseFile, engines: &Engines, indexes: &[Variant], expected: &Expect) {
         let tree = Tree::new();
-        build(
-            &tree,
-            match &self.tree {
-                TreeRef::Name(name) => file.trees.get(name).expect("a tree of that name"),
-                TreeRef::Own(nodes) => nodes,
-            },
-        );
+        build(&tree, self.tree.nodes(&file.trees));
         let request = json_of(&toml::Value::Table(self.request.clone()), tree.root());
         for threads in [1, 4] {
             let mut files = Files::new(tree.root());

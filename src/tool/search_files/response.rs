@@ -4,8 +4,9 @@
 
 use serde::Serialize;
 
+use crate::tool::budget::without_errors;
 use crate::tool::config::{Case, Mode};
-use crate::tool::error::{DenialReason, ToolError};
+use crate::tool::error::ToolError;
 use crate::tool::response::{BuildStats, ErrorEntry, IndexUse};
 
 /// A response of the `search_files` tool.
@@ -200,19 +201,8 @@ impl FilesResponse {
         if !fits {
             self.truncated = true;
             self.truncated_reason = Some(TruncatedReason::MaxOutputBytes);
-            let mut taken = self.room_taken();
-            // Errors go only where they alone are too much: without them an answer would look cleaner than it is.
-            while taken > budget && self.errors.pop().is_some() {
-                taken = self.room_taken();
-            }
-            if taken > budget {
-                return Err(DenialReason::LimitsExceeded {
-                    message: format!(
-                        "not even a response without matches fits {budget} bytes; it needs {taken}. Allow more output"
-                    ),
-                }
-                .into());
-            }
+            let taken = self.room_taken();
+            let mut taken = without_errors(&mut self.errors, taken, budget, "matches")?;
             let mut kept = 0;
             for len in lens {
                 if taken + len > budget {
