@@ -229,7 +229,10 @@ fn a_call_that_takes_too_long_is_an_error() {
     context.default_timeout = Some(std::time::Duration::from_secs(600));
     let request = FilesRequest::new(".", "abab");
     // As many as are taken from one file.
-    assert_eq!(files.tool().search(&request, &context).unwrap().returned, 20);
+    assert_eq!(
+        files.tool().search(&request, &context).unwrap().returned,
+        20
+    );
 }
 
 #[test]
