@@ -40,7 +40,14 @@ pub(crate) struct Collector {
     pub(crate) files_excluded: u64,
     pub(crate) truncation: Option<Truncation>,
     closed: bool,
+    /// Bytes that are kept of files, as far as there is a limit.
+    kept: usize,
+    most_kept: usize,
 }
+
+/// The bytes that are kept of files where each match is reported: several times what a response can have. What does not fit is counted and not
+/// kept, from the first file on that does not.
+const MOST_KEPT: usize = 256 << 20;
 
 impl Collector {
     pub(crate) fn new(limits: Limits) -> Collector {
@@ -54,6 +61,11 @@ impl Collector {
             files_excluded: 0,
             truncation: None,
             closed: false,
+            kept: 0,
+            most_kept: match limits.reports {
+                Reports::Lines => usize::MAX,
+                Reports::Matches => MOST_KEPT,
+            },
         }
     }
 
@@ -132,9 +144,13 @@ impl Collector {
         }
         if !events.is_empty() {
             self.count += weight(&events, self.limits.reports);
+            let bytes: usize = events.iter().map(Event::footprint).sum();
+            self.kept = self.kept.saturating_add(bytes);
+            let is_left_out = self.kept > self.most_kept;
             self.files.push(FileEvents {
                 path: file.logical(),
-                events,
+                events: if is_left_out { Vec::new() } else { events },
+                is_left_out,
             });
         }
         if !outcome.complete {
@@ -181,5 +197,74 @@ fn cut(events: &mut Vec<Event>, room: usize, reports: Reports) {
         if event.each.is_empty() {
             event.kind = EventKind::Context;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::exec::event::Found;
+    use crate::index::beneath::RootDir;
+    use crate::index::walk::{FoundFile, Place};
+
+    #[test]
+    fn what_is_more_than_is_kept_is_counted_all_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Arc::new(Place {
+            root: Arc::new(RootDir::open(&dir.path().canonicalize().unwrap()).unwrap()),
+            real: PathBuf::new(),
+            logical: PathBuf::new(),
+        });
+        let event = |line: &str| Event {
+            kind: EventKind::Match {
+                column: 1,
+                text: "x".into(),
+            },
+            line_number: 1,
+            line: line.into(),
+            each: vec![Found {
+                column: 1,
+                text: "x".into(),
+                edits: 0,
+            }],
+        };
+        let mut collector = Collector::new(Limits {
+            max_results: 100,
+            reports: Reports::Matches,
+            max_files: 100,
+        });
+        collector.most_kept = 3 * event("").footprint() + 100;
+        let lines = ["x", "x", &"x".repeat(200), "x"];
+        for (name, line) in ["a", "b", "c", "d"].iter().zip(lines) {
+            let file = FoundFile {
+                dir: place.clone(),
+                name: name.into(),
+                target: None,
+            };
+            let outcome = FileOutcome {
+                events: vec![event(line)],
+                complete: true,
+                ..FileOutcome::default()
+            };
+            collector.file(&file.into(), outcome);
+        }
+        assert_eq!((collector.count, collector.files_scanned), (4, 4));
+        assert_eq!(collector.truncation, None);
+        let kept = |name: &str| {
+            let mut files = collector.files.iter();
+            let file = files.find(|file| file.path == Path::new(name)).unwrap();
+            (file.is_left_out, file.events.len())
+        };
+        assert_eq!((kept("a"), kept("b")), ((false, 1), (false, 1)));
+        // Nothing after the first gap either: what is shown is a beginning.
+        assert_eq!((kept("c"), kept("d")), ((true, 0), (true, 0)));
+        let lines_only = Collector::new(Limits {
+            reports: Reports::Lines,
+            ..collector.limits
+        });
+        assert_eq!(lines_only.most_kept, usize::MAX);
     }
 }

@@ -206,7 +206,7 @@ fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, G
     if field == INCLUDE && globs.iter().all(|glob| glob.starts_with('!')) {
         return refuse(format!(
             "{} only takes back, so the list matches nothing; a leading ! undoes an earlier glob of the same \
-             list. Give globs without !, in exclude_glob to leave files out",
+             list. Give globs without !, in the list of those to be left out if that is meant",
             globs.join(", ")
         ));
     }

@@ -109,6 +109,8 @@ pub struct FileEvents {
     pub path: PathBuf,
     /// Its events.
     pub events: Vec<Event>,
+    /// Whether they are only counted, since those of files before it are as much as is kept.
+    pub is_left_out: bool,
 }
 
 /// A file or directory that could not be read (FR-LS-ERR-05, FR-LS-ERR-06).

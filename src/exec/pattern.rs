@@ -170,6 +170,9 @@ fn parse_normal(expression: &str) -> Result<Hir, String> {
         .map_err(|error| error.to_string())
 }
 
+/// How requests ask for a text and not for an expression.
+const AS_TEXT: &str = "fixed_strings (with search_files mode = \"exact\")";
+
 /// Puts a parser's complaint into words that say what to do.
 fn explain_parse_error(text: &str, error: &ast::Error) -> String {
     use ast::ErrorKind as K;
@@ -191,12 +194,11 @@ fn explain_parse_error(text: &str, error: &ast::Error) -> String {
             no_backreferences("(?P=", at.saturating_sub(2))
         }
         K::NestLimitExceeded(limit) => format!(
-            "the regular expression nests deeper than {limit} levels; simplify it or search for a \
-             literal with fixed_strings"
+            "the regular expression nests deeper than {limit} levels; simplify it, or search for a \
+             text instead ({AS_TEXT})"
         ),
         kind => format!(
-            "invalid regular expression at byte {at}: {kind}; set fixed_strings to search for the text \
-             as it is"
+            "invalid regular expression at byte {at}: {kind}; {AS_TEXT} searches for the text as it is"
         ),
     }
 }

@@ -66,7 +66,7 @@ impl Ugrep {
         let asked = asked::for_ugrep(&query.pattern).map_err(|why| {
             EngineError::NotCapable(format!(
                 "ugrep is not used for this pattern: {why}; make a literal part of it required, or configure \
-                 the engine embedded or rg"
+                 the engine embedded (with search_files native) or rg"
             ))
         })?;
         Ok(match asked {

@@ -56,6 +56,22 @@ pub(super) fn parse<T: DeserializeOwned>(
         .map_err(|error| ToolError::bad_args(explain(&error)))
 }
 
+/// Returns the error that says this of an argument; of what repeats an argument as long as a request, the beginning and the end.
+pub(super) fn refused(message: &str) -> ToolError {
+    /// Characters that are said of the beginning and of the end.
+    const SAID: usize = 500;
+    let (from, to) = (
+        message.char_indices().nth(SAID),
+        message.char_indices().nth_back(SAID),
+    );
+    match (from, to) {
+        (Some((from, _)), Some((to, _))) if from < to => {
+            ToolError::bad_args(format!("{} … {}", &message[..from], &message[to..]))
+        }
+        _ => ToolError::bad_args(message),
+    }
+}
+
 /// Refuses limits of 0.
 ///
 /// # Errors

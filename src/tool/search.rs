@@ -233,7 +233,7 @@ impl SearchTool {
         // Compiling the pattern and the globs is part of the time.
         let deadline = Deadline::since(started, plan.timeout, context.clock.clone());
         let globs = Globs::new(request.includes(), request.excludes())
-            .map_err(|error| ToolError::bad_args(error.to_string()))?;
+            .map_err(|error| arguments::refused(&error.to_string()))?;
         let searcher = &self.searcher;
         let options = searcher.options(plan.limits, deadline, &context.cancel);
         let prepared = searcher.prepare(searcher.engines(), &plan.query, &options)?;
@@ -287,7 +287,7 @@ impl SearchTool {
             reports: Reports::Lines,
         };
         let query = Query::new(&request.pattern, &options)
-            .map_err(|error| ToolError::bad_args(error.to_string()))?;
+            .map_err(|error| arguments::refused(&error.to_string()))?;
         Ok(Plan {
             maintenance: timeout.mul_f64(config.index_maint_budget_fraction),
             query: Arc::new(query),

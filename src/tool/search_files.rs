@@ -187,7 +187,7 @@ impl FilesTool {
         // Compiling the query and the globs is part of the time.
         let deadline = Deadline::since(started, timeout, context.clock.clone());
         let globs = Globs::new(&request.include_globs, &request.exclude_globs)
-            .map_err(|error| ToolError::bad_args(format!("{}s: {}", error.field, error.message)))?
+            .map_err(|error| arguments::refused(&format!("{}s: {}", error.field, error.message)))?
             .within_depth(plan.max_depth);
         let options = self
             .searcher
@@ -387,11 +387,8 @@ impl FilesTool {
             context.available_capacity_bytes,
         ];
         let budget = limits.into_iter().flatten().min().unwrap_or(LARGEST);
-        let mut shortened = 0;
-        let matches = matches(&run.files, shape, &mut shortened);
-        let mut response = response.filled(matches, budget)?;
-        response.stats.lines_shortened = Some(shortened).filter(|lines| *lines > 0);
-        Ok(response)
+        let is_whole = !run.files.iter().any(|file| file.is_left_out);
+        response.filled(matches(&run.files, shape), is_whole, budget)
     }
 }
 
@@ -429,7 +426,7 @@ impl Plan {
         };
         match Query::new(&request.query, &options) {
             Ok(query) => Ok(Arc::new(query)),
-            Err(error) => Err(ToolError::bad_args(error.to_string())),
+            Err(error) => Err(arguments::refused(&error.to_string())),
         }
     }
 }

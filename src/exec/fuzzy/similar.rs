@@ -45,10 +45,19 @@ const WORK_BETWEEN_POLLS: usize = 1 << 18;
 pub struct Threshold(u32);
 
 impl Threshold {
-    /// Makes a threshold of a number between 0 and 1; others are taken for the nearer of these.
+    /// Makes a threshold of a number between 0 and 1; others are taken for the nearer of these. What is between two millionths becomes the lower
+    /// one, so that nothing with such a score is left out.
     pub fn new(score: f64) -> Threshold {
+        let millionths = score.clamp(0.0, 1.0) * f64::from(ONE);
+        let nearest = millionths.round();
+        // 0.7 can't be written as a binary fraction, and is meant as it stands.
+        let is_meant = (millionths - nearest).abs() < 1e-6;
         // What is no number becomes 0.
-        Threshold((score.clamp(0.0, 1.0) * f64::from(ONE)).round() as u32)
+        Threshold(if is_meant {
+            nearest
+        } else {
+            millionths.floor()
+        } as u32)
     }
 
     /// Returns what is left after so many steps down of that size, at least 0 (`FR-SFI-FUZ-04`).
@@ -472,6 +481,26 @@ mod tests {
             .iter()
             .map(|span| (span.start, span.end, span.edits))
             .collect()
+    }
+
+    #[test]
+    fn a_threshold_between_two_millionths_leaves_nothing_out() {
+        let millionths = |score| Threshold::new(score).0;
+        assert_eq!(millionths(0.666_666_6), 666_666);
+        assert_eq!(millionths(2.0 / 3.0), 666_666);
+        for n in 0..=1_000 {
+            assert_eq!(millionths(f64::from(n) / 1_000.0), n * 1_000);
+            assert_eq!(millionths(0.1 * f64::from(n % 11)), (n % 11) * 100_000);
+        }
+        // One edit of three characters.
+        assert_eq!(
+            found(&worker("zbc", Fold::Sensitive, 0.666_666_6), "abc", 9),
+            [(0, 3, 1)]
+        );
+        assert_eq!(
+            (millionths(f64::NAN), millionths(-1.0), millionths(7.0)),
+            (0, 0, ONE)
+        );
     }
 
     /// The edits between two texts, by the plain table.

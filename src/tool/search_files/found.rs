@@ -17,42 +17,34 @@ pub(super) struct Shape {
     pub(super) scored: Option<usize>,
 }
 
-/// Makes the matches of files one after the other; each takes time in proportion to the lines it shows. Counts in `shortened` the lines that
-/// are shown in part.
-pub(super) fn matches<'a>(
-    files: &'a [FileEvents],
-    shape: Shape,
-    shortened: &'a mut u64,
-) -> impl Iterator<Item = FilesMatch> + 'a {
-    let each = files.iter().flat_map(|file| {
+/// Makes the matches of files one after the other, as far as these are kept; each takes time in proportion to the lines it shows.
+pub(super) fn matches(files: &[FileEvents], shape: Shape) -> impl Iterator<Item = FilesMatch> + '_ {
+    let kept = files.iter().take_while(|file| !file.is_left_out);
+    let each = kept.flat_map(|file| {
         let events = file.events.iter().enumerate();
         events.flat_map(move |(at, event)| event.each.iter().map(move |found| (file, at, found)))
     });
-    each.map(move |(file, at, found)| one(file, at, found, shape, shortened))
+    each.map(move |(file, at, found)| one(file, at, found, shape))
 }
 
-fn one(
-    file: &FileEvents,
-    at: usize,
-    found: &Found,
-    shape: Shape,
-    shortened: &mut u64,
-) -> FilesMatch {
+fn one(file: &FileEvents, at: usize, found: &Found, shape: Shape) -> FilesMatch {
     let event = &file.events[at];
     let number = event.line_number;
-    let mut shown = |line: &str, found: Option<(usize, usize)>| {
+    let mut shortened = Vec::new();
+    let mut shown = |event: &Event, found: Option<(usize, usize)>| {
+        let line = &event.line;
         let part = shape.max_line_bytes.and_then(|max| part(line, found, max));
-        *shortened += u64::from(part.is_some());
+        shortened.extend(part.is_some().then_some(event.line_number));
         part.map_or_else(|| line.to_string(), |part| line[part].to_string())
     };
     let start = usize::try_from(found.column).map_or(0, |column| column.saturating_sub(1));
-    let line_text = shown(&event.line, Some((start, start + found.text.len())));
+    let line_text = shown(event, Some((start, start + found.text.len())));
     let is_near = |other: &&Event| other.line_number.abs_diff(number) <= shape.around;
     let before = file.events[..at].iter().rev().take_while(is_near);
-    let mut before: Vec<String> = before.map(|event| shown(&event.line, None)).collect();
+    let mut before: Vec<String> = before.map(|event| shown(event, None)).collect();
     before.reverse();
     let after = file.events[at + 1..].iter().take_while(is_near);
-    let after = after.map(|event| shown(&event.line, None)).collect();
+    let after = after.map(|event| shown(event, None)).collect();
     let mut match_text = found.text.clone();
     if let Some(max) = shape.max_line_bytes {
         match_text.truncate(match_text.floor_char_boundary(max));
@@ -65,6 +57,7 @@ fn one(
         line_text,
         before,
         after,
+        shortened,
         score: shape.scored.map(|chars| {
             let score = score(found.edits, chars, found.text.chars().count());
             // Four digits are enough to tell scores of what people search for apart.

@@ -13,6 +13,9 @@ use crate::tool::error::ToolError;
 /// The name of the tool.
 pub const FILES_NAME: &str = "search_files";
 
+/// The most lines before and after each match.
+pub(super) const MAX_CONTEXT_LINES: u64 = 1_000;
+
 /// A request of the `search_files` tool. Fields that are left out take the defaults of `[tools.search_files]`.
 ///
 /// # Examples
@@ -153,6 +156,12 @@ impl FilesRequest {
         if let (false, Some(depth @ 2..)) = (self.recursive, self.max_depth) {
             return Err(ToolError::bad_args(format!(
                 "`recursive` is false and `max_depth` is {depth}: without subdirectories the depth is 1; leave one of them out"
+            )));
+        }
+        if self.context_lines > MAX_CONTEXT_LINES {
+            return Err(ToolError::bad_args(format!(
+                "`context_lines` is {}, above the cap of {MAX_CONTEXT_LINES}; ask for at most that, and read the file for more",
+                self.context_lines
             )));
         }
         arguments::check_globs("include_globs", &self.include_globs)?;

@@ -2,6 +2,8 @@
 //!
 //! Owns which matches go when not all of them fit: those at the end. It does not search.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use crate::tool::budget::without_errors;
@@ -67,6 +69,9 @@ pub struct FilesMatch {
     pub after: Vec<String>,
     /// The share of characters that need no edit, in fuzzy mode.
     pub score: Option<f64>,
+    /// The numbers of those of its lines that are shown in part.
+    #[serde(skip)]
+    pub shortened: Vec<u64>,
 }
 
 /// Diagnostics. Consumers must tolerate further fields.
@@ -173,8 +178,9 @@ impl FilesResponse {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Adds as many of the matches, from the first on, as fit `budget` bytes of JSON; if not all of them do, says so. Linear in what
-    /// is added.
+    /// Adds as many of the matches, from the first on, as fit `budget` bytes of JSON; if not all of them do, or there are more of them
+    /// (`is_whole` is false), says so. Errors go first where they are too many: matches have three quarters of the room if they need it. Linear in
+    /// what is added.
     ///
     /// # Errors
     ///
@@ -182,39 +188,62 @@ impl FilesResponse {
     pub(super) fn filled(
         mut self,
         matches: impl Iterator<Item = FilesMatch>,
+        is_whole: bool,
         budget: usize,
     ) -> Result<FilesResponse, ToolError> {
-        let whole = self.room_taken();
-        let mut sizes = 0_usize;
+        let errors = std::mem::take(&mut self.errors);
+        let mut errors: Vec<(usize, ErrorEntry)> = errors
+            .into_iter()
+            .map(|error| (length(&error) + 1, error))
+            .collect();
+        let base = self.room_taken();
+        let mut taken = 0;
         let mut lens = Vec::new();
-        let mut fits = whole <= budget;
+        let mut fits = is_whole;
         for one in matches {
             let len = length(&one) + 1;
-            sizes = sizes.saturating_add(len);
-            if !fits || whole + sizes - 1 > budget {
+            if base + list(taken + len) > budget {
                 fits = false;
                 break;
             }
+            taken += len;
             lens.push(len);
             self.matches.push(one);
         }
-        if !fits {
+        let of_errors: usize = errors.iter().map(|(len, _)| len).sum();
+        if fits && base + list(taken) + list(of_errors) <= budget {
+            self.errors = errors.into_iter().map(|(_, error)| error).collect();
+        } else {
             self.truncated = true;
             self.truncated_reason = Some(TruncatedReason::MaxOutputBytes);
-            let taken = self.room_taken();
-            let mut taken = without_errors(&mut self.errors, taken, budget, "matches")?;
-            let mut kept = 0;
-            for len in lens {
-                if taken + len > budget {
-                    break;
-                }
-                taken += len;
-                kept += 1;
-            }
-            self.matches.truncate(kept);
+            // The reason takes room too.
+            let base = self.room_taken();
+            without_errors(&mut self.errors, base, budget, "matches")?;
+            let room = budget - base;
+            let left = match fits {
+                true => room.saturating_sub(list(taken)),
+                false => 0,
+            };
+            let of_errors = room.div_ceil(4).max(left);
+            let kept = within(errors.iter().map(|(len, _)| *len), of_errors);
+            errors.truncate(kept);
+            let room = room - list(errors.iter().map(|(len, _)| len).sum());
+            self.errors = errors.into_iter().map(|(_, error)| error).collect();
+            self.matches.truncate(within(lens.into_iter(), room));
         }
         self.returned = self.matches.len();
+        self.stats.lines_shortened = self.lines_shortened();
         Ok(self)
+    }
+
+    /// Counts the lines that are shown in part, each once.
+    fn lines_shortened(&self) -> Option<u64> {
+        let lines: BTreeSet<(&str, u64)> = self
+            .matches
+            .iter()
+            .flat_map(|one| one.shortened.iter().map(|line| (one.path.as_str(), *line)))
+            .collect();
+        Some(lines.len() as u64).filter(|lines| *lines > 0)
     }
 
     /// Returns the bytes of everything but the matches, numbers written as wide as they can become.
@@ -234,6 +263,21 @@ impl FilesResponse {
         };
         length(&empty) + aside
     }
+}
+
+/// Returns the bytes of the entries of a list, given those of all of them with a comma each.
+fn list(with_commas: usize) -> usize {
+    with_commas.saturating_sub(1)
+}
+
+/// Returns how many entries from the first on fit so many bytes.
+fn within(lens: impl Iterator<Item = usize>, room: usize) -> usize {
+    let mut taken = 0;
+    lens.take_while(|len| {
+        taken += len;
+        list(taken) <= room
+    })
+    .count()
 }
 
 /// The length of a value as JSON.

@@ -74,8 +74,100 @@ fn lines_are_shown_in_part_at_every_length() {
                 assert!(cut.len() <= most && line.starts_with(cut));
             }
         }
+        // Both matches are in one line, and the other one is after both.
+        let lines = [&whole.matches[0].line_text, &whole.matches[0].after[0]];
+        let longer = lines
+            .iter()
+            .filter(|line| line.len() > max as usize)
+            .count();
         let shortened = response.stats.lines_shortened.unwrap_or(0);
-        assert_eq!(shortened > 0, max < 32, "{max}: {shortened}");
+        assert_eq!(shortened, longer as u64, "{max}");
+    }
+}
+
+#[test]
+fn only_lines_that_are_shown_count_as_shortened() {
+    let long = format!("needle {}\n", "x".repeat(200));
+    let tree = Tree::of([("a", &*long), ("b", &long), ("c", &long), ("d", &long)]);
+    let files = Files::new(tree.root()).config(|config| config.search_files.max_line_bytes = 50);
+    let request = json!({"path": ".", "query": "needle"});
+    let mut seen = BTreeSet::new();
+    for bytes in 700..1_500 {
+        let cut = Files {
+            max_output_bytes: Some(bytes),
+            ..files.clone()
+        };
+        let response = cut.search(request.clone());
+        let shortened = response.stats.lines_shortened.unwrap_or(0);
+        assert_eq!(shortened, response.returned as u64, "{bytes}");
+        seen.insert(shortened);
+    }
+    assert_eq!(seen, (0..=4).collect());
+}
+
+/// A tree of many large files would otherwise never show a match to whoever has little room.
+#[test]
+fn errors_leave_room_for_matches() {
+    let mut tree: BTreeMap<String, String> = (0..300)
+        .map(|n| (format!("large/{n:03}"), "x".repeat(200)))
+        .collect();
+    tree.insert("small".into(), "needle\n".into());
+    let tree = Tree::of(
+        tree.iter()
+            .map(|(path, text)| (path.as_str(), text.as_str())),
+    );
+    let request = json!({"path": ".", "query": "needle", "max_file_size_bytes": 100});
+    let whole = Files::new(tree.root()).search(request.clone());
+    assert_eq!((whole.returned, whole.errors.len()), (1, 300));
+    assert!(!whole.truncated);
+    let files = Files {
+        max_output_bytes: Some(4_000),
+        ..Files::new(tree.root())
+    };
+    let response = files.search(request);
+    assert_eq!(response.returned, 1);
+    assert!(response.truncated && response.to_json().len() <= 4_000);
+    // What the match leaves is theirs.
+    assert!(response.errors.len() > 20, "{}", response.errors.len());
+    assert_eq!(response.errors[..], whole.errors[..response.errors.len()]);
+}
+
+#[test]
+fn context_has_a_cap() {
+    let tree = Tree::of([("a", "x\nneedle\n")]);
+    let files = Files::new(tree.root());
+    let with = |lines: u64| json!({"path": ".", "query": "needle", "context_lines": lines});
+    assert_eq!(files.search(with(1_000)).matches[0].before, ["x"]);
+    for lines in [1_001, u64::MAX] {
+        let error = files.call(&with(lines)).unwrap_err();
+        assert_eq!(error.code(), "bad_args");
+        assert!(error.message().contains("above the cap of 1000"), "{error}");
+    }
+}
+
+#[test]
+fn errors_do_not_repeat_all_of_a_request() {
+    let tree = Tree::of([("a", "x\n")]);
+    let files = Files::new(tree.root());
+    for (request, says) in [
+        (
+            json!({"path": ".", "query": format!("{}(", "x".repeat(60_000)), "mode": "regex"}),
+            "mode = \"exact\"",
+        ),
+        (
+            json!({"path": ".", "query": format!("\\p{{{}}}", "F".repeat(60_000)), "mode": "regex"}),
+            "",
+        ),
+        (
+            json!({"path": ".", "query": "x", "include_globs": ["[".repeat(60_000)]}),
+            "include_globs",
+        ),
+    ] {
+        let error = files.call(&request).unwrap_err();
+        assert_eq!(error.code(), "bad_args");
+        let message = error.message();
+        assert!(message.len() < 2_000, "{} bytes", message.len());
+        assert!(message.contains(says), "{message}");
     }
 }
 
