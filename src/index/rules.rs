@@ -5,6 +5,8 @@
 //! out silently here; `doctor` reports them. So are files that are not there for this user; that one could not be read for
 //! any other reason is told, because it may pass, and what was decided without it with it.
 
+mod file;
+
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -14,7 +16,9 @@ use std::sync::Arc;
 
 use crate::format::manifest::IgnoreRules;
 use ignore::Match;
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use ignore::gitignore::GitignoreBuilder;
+
+use self::file::{IgnoreFile, MAX_LINES};
 
 /// Largest ignore file that is read, in bytes; the rest of a larger one is not looked at.
 const IGNORE_FILE_LIMIT: u64 = 16 << 20;
@@ -121,11 +125,11 @@ pub struct Rules {
     parent: Option<Arc<Rules>>,
     /// Which files count, here and below.
     which: IgnoreRules,
-    global: Arc<Gitignore>,
-    rgignore: Gitignore,
-    ignore: Gitignore,
-    gitignore: Gitignore,
-    exclude: Gitignore,
+    global: Arc<IgnoreFile>,
+    rgignore: IgnoreFile,
+    ignore: IgnoreFile,
+    gitignore: IgnoreFile,
+    exclude: IgnoreFile,
     /// This directory is the top of a repository: git's rules above it don't reach in.
     has_git: bool,
     /// This directory or one above it is in a repository: git's rules count at all.
@@ -137,19 +141,19 @@ pub struct Rules {
 impl Rules {
     /// Returns rules that leave nothing out.
     pub fn none() -> Arc<Rules> {
-        Rules::top(IgnoreRules::None, Arc::new(Gitignore::empty()))
+        Rules::top(IgnoreRules::None, Arc::new(IgnoreFile::empty()))
     }
 
-    fn top(which: IgnoreRules, global: Arc<Gitignore>) -> Arc<Rules> {
+    fn top(which: IgnoreRules, global: Arc<IgnoreFile>) -> Arc<Rules> {
         let empty = global.is_empty();
         Arc::new(Rules {
             parent: None,
             which,
             global,
-            rgignore: Gitignore::empty(),
-            ignore: Gitignore::empty(),
-            gitignore: Gitignore::empty(),
-            exclude: Gitignore::empty(),
+            rgignore: IgnoreFile::empty(),
+            ignore: IgnoreFile::empty(),
+            gitignore: IgnoreFile::empty(),
+            exclude: IgnoreFile::empty(),
             has_git: false,
             any_git: false,
             empty,
@@ -167,8 +171,8 @@ impl Rules {
         unread: &mut Vec<Unread>,
     ) -> Arc<Rules> {
         let global = match global_excludes {
-            Some(path) => read_ignore_file(working_dir, path, unread),
-            None => Gitignore::empty(),
+            Some(path) => read_ignore_file(working_dir, path, which, unread),
+            None => IgnoreFile::empty(),
         };
         let mut rules = Rules::top(which, Arc::new(global));
         let mut parents: Vec<&Path> = dir.ancestors().skip(1).collect();
@@ -195,18 +199,21 @@ impl Rules {
         let is_git = found.git && is_there(&dir.join(".git"), unread);
         let has_git = is_git || found.jj && is_there(&dir.join(".jj"), unread);
         let exclude = match is_git.then(|| common_git_dir(dir)) {
-            Some(Ok(Some(git_dir))) => read_ignore_file(dir, &git_dir.join("info/exclude"), unread),
+            Some(Ok(Some(git_dir))) => {
+                let path = git_dir.join("info/exclude");
+                read_ignore_file(dir, &path, parent.which, unread)
+            }
             Some(Err(error)) => {
                 unread.push(error);
-                Gitignore::empty()
+                IgnoreFile::empty()
             }
-            Some(Ok(None)) | None => Gitignore::empty(),
+            Some(Ok(None)) | None => IgnoreFile::empty(),
         };
         let mut read = |exists: bool, name: &str| {
             if exists {
-                read_ignore_file(dir, &dir.join(name), unread)
+                read_ignore_file(dir, &dir.join(name), parent.which, unread)
             } else {
-                Gitignore::empty()
+                IgnoreFile::empty()
             }
         };
         let rgignore = read(found.rgignore, ".rgignore");
@@ -355,27 +362,20 @@ fn is_there(path: &Path, unread: &mut Vec<Unread>) -> bool {
 }
 
 /// Reads an ignore file; one that can't be read, or is no regular file, has no rules.
-fn read_ignore_file(dir: &Path, path: &Path, unread: &mut Vec<Unread>) -> Gitignore {
-    let bytes = match read_regular_file(path) {
-        Ok(Some(bytes)) => bytes,
-        Ok(None) => return Gitignore::empty(),
+fn read_ignore_file(
+    dir: &Path,
+    path: &Path,
+    which: IgnoreRules,
+    unread: &mut Vec<Unread>,
+) -> IgnoreFile {
+    match read_regular_file(path) {
+        Ok(Some(bytes)) => IgnoreFile::parse(dir, &bytes, which),
+        Ok(None) => IgnoreFile::empty(),
         Err(error) => {
             unread.push(error);
-            return Gitignore::empty();
+            IgnoreFile::empty()
         }
-    };
-    let mut builder = GitignoreBuilder::new(dir);
-    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&bytes);
-    for line in bytes.split(|&byte| byte == b'\n') {
-        // As in ripgrep, what follows a line that is no UTF-8 doesn't count.
-        let Ok(line) = std::str::from_utf8(line) else {
-            break;
-        };
-        let line = line.strip_suffix('\r').unwrap_or(line);
-        // A malformed glob is left out; doctor reports it.
-        let _ = builder.add_line(None, line);
     }
-    builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
 /// The names of the files that hold ignore rules.
@@ -398,7 +398,16 @@ pub fn malformed_lines(path: &Path) -> Vec<(usize, String)> {
         )];
     };
     let mut problems = Vec::new();
+    if bytes.len() as u64 == IGNORE_FILE_LIMIT {
+        let message = format!("only the first {IGNORE_FILE_LIMIT} bytes of the file count");
+        problems.push((0, message));
+    }
     for (n, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
+        if n == MAX_LINES {
+            let message = format!("only the first {MAX_LINES} lines of the file count");
+            problems.push((n + 1, message));
+            break;
+        }
         let Ok(line) = std::str::from_utf8(line) else {
             problems.push((
                 n + 1,
@@ -431,6 +440,11 @@ fn read_regular_file(path: &Path) -> Result<Option<Vec<u8>>, Unread> {
         }
         let mut bytes = Vec::new();
         file.take(IGNORE_FILE_LIMIT).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 == IGNORE_FILE_LIMIT {
+            // What is cut in two would be another rule.
+            let end = memchr::memrchr(b'\n', &bytes).map_or(0, |feed| feed + 1);
+            bytes[end..].fill(b'\n');
+        }
         Ok(Some(bytes))
     };
     match read() {

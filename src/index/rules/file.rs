@@ -1,0 +1,131 @@
+//! The rules of one ignore file.
+//!
+//! Owns how many lines count, and that all of them do, however much room they take when compiled.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder, Glob};
+
+use crate::format::manifest::IgnoreRules;
+
+/// Lines of a file that count; each can take a kilobyte when compiled, and a file with more was not written by people.
+pub(super) const MAX_LINES: usize = 100_000;
+
+/// The rules of a file.
+#[derive(Debug)]
+pub(super) struct IgnoreFile {
+    /// The rules of its lines, in their order; more than one where they are too many to be compiled together.
+    parts: Vec<Gitignore>,
+}
+
+impl IgnoreFile {
+    /// Returns no rules.
+    pub(super) fn empty() -> IgnoreFile {
+        IgnoreFile { parts: Vec::new() }
+    }
+
+    /// Compiles the lines of a file in the directory `dir`; malformed ones are left out. Linear in their number.
+    ///
+    /// What follows a line that is no UTF-8 doesn't count, as in ripgrep; by git's own rules such a line is one like others.
+    pub(super) fn parse(dir: &Path, bytes: &[u8], which: IgnoreRules) -> IgnoreFile {
+        let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+        let lines = bytes.split(|&byte| byte == b'\n').take(MAX_LINES);
+        let text = |line| match (std::str::from_utf8(line), which) {
+            (Ok(line), _) => Some(Cow::Borrowed(line)),
+            (Err(_), IgnoreRules::Git) => Some(String::from_utf8_lossy(line)),
+            (Err(_), IgnoreRules::All | IgnoreRules::None) => None,
+        };
+        let lines: Vec<Cow<'_, str>> = lines.map_while(text).collect();
+        let mut file = IgnoreFile::empty();
+        file.add(dir, &lines);
+        file
+    }
+
+    fn add(&mut self, dir: &Path, lines: &[Cow<'_, str>]) {
+        let mut builder = GitignoreBuilder::new(dir);
+        for line in lines {
+            let line = line.strip_suffix('\r').unwrap_or(line);
+            // A malformed glob is left out; doctor reports it.
+            let _ = builder.add_line(None, line);
+        }
+        match builder.build() {
+            Ok(rules) if rules.is_empty() => {}
+            Ok(rules) => self.parts.push(rules),
+            Err(_) if lines.len() > 1 => {
+                let (first, rest) = lines.split_at(lines.len() / 2);
+                self.add(dir, first);
+                self.add(dir, rest);
+            }
+            // As malformed as others.
+            Err(_) => {}
+        }
+    }
+
+    /// Returns true if there is no rule.
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Returns what the last rule says that matches.
+    pub(super) fn matched(&self, path: &Path, is_dir: bool) -> Match<&Glob> {
+        let mut decided = self
+            .parts
+            .iter()
+            .rev()
+            .map(|part| part.matched(path, is_dir));
+        decided.find(|what| !what.is_none()).unwrap_or(Match::None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_ignored(rules: &IgnoreFile, name: &str) -> bool {
+        rules
+            .matched(&Path::new("/r").join(name), false)
+            .is_ignore()
+    }
+
+    #[test]
+    fn all_rules_of_a_large_file_count_and_the_last_one_decides() {
+        let many = |range: std::ops::Range<u32>| -> String {
+            range.map(|n| format!("p{n}*x\n")).collect()
+        };
+        let text = format!(
+            "first\nlater\n{}!later\n{}last\n",
+            many(0..30_000),
+            many(30_000..60_000)
+        );
+        let rules = IgnoreFile::parse(Path::new("/r"), text.as_bytes(), IgnoreRules::All);
+        // Else this shows nothing.
+        assert!(rules.parts.len() > 1);
+        for name in ["first", "last", "p7x", "p59999yx"] {
+            assert!(is_ignored(&rules, name), "{name}");
+        }
+        for name in ["later", "p7", "other"] {
+            assert!(!is_ignored(&rules, name), "{name}");
+        }
+    }
+
+    #[test]
+    fn lines_beyond_the_limit_have_no_effect() {
+        let text = format!("{}last\n", "a\n".repeat(MAX_LINES - 1));
+        let rules = IgnoreFile::parse(Path::new("/r"), text.as_bytes(), IgnoreRules::All);
+        assert!(is_ignored(&rules, "last"));
+        let text = format!("{}last\n", "a\n".repeat(MAX_LINES));
+        let rules = IgnoreFile::parse(Path::new("/r"), text.as_bytes(), IgnoreRules::All);
+        assert!(is_ignored(&rules, "a") && !is_ignored(&rules, "last"));
+    }
+
+    #[test]
+    fn a_line_that_is_no_utf_8_ends_the_rules_of_ripgrep_and_not_those_of_git() {
+        let text = b"before\n# B\xf6se\nafter\n";
+        let parse = |which| IgnoreFile::parse(Path::new("/r"), text, which);
+        let (ripgrep, git) = (parse(IgnoreRules::All), parse(IgnoreRules::Git));
+        assert!(is_ignored(&ripgrep, "before") && !is_ignored(&ripgrep, "after"));
+        assert!(is_ignored(&git, "before") && is_ignored(&git, "after"));
+    }
+}
