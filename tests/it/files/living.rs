@@ -179,6 +179,28 @@ fn t_sfi_04_a_changed_file_is_searched_and_indexed_again() {
 }
 
 #[test]
+fn fr_sfi_pre_01_a_file_that_became_too_large_is_an_error_with_an_index_too() {
+    let world = World::complete(IndexStorage::Memory);
+    world.tree.file("a/two.txt", "x".repeat(300));
+    world.tree.file("new.txt", "x".repeat(300));
+    for path in ["a/two.txt", "new.txt"] {
+        world.hear(path);
+    }
+    let request = json!({"path": ".", "query": "needle", "max_file_size_bytes": 200});
+    let large = ["a/two.txt", "new.txt"];
+    // At once, and when they are in the index.
+    for _ in 0..2 {
+        let (response, _) = world.files.ask(request.clone());
+        let paths: Vec<&str> = response.errors.iter().map(|error| &*error.path).collect();
+        assert_eq!(paths, large);
+        assert_eq!(response.returned, 2);
+        world.until("COMPLETE");
+    }
+    let (_, stats) = world.files.ask(request);
+    assert!(stats.index_exclusion_used, "{stats:?}");
+}
+
+#[test]
 fn t_sfi_05_a_deleted_file_leaves_the_index() {
     for &storage in STORAGES {
         let world = World::complete(storage);

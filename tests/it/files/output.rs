@@ -86,6 +86,38 @@ fn lines_are_shown_in_part_at_every_length() {
 }
 
 #[test]
+fn bytes_are_the_reason_wherever_they_cut() {
+    let tree = Tree::of([("a", "needle\n".repeat(50))]);
+    let request = json!({"path": ".", "query": "needle", "max_results": 10});
+    let files = Files::new(tree.root());
+    let whole = files.search(request.clone());
+    assert_eq!(whole.truncated_reason, Some(TruncatedReason::MaxResults));
+    let cut = Files {
+        max_output_bytes: Some(whole.to_json().len() - 1),
+        ..files
+    };
+    let response = cut.search(request);
+    assert!(response.returned < 10 && response.truncated);
+    assert_eq!(
+        response.truncated_reason,
+        Some(TruncatedReason::MaxOutputBytes)
+    );
+}
+
+/// Text is what is valid to its end, however far that is.
+#[test]
+fn what_is_no_utf_8_far_on_is_binary() {
+    let mut late = b"needle\n".repeat(40_000);
+    late.push(0xFF);
+    let tree = Tree::of([("late", late), ("text", b"needle\n".repeat(40_000))]);
+    let files =
+        Files::new(tree.root()).config(|config| config.search_files.max_matches_per_file = 1);
+    let response = files.search(json!({"path": ".", "query": "needle"}));
+    let paths: Vec<&str> = response.matches.iter().map(|one| &*one.path).collect();
+    assert_eq!((paths, response.errors.len()), (vec!["text"], 0));
+}
+
+#[test]
 fn only_lines_that_are_shown_count_as_shortened() {
     let long = format!("needle {}\n", "x".repeat(200));
     let tree = Tree::of([("a", &*long), ("b", &long), ("c", &long), ("d", &long)]);
@@ -299,7 +331,10 @@ impl Clock for Hasty {
 fn a_call_that_takes_too_long_is_an_error() {
     // Looking through this takes longer than seeing that the time is over: an answer that is there first is given.
     let tree = Tree::of([("a", "ab".repeat(900_000))]);
-    let files = Files::new(tree.root()).config(|config| config.search_files.fuzzy_threshold = 0.5);
+    let files = Files::new(tree.root()).config(|config| {
+        config.search_files.fuzzy_threshold = 0.5;
+        config.search_files.default_timeout_ms = 300_000;
+    });
     let long = json!({"path": ".", "query": "n".repeat(400), "mode": "fuzzy"});
     let long = FilesRequest::from_value(long).unwrap();
     let mut context = files.context();
@@ -316,8 +351,10 @@ fn a_call_that_takes_too_long_is_an_error() {
     // The host's time counts, not the configured one.
     context.clock = files.context().clock;
     context.default_timeout = Some(std::time::Duration::ZERO);
+    let began = std::time::Instant::now();
     let error = files.tool().search(&long, &context).unwrap_err();
     assert_eq!(error.code(), "timeout");
+    assert!(began.elapsed() < std::time::Duration::from_secs(200));
     context.default_timeout = Some(std::time::Duration::from_secs(600));
     let request = FilesRequest::new(".", "abab");
     // As many as are taken from one file.
