@@ -529,13 +529,13 @@ mod tests {
         let literal: Vec<char> = literal.chars().map(|c| folded(c, folds)).collect();
         let chars: Vec<char> = line.chars().map(|c| folded(c, folds)).collect();
         let bytes = |at: usize| line.chars().take(at).map(char::len_utf8).sum::<usize>();
-        let millionths = (threshold * 1e6).round() as u64;
         let mut all = Vec::new();
         for start in 0..chars.len() {
             for end in start + 1..=chars.len().min(start + 4 * literal.len()) {
                 let edits = distance(&literal, &chars[start..end]);
                 let longer = (end - start).max(literal.len());
-                if (longer as u64 - u64::from(edits)) * 1_000_000 >= millionths * longer as u64 {
+                let score = (longer as f64 - f64::from(edits)) / longer as f64;
+                if score >= threshold - 1e-9 {
                     all.push((start, end, edits, longer));
                 }
             }
