@@ -22,6 +22,7 @@ pub mod pattern;
 mod probe;
 mod process;
 pub mod query;
+pub mod rank;
 mod records;
 pub mod ripgrep;
 pub mod schedule;

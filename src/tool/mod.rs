@@ -9,6 +9,8 @@ mod budget;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod config;
+#[cfg(feature = "daemon")]
+pub mod daemon;
 pub mod engines;
 pub mod error;
 pub mod indexing;

@@ -1,0 +1,245 @@
+//! What makes two daemons, two configurations, two questions or two snapshots different.
+//!
+//! Owns how their names are computed. All are SHA-256 over parts with their lengths, so that no two lists of parts share one; what the parts
+//! are is said by whoever asks.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+use ulid::Ulid;
+
+use super::request::{Mode, SearchQuery, SnippetMode};
+use crate::exec::rank::Profile;
+use crate::tool::config::Config;
+
+/// Bytes of a fingerprint that name a socket.
+const SOCKET_BYTES: usize = 8;
+
+/// Computes the fingerprint of some parts, as 64 hexadecimal digits.
+pub fn fingerprint<'a>(what: &str, parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+    hex(&digest(what, parts))
+}
+
+fn digest<'a>(what: &str, parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    let mut add = |part: &[u8]| {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    };
+    add(what.as_bytes());
+    parts.into_iter().for_each(&mut add);
+    hash.finalize().into()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut out, byte| {
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
+}
+
+/// Returns the id of the store of a tree: of its canonical root, wherever it is kept.
+pub fn store_id(canonical_root: &Path) -> String {
+    let root = canonical_root.as_os_str().as_encoded_bytes();
+    fingerprint("store", [root])
+}
+
+/// Returns the fingerprint of a configuration: of every key with its value, whether it was set or not, and of git's global excludes file.
+/// Two programs with equal ones give equal answers about one tree.
+pub fn config_fingerprint(config: &Config, global_excludes: Option<&Path>) -> String {
+    let entries = config.entries();
+    let keys = entries.iter();
+    let mut parts: Vec<String> = keys
+        .map(|entry| format!("{} = {}", entry.key.full, entry.value))
+        .collect();
+    parts.push(format!("{global_excludes:?}"));
+    fingerprint("config", parts.iter().map(String::as_bytes))
+}
+
+/// Returns the fingerprint of how texts become vectors: they don't.
+pub fn embed_config_fingerprint() -> String {
+    fingerprint("embedding", [&b"none"[..]])
+}
+
+/// Returns the fingerprint of a question: of what is asked and how it is ranked, with defaults filled in; not of how long it may take or
+/// how it is told.
+pub fn query_fingerprint(query: &SearchQuery, limit: u64, per_file: u64) -> String {
+    let profile = Profile::from(query.mode.unwrap_or_default());
+    let snippet = match query.snippet.unwrap_or_default() {
+        SnippetMode::Short => "short",
+        SnippetMode::Long => "long",
+        SnippetMode::None => "none",
+    };
+    let path = format!("{:?}", query.path);
+    let ranked = format!("{:?} {:?}", profile.weights(), profile.quota());
+    let (limit, per_file) = (limit.to_string(), per_file.to_string());
+    let parts = [
+        query.query.as_str(),
+        profile.as_str(),
+        &ranked,
+        snippet,
+        &path,
+        &limit,
+        &per_file,
+    ];
+    fingerprint("query", parts.map(str::as_bytes))
+}
+
+/// Returns the id of a snapshot: one publication of the index of a store, and how many changes of the tree it has followed since. Ids of
+/// later publications sort after those of earlier ones.
+pub fn snapshot_id(store_id: &str, created_ms: u64, publication: &[u8], sequence: u64) -> String {
+    let parts = [store_id.as_bytes(), publication, &sequence.to_be_bytes()];
+    let digest = digest("snapshot", parts);
+    let mut low = [0; 16];
+    low.copy_from_slice(&digest[..16]);
+    // 48 bits of time, 80 of what tells them apart.
+    let time = u128::from(created_ms & ((1 << 48) - 1)) << 80;
+    Ulid(time | (u128::from_be_bytes(low) >> 48)).to_string()
+}
+
+/// Returns the id of a request in deterministic mode, which asks the same of the same.
+pub fn deterministic_request_id(query_fingerprint: &str, snapshot_id: Option<&str>) -> String {
+    let snapshot = snapshot_id.unwrap_or_default();
+    let digest = digest(
+        "request",
+        [query_fingerprint.as_bytes(), snapshot.as_bytes()],
+    );
+    let mut low = [0; 16];
+    low.copy_from_slice(&digest[..16]);
+    Ulid(u128::from_be_bytes(low)).to_string()
+}
+
+/// Returns the name of the socket of a store and a configuration, without its directory: short, whatever they are.
+pub fn socket_name(store_id: &str, config_fingerprint: &str) -> String {
+    let mut name = Sha256::new();
+    name.update(store_id.as_bytes());
+    name.update(config_fingerprint.as_bytes());
+    let digest: [u8; 32] = name.finalize().into();
+    format!("{}.sock", hex(&digest[..SOCKET_BYTES]))
+}
+
+/// Returns what stands for a mode in a response.
+pub fn mode_name(mode: Option<Mode>) -> &'static str {
+    Profile::from(mode.unwrap_or_default()).as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tool::config::{Loader, Profile as Defaults};
+
+    fn is_hex(text: &str) -> bool {
+        text.len() == 64
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_hexdigit() && !b.is_ascii_uppercase())
+    }
+
+    #[test]
+    fn fingerprints_are_sha256_over_parts_that_can_be_told_apart() {
+        assert_ne!(
+            fingerprint("a", [&b"bc"[..]]),
+            fingerprint("ab", [&b"c"[..]])
+        );
+        let split = fingerprint("x", [&b"ab"[..], b"c"]);
+        assert_ne!(split, fingerprint("x", [&b"a"[..], b"bc"]));
+        // printf '\0\0\0\0\0\0\0\1x' | sha256sum
+        let none: [&[u8]; 0] = [];
+        let expected = "028f0df5b8596fbcd10c9720b7a4784f8e7e04f629bd5a62bfbdf139678b6624";
+        assert_eq!(fingerprint("x", none), expected);
+        assert!(is_hex(&split));
+    }
+
+    #[test]
+    fn ggrep_a_store_is_one_canonical_root() {
+        assert_eq!(store_id(Path::new("/a")), store_id(Path::new("/a")));
+        assert_ne!(store_id(Path::new("/a")), store_id(Path::new("/b")));
+        assert!(is_hex(&store_id(Path::new("/a"))));
+    }
+
+    #[test]
+    fn ggrep_each_key_counts_for_the_fingerprint_of_a_configuration() {
+        let with = |settings: &[&str]| {
+            let mut loader = Loader::new(Defaults::CommandLine);
+            for setting in settings {
+                loader = loader.set(*setting);
+            }
+            config_fingerprint(&loader.build().unwrap(), None)
+        };
+        let plain = with(&[]);
+        assert_eq!(
+            plain,
+            with(&["threads=0"]),
+            "what is set to its default is no change"
+        );
+        let changed = with(&["threads=3"]);
+        let denied = with(&["tools.sandbox.denied_patterns=[\"*.key\"]"]);
+        assert!(plain != changed && plain != denied && changed != denied);
+        let config = Loader::new(Defaults::CommandLine).build().unwrap();
+        assert_ne!(plain, config_fingerprint(&config, Some(Path::new("/x"))));
+    }
+
+    #[test]
+    fn ggrep_query_knobs_count_and_what_does_not_change_results_does_not() {
+        let query = SearchQuery::new("x");
+        let plain = query_fingerprint(&query, 20, 3);
+        let told = SearchQuery {
+            explain: true,
+            deterministic: true,
+            timeout_ms: Some(5),
+            mode: Some(Mode::Balanced),
+            ..query.clone()
+        };
+        assert_eq!(query_fingerprint(&told, 20, 3), plain);
+        let others = [
+            query_fingerprint(&SearchQuery::new("y"), 20, 3),
+            query_fingerprint(&query, 21, 3),
+            query_fingerprint(&query, 20, 4),
+            query_fingerprint(
+                &SearchQuery {
+                    mode: Some(Mode::Debug),
+                    ..query.clone()
+                },
+                20,
+                3,
+            ),
+            query_fingerprint(
+                &SearchQuery {
+                    path: Some("/x".to_string()),
+                    ..query.clone()
+                },
+                20,
+                3,
+            ),
+            query_fingerprint(
+                &SearchQuery {
+                    snippet: Some(SnippetMode::Long),
+                    ..query
+                },
+                20,
+                3,
+            ),
+        ];
+        assert!(others.iter().all(|other| *other != plain));
+    }
+
+    #[test]
+    fn ggrep_snapshot_ids_are_ulids_that_sort_by_time() {
+        let first = snapshot_id("s", 1_000, b"m", 0);
+        assert_eq!(first, snapshot_id("s", 1_000, b"m", 0));
+        let parsed = Ulid::from_string(&first).unwrap();
+        assert_eq!(parsed.timestamp_ms(), 1_000);
+        assert_ne!(first, snapshot_id("s", 1_000, b"m", 1));
+        assert_ne!(first, snapshot_id("t", 1_000, b"m", 0));
+        assert_ne!(first, snapshot_id("s", 1_000, b"n", 0));
+        assert!(first < snapshot_id("s", 1_001, b"m", 0));
+    }
+
+    #[test]
+    fn ggrep_sockets_have_short_names() {
+        let name = socket_name(&store_id(Path::new("/a")), "c");
+        assert_eq!(name.len(), 16 + ".sock".len());
+        assert_ne!(name, socket_name(&store_id(Path::new("/a")), "d"));
+    }
+}

@@ -1,0 +1,427 @@
+//! What a daemon answers.
+//!
+//! Owns the shapes of responses, which are part of the contract: every field is always there unless it says otherwise, `null` stands only
+//! where that is allowed, and nothing is added without a new `schema_version`. The schemas in `docs/schemas/` are made from these types.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::handshake::Store;
+use super::limits::{LimitHit, Warning};
+use super::request::Hello;
+
+/// The version of all schemas.
+pub const SCHEMA_VERSION: u64 = 1;
+
+/// What went wrong, for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum ErrorCode {
+    /// Too many queries are waiting.
+    Busy,
+    /// The deadline passed.
+    Timeout,
+    /// The daemon ends, or the client did not want the answer any more.
+    Cancelled,
+    /// The request is not valid.
+    InvalidRequest,
+    /// Something went wrong that should not have.
+    Internal,
+    /// Client and daemon speak no common version of the protocol.
+    Incompatible,
+}
+
+impl ErrorCode {
+    /// All codes.
+    pub const ALL: [ErrorCode; 6] = [
+        ErrorCode::Busy,
+        ErrorCode::Timeout,
+        ErrorCode::Cancelled,
+        ErrorCode::InvalidRequest,
+        ErrorCode::Internal,
+        ErrorCode::Incompatible,
+    ];
+
+    /// Returns the word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ErrorCode::Busy => "busy",
+            ErrorCode::Timeout => "timeout",
+            ErrorCode::Cancelled => "cancelled",
+            ErrorCode::InvalidRequest => "invalid_request",
+            ErrorCode::Internal => "internal",
+            ErrorCode::Incompatible => "incompatible",
+        }
+    }
+
+    /// Returns the exit status of a program that ends with it.
+    pub fn exit_status(self) -> u8 {
+        match self {
+            ErrorCode::Busy => 10,
+            ErrorCode::Timeout => 11,
+            ErrorCode::Cancelled => 12,
+            ErrorCode::Incompatible => 13,
+            ErrorCode::InvalidRequest | ErrorCode::Internal => 1,
+        }
+    }
+}
+
+/// A request that was not answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Failure {
+    /// What went wrong.
+    pub error: FailureDetails,
+}
+
+/// What is said of a request that was not answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields, inline)]
+pub struct FailureDetails {
+    /// For programs.
+    pub code: ErrorCode,
+    /// For people.
+    pub message: String,
+    /// When it is worth trying again, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(with = "u64")]
+    pub retry_after_ms: Option<u64>,
+    /// The snapshot that was pinned, if one was.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(with = "String")]
+    pub snapshot_id: Option<String>,
+    /// The request, if it has an id.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(with = "String")]
+    pub request_id: Option<String>,
+}
+
+impl Failure {
+    /// Says what went wrong.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Failure {
+        Failure {
+            error: FailureDetails {
+                code,
+                message: message.into(),
+                retry_after_ms: None,
+                snapshot_id: None,
+                request_id: None,
+            },
+        }
+    }
+
+    /// Says of which request.
+    #[must_use]
+    pub fn of(mut self, request_id: Option<String>) -> Failure {
+        self.error.request_id = request_id;
+        self
+    }
+}
+
+/// Which versions of each schema a daemon writes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields, inline)]
+pub struct SchemaVersions {
+    /// Of answers to `search`.
+    pub query_success: Vec<u64>,
+    /// Of errors.
+    pub query_error: Vec<u64>,
+    /// Of answers to `status`.
+    pub status: Vec<u64>,
+    /// Of answers to `health`.
+    pub health: Vec<u64>,
+}
+
+impl SchemaVersions {
+    /// Returns those that this program writes.
+    pub fn own() -> SchemaVersions {
+        let own = || vec![SCHEMA_VERSION];
+        SchemaVersions {
+            query_success: own(),
+            query_error: own(),
+            status: own(),
+            health: own(),
+        }
+    }
+}
+
+/// The answer to a handshake.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Welcome {
+    /// The version that is spoken from now on.
+    pub protocol_version: i64,
+    /// All that the daemon speaks.
+    #[schemars(length(min = 1))]
+    pub protocol_versions: Vec<i64>,
+    /// The release of the daemon.
+    pub binary_version: String,
+    /// What it writes.
+    pub supported_schema_versions: SchemaVersions,
+    /// The store that it answers for.
+    pub store_id: String,
+    /// The configuration in force.
+    pub config_fingerprint: String,
+}
+
+impl Welcome {
+    pub(super) fn new(version: i64, versions: &[i64], own: &Store) -> Welcome {
+        Welcome {
+            protocol_version: version,
+            protocol_versions: versions.to_vec(),
+            binary_version: env!("CARGO_PKG_VERSION").to_string(),
+            supported_schema_versions: SchemaVersions::own(),
+            store_id: own.store_id.clone(),
+            config_fingerprint: own.config_fingerprint.clone(),
+        }
+    }
+}
+
+/// What git says of the tree, as far as it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields, inline)]
+pub struct Git {
+    /// The commit that is checked out.
+    pub head_sha: Option<String>,
+    /// Whether the tree differs from it; nothing where that was not looked at.
+    pub dirty: Option<bool>,
+    /// Whether files count that git does not know: all that no ignore file leaves out do.
+    pub untracked_included: bool,
+}
+
+/// How large an answer may be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct LimitsInForce {
+    /// Results.
+    pub max_results: u64,
+    /// Results of one file.
+    pub per_file: u64,
+    /// How much is shown of each: `short`, `long` or `none`.
+    pub snippet: String,
+    /// The other caps, by name.
+    #[serde(flatten)]
+    pub others: Map<String, Value>,
+}
+
+/// How long each stage took, in whole milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields, inline)]
+pub struct Timings {
+    /// Waiting to be let in.
+    pub admission: u64,
+    /// Pinning a snapshot.
+    pub snapshot_read: u64,
+    /// Finding and reading files.
+    pub retrieve: u64,
+    /// Putting them in order.
+    pub rank: u64,
+    /// Writing the answer.
+    pub format: u64,
+}
+
+/// A place that answers a question.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields, inline)]
+pub struct Found {
+    /// The file, relative to the root.
+    pub path: String,
+    /// How well it answers, with four decimals.
+    pub score: f64,
+    /// The same in percent of the best.
+    pub match_pct: u64,
+    /// The lines that are shown.
+    pub content: String,
+    /// `definition` where a name is defined, else `content`.
+    pub chunk_type: String,
+    /// The first line that is shown, from 1.
+    pub start_line: u64,
+    /// The last line that is shown.
+    pub end_line: u64,
+    /// Whether it is the best place of its file.
+    pub is_anchor: bool,
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Success {
+    /// The version of this shape.
+    #[schemars(extend("const" = 1))]
+    pub schema_version: u64,
+    /// The request.
+    pub request_id: String,
+    /// The store.
+    pub store_id: String,
+    /// The configuration in force.
+    pub config_fingerprint: String,
+    /// The ignore files that count.
+    pub ignore_fingerprint: String,
+    /// What was asked.
+    pub query_fingerprint: String,
+    /// How texts become vectors.
+    pub embed_config_fingerprint: String,
+    /// The snapshot that was searched; nothing where the tree itself was.
+    pub snapshot_id: Option<String>,
+    /// Whether no index could be relied on, so that the whole tree was searched.
+    pub degraded: bool,
+    /// What git says.
+    pub git: Option<Git>,
+    /// What the answer is for.
+    #[schemars(extend("enum" = ["balanced", "discovery", "implementation", "planning", "debug"]))]
+    pub mode: String,
+    /// How large it may be.
+    pub limits: LimitsInForce,
+    /// Limits that changed it.
+    pub limits_hit: Vec<LimitHit>,
+    /// What else has to be known of it.
+    pub warnings: Vec<Warning>,
+    /// How long it took; absent in deterministic mode.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(with = "Timings")]
+    pub timings_ms: Option<Timings>,
+    /// The places, the best first.
+    pub results: Vec<Found>,
+    /// How it came about, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(with = "Map<String, Value>")]
+    pub explain: Option<Map<String, Value>>,
+}
+
+/// How much is wrong.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Severity {
+    /// Nothing.
+    Ok,
+    /// Something that somebody should look at.
+    Warn,
+    /// Something that has to be mended.
+    Fail,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields, inline)]
+pub struct Check {
+    /// What, for programs.
+    pub code: String,
+    /// How much is wrong.
+    pub severity: Severity,
+    /// What was found, for people.
+    pub message: String,
+}
+
+/// The answer to `health`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Health {
+    /// The version of this shape.
+    #[schemars(extend("const" = 1))]
+    pub schema_version: u64,
+    /// The store.
+    pub store_id: String,
+    /// The snapshot that new queries get.
+    pub active_snapshot_id: Option<String>,
+    /// Whether no check failed.
+    pub ok: bool,
+    /// What was looked at.
+    pub checks: Vec<Check>,
+}
+
+impl Health {
+    /// Puts checks together.
+    pub fn new(store_id: String, active_snapshot_id: Option<String>, checks: Vec<Check>) -> Health {
+        Health {
+            schema_version: SCHEMA_VERSION,
+            store_id,
+            active_snapshot_id,
+            ok: checks.iter().all(|check| check.severity != Severity::Fail),
+            checks,
+        }
+    }
+}
+
+/// The name and the schema of each message, as `docs/schemas/` has them.
+pub fn schemas() -> Vec<(&'static str, Value)> {
+    vec![
+        ("handshake_request", schema::<Hello>()),
+        ("handshake_response", schema::<Welcome>()),
+        ("query_success", schema::<Success>()),
+        ("query_error", schema::<Failure>()),
+        ("health", schema::<Health>()),
+    ]
+}
+
+fn schema<T: JsonSchema>() -> Value {
+    // As it is written: what is always there is required.
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let settings = settings.with(|settings| settings.inline_subschemas = true);
+    settings
+        .into_generator()
+        .into_root_schema_for::<T>()
+        .to_value()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ggrep_error_codes_have_words_and_exit_statuses() {
+        let shown = ErrorCode::ALL.map(|code| (code.as_str(), code.exit_status()));
+        let expected = [
+            ("busy", 10),
+            ("timeout", 11),
+            ("cancelled", 12),
+            ("invalid_request", 1),
+            ("internal", 1),
+            ("incompatible", 13),
+        ];
+        assert_eq!(shown, expected);
+        for code in ErrorCode::ALL {
+            assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
+        }
+    }
+
+    #[test]
+    fn ggrep_a_failure_leaves_out_what_it_does_not_know() {
+        let failure = Failure::new(ErrorCode::Busy, "no");
+        let text = serde_json::to_string(&failure).unwrap();
+        assert_eq!(text, r#"{"error":{"code":"busy","message":"no"}}"#);
+        let failure = failure.of(Some("r".to_string()));
+        let text = serde_json::to_string(&failure).unwrap();
+        assert!(
+            text.ends_with(r#""message":"no","request_id":"r"}}"#),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn ggrep_clients_ignore_fields_they_do_not_know() {
+        let text = r#"{"error":{"code":"busy","message":"no","new":1},"more":2}"#;
+        let failure: Failure = serde_json::from_str(text).unwrap();
+        assert_eq!(failure, Failure::new(ErrorCode::Busy, "no"));
+    }
+
+    #[test]
+    fn health_is_ok_unless_a_check_failed() {
+        let check = |severity| Check {
+            code: "x".to_string(),
+            severity,
+            message: String::new(),
+        };
+        let ok = |severities: &[Severity]| {
+            let checks = severities.iter().map(|one| check(*one)).collect();
+            Health::new("s".to_string(), None, checks).ok
+        };
+        assert!(ok(&[Severity::Ok, Severity::Warn]));
+        assert!(!ok(&[Severity::Ok, Severity::Fail]));
+    }
+}

@@ -1,0 +1,563 @@
+//! What clients send: a handshake, then requests, one object a frame.
+//!
+//! Owns the shapes and their checks. Everything that is wrong with a message is found here, and said in words that tell what to change
+//! and repeat nothing long.
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::limits::{MAX_PER_FILE, MAX_RESULTS, QUERY_TIMEOUT_MS};
+use crate::exec::rank::{Profile, Snippet};
+
+/// Characters of an id that a client makes up.
+pub const MAX_ID_CHARS: usize = 128;
+
+/// Characters of what a client sent, where it is repeated in a message.
+const SHOWN: usize = 80;
+
+/// Why a message is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refused {
+    /// What is wrong, and what is allowed.
+    pub message: String,
+    /// The id of the request, if that much could be read.
+    pub request_id: Option<String>,
+}
+
+impl Refused {
+    fn new(message: impl Into<String>) -> Refused {
+        Refused {
+            message: message.into(),
+            request_id: None,
+        }
+    }
+}
+
+/// The first message of a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(transform = one_way_to_give_versions)]
+pub struct Hello {
+    /// The versions of the protocol that the client speaks.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(with = "Vec<i64>", length(min = 1))]
+    pub protocol_versions: Option<Vec<i64>>,
+    /// The one version that it speaks, in place of a list.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(with = "i64")]
+    pub protocol_version: Option<i64>,
+    /// The store that the client means.
+    pub store_id: String,
+    /// The configuration in force for the client.
+    pub config_fingerprint: String,
+    /// Who asks, for fairness between clients.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(with = "String")]
+    pub client_id: Option<String>,
+    /// What the client can do. `batch`: it does not mind waiting for others.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(with = "Vec<String>")]
+    pub client_capabilities: Option<Vec<String>>,
+}
+
+fn one_way_to_give_versions(schema: &mut schemars::Schema) {
+    let ways = serde_json::json!([
+        { "required": ["protocol_versions"] },
+        { "required": ["protocol_version"] },
+    ]);
+    schema.insert("oneOf".to_string(), ways);
+}
+
+impl Hello {
+    /// Reads a handshake.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] for anything else.
+    pub fn parse(payload: &[u8]) -> Result<Hello, Refused> {
+        let hello: Hello = typed(Value::Object(object(payload)?), "the handshake")?;
+        match (&hello.protocol_versions, hello.protocol_version) {
+            (None, None) => {
+                return Err(Refused::new(
+                    "the handshake lacks protocol_versions, a list such as [1]",
+                ));
+            }
+            (Some(_), Some(_)) => {
+                return Err(Refused::new(
+                    "the handshake has both protocol_versions and protocol_version; give one of them",
+                ));
+            }
+            (Some(versions), None) if versions.is_empty() => {
+                return Err(Refused::new(
+                    "protocol_versions is empty; list at least one",
+                ));
+            }
+            _ => {}
+        }
+        if let Some(id) = &hello.client_id {
+            check_id("client_id", id)?;
+        }
+        Ok(hello)
+    }
+
+    /// Returns the versions that the client speaks.
+    pub fn versions(&self) -> Vec<i64> {
+        let one = self.protocol_version.into_iter();
+        let many = self.protocol_versions.iter().flatten().copied();
+        one.chain(many).collect()
+    }
+
+    /// Returns whether the client does not mind waiting for others.
+    pub fn is_batch(&self) -> bool {
+        let mut capabilities = self.client_capabilities.iter().flatten();
+        capabilities.any(|one| one == "batch")
+    }
+}
+
+/// A question (`type` = `search`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SearchQuery {
+    /// What is looked for, in words.
+    pub query: String,
+    /// The most results, 1–1000; 20 if absent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub limit: Option<u64>,
+    /// The most results of one file, 1–50; what the mode says if absent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub per_file: Option<u64>,
+    /// What the answer is for; `balanced` if absent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub mode: Option<Mode>,
+    /// A file or directory, absolute and inside the root; the root if absent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub path: Option<String>,
+    /// How much is shown of each place; `short` if absent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub snippet: Option<SnippetMode>,
+    /// Whether the response explains itself.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub explain: bool,
+    /// Whether equal questions to the same snapshot get equal bytes.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub deterministic: bool,
+    /// Milliseconds until the answer must be there, 1–600000; what is configured if absent or longer.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub timeout_ms: Option<u64>,
+}
+
+impl SearchQuery {
+    /// Asks for words, everything else as it is by default.
+    pub fn new(query: impl Into<String>) -> SearchQuery {
+        SearchQuery {
+            query: query.into(),
+            limit: None,
+            per_file: None,
+            mode: None,
+            path: None,
+            snippet: None,
+            explain: false,
+            deterministic: false,
+            timeout_ms: None,
+        }
+    }
+
+    fn check(&self) -> Result<(), Refused> {
+        let within = |name: &str, value: Option<u64>, most: u64| match value {
+            Some(value) if value == 0 || value > most => Err(Refused::new(format!(
+                "{name} is {value}; 1 to {most} are allowed"
+            ))),
+            _ => Ok(()),
+        };
+        within("limit", self.limit, MAX_RESULTS.most)?;
+        within("per_file", self.per_file, MAX_PER_FILE.most)?;
+        within("timeout_ms", self.timeout_ms, QUERY_TIMEOUT_MS.most)?;
+        if self.query.trim().is_empty() {
+            return Err(Refused::new("query is blank; give at least one word"));
+        }
+        Ok(())
+    }
+}
+
+/// The words for profiles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Mode {
+    /// Anything.
+    #[default]
+    Balanced,
+    /// Finding one's way.
+    Discovery,
+    /// Writing code.
+    Implementation,
+    /// Planning a change.
+    Planning,
+    /// Finding a defect.
+    Debug,
+}
+
+impl From<Mode> for Profile {
+    fn from(mode: Mode) -> Profile {
+        match mode {
+            Mode::Balanced => Profile::Balanced,
+            Mode::Discovery => Profile::Discovery,
+            Mode::Implementation => Profile::Implementation,
+            Mode::Planning => Profile::Planning,
+            Mode::Debug => Profile::Debug,
+        }
+    }
+}
+
+/// The words for how much is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum SnippetMode {
+    /// Three lines.
+    #[default]
+    Short,
+    /// Fifteen lines.
+    Long,
+    /// None.
+    None,
+}
+
+impl From<SnippetMode> for Snippet {
+    fn from(mode: SnippetMode) -> Snippet {
+        match mode {
+            SnippetMode::Short => Snippet::Short,
+            SnippetMode::Long => Snippet::Long,
+            SnippetMode::None => Snippet::None,
+        }
+    }
+}
+
+/// A call of a tool (`type` = `tool`), which answers as it always does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ToolCall {
+    /// `Search` or `search_files`.
+    pub tool: String,
+    /// The tool's own request.
+    pub request: Map<String, Value>,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Asked {
+    /// Ranked results.
+    Search(SearchQuery),
+    /// What a tool answers.
+    Tool(ToolCall),
+    /// How the daemon is.
+    Status,
+    /// What is wrong with it.
+    Health,
+    /// That a request of this connection ends.
+    Cancel,
+    /// That the daemon ends.
+    Shutdown,
+}
+
+/// A request after the handshake.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// Its id, if the client gave it one; for [`Asked::Cancel`] that of the other request.
+    pub id: Option<String>,
+    /// What is asked for.
+    pub asked: Asked,
+}
+
+impl Request {
+    /// Reads a request.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] for anything else.
+    pub fn parse(payload: &[u8]) -> Result<Request, Refused> {
+        let mut fields = object(payload)?;
+        let id = match fields.remove("request_id") {
+            None => None,
+            Some(Value::String(id)) => {
+                check_id("request_id", &id)?;
+                Some(id)
+            }
+            Some(_) => return Err(Refused::new("request_id is not a string")),
+        };
+        let refused = |refused: Refused| Refused {
+            request_id: id.clone(),
+            ..refused
+        };
+        let asked = Asked::from_fields(fields).map_err(refused)?;
+        if asked == Asked::Cancel && id.is_none() {
+            return Err(Refused::new(
+                "cancel lacks request_id, the id of the request that is to end",
+            ));
+        }
+        Ok(Request { id, asked })
+    }
+
+    /// Writes the request as a client sends it.
+    pub fn to_value(&self) -> Value {
+        let fields = |value: Result<Value, serde_json::Error>| match value {
+            Ok(Value::Object(fields)) => fields,
+            // Strings, numbers and lists of them can always be written.
+            _ => Map::new(),
+        };
+        let (kind, mut all) = match &self.asked {
+            Asked::Search(query) => ("search", fields(serde_json::to_value(query))),
+            Asked::Tool(call) => ("tool", fields(serde_json::to_value(call))),
+            Asked::Status => ("status", Map::new()),
+            Asked::Health => ("health", Map::new()),
+            Asked::Cancel => ("cancel", Map::new()),
+            Asked::Shutdown => ("shutdown", Map::new()),
+        };
+        all.insert("type".to_string(), kind.into());
+        if let Some(id) = &self.id {
+            all.insert("request_id".to_string(), id.as_str().into());
+        }
+        Value::Object(all)
+    }
+}
+
+impl Asked {
+    fn from_fields(mut fields: Map<String, Value>) -> Result<Asked, Refused> {
+        let kind = match fields.remove("type") {
+            Some(Value::String(kind)) => kind,
+            Some(_) => return Err(Refused::new("type is not a string")),
+            None => return Err(Refused::new(format!("the request lacks type; {TYPES}"))),
+        };
+        let bare = |asked: Asked| match fields.keys().next() {
+            None => Ok(asked),
+            Some(field) => Err(Refused::new(format!(
+                "unknown field `{}`; {kind} takes none",
+                shown(field)
+            ))),
+        };
+        match kind.as_str() {
+            "search" => {
+                let query: SearchQuery = typed(Value::Object(fields), "search")?;
+                query.check()?;
+                Ok(Asked::Search(query))
+            }
+            "tool" => typed(Value::Object(fields), "tool").map(Asked::Tool),
+            "status" => bare(Asked::Status),
+            "health" => bare(Asked::Health),
+            "cancel" => bare(Asked::Cancel),
+            "shutdown" => bare(Asked::Shutdown),
+            other => Err(Refused::new(format!(
+                "unknown type `{}`; {TYPES}",
+                shown(other)
+            ))),
+        }
+    }
+}
+
+const TYPES: &str = "search, tool, status, health, cancel and shutdown are known";
+
+fn object(payload: &[u8]) -> Result<Map<String, Value>, Refused> {
+    match serde_json::from_slice(payload) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(_) => Err(Refused::new("the message is not a JSON object")),
+        Err(error) => Err(Refused::new(format!(
+            "the message is not valid JSON: {error}"
+        ))),
+    }
+}
+
+fn typed<T: DeserializeOwned>(value: Value, what: &str) -> Result<T, Refused> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let at = match path.as_str() {
+            "." => String::new(),
+            path => format!("{}: ", shown(path)),
+        };
+        Refused::new(format!("{what}: {at}{}", shown(&error.inner().to_string())))
+    })
+}
+
+fn check_id(name: &str, id: &str) -> Result<(), Refused> {
+    let fits = !id.is_empty() && id.chars().count() <= MAX_ID_CHARS;
+    match fits && !id.chars().any(char::is_control) {
+        true => Ok(()),
+        false => Err(Refused::new(format!(
+            "{name} must have 1 to {MAX_ID_CHARS} characters, none of them a control character"
+        ))),
+    }
+}
+
+/// Returns the beginning of what a client sent.
+fn shown(text: &str) -> String {
+    match text.chars().nth(SHOWN * 2) {
+        None => text.to_string(),
+        Some(_) => text.chars().take(SHOWN * 2).chain(['…']).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse(value: Value) -> Result<Request, Refused> {
+        Request::parse(value.to_string().as_bytes())
+    }
+
+    #[test]
+    fn requests_are_read_as_they_are_written() {
+        let query = SearchQuery {
+            limit: Some(7),
+            mode: Some(Mode::Debug),
+            snippet: Some(SnippetMode::None),
+            explain: true,
+            ..SearchQuery::new("open socket")
+        };
+        let mut request = Map::new();
+        request.insert("pattern".to_string(), "x".into());
+        let call = ToolCall {
+            tool: "Search".to_string(),
+            request,
+        };
+        for asked in [
+            Asked::Search(query),
+            Asked::Tool(call),
+            Asked::Status,
+            Asked::Health,
+            Asked::Cancel,
+            Asked::Shutdown,
+        ] {
+            let id = Some("a b-1".to_string());
+            let request = Request { id, asked };
+            assert_eq!(parse(request.to_value()), Ok(request));
+        }
+    }
+
+    #[test]
+    fn ggrep_whatever_is_wrong_with_a_request_is_said() {
+        for (value, said) in [
+            (json!([]), "not a JSON object"),
+            (json!({}), "lacks type"),
+            (json!({"type": 1}), "type is not a string"),
+            (json!({"type": "serach"}), "unknown type `serach`"),
+            (json!({"type": "status", "x": 1}), "unknown field `x`"),
+            (json!({"type": "search"}), "missing field `query`"),
+            (json!({"type": "search", "query": " "}), "query is blank"),
+            (json!({"type": "search", "query": 1}), "query: invalid type"),
+            (
+                json!({"type": "search", "query": "x", "limit": 0}),
+                "limit is 0; 1 to 1000",
+            ),
+            (
+                json!({"type": "search", "query": "x", "limit": 1001}),
+                "limit is 1001",
+            ),
+            (
+                json!({"type": "search", "query": "x", "limit": -1}),
+                "limit: invalid value",
+            ),
+            (
+                json!({"type": "search", "query": "x", "per_file": 51}),
+                "1 to 50",
+            ),
+            (
+                json!({"type": "search", "query": "x", "mode": "fast"}),
+                "unknown variant `fast`",
+            ),
+            (
+                json!({"type": "search", "query": "x", "snippet": 3}),
+                "snippet",
+            ),
+            (
+                json!({"type": "search", "query": "x", "raw": true}),
+                "unknown field `raw`",
+            ),
+            (
+                json!({"type": "tool", "tool": "Search"}),
+                "missing field `request`",
+            ),
+            (
+                json!({"type": "tool", "tool": "Search", "request": []}),
+                "request: invalid type",
+            ),
+            (json!({"type": "cancel"}), "cancel lacks request_id"),
+            (
+                json!({"type": "status", "request_id": 1}),
+                "request_id is not a string",
+            ),
+            (
+                json!({"type": "status", "request_id": ""}),
+                "1 to 128 characters",
+            ),
+            (
+                json!({"type": "status", "request_id": "\u{1b}"}),
+                "control character",
+            ),
+        ] {
+            let refused = parse(value.clone()).unwrap_err();
+            assert!(refused.message.contains(said), "{value}: {refused}");
+        }
+        let refused = parse(json!({"type": "x", "request_id": "me"})).unwrap_err();
+        assert_eq!(refused.request_id.as_deref(), Some("me"));
+        for bytes in [&b"\xff\xfe"[..], b"{\"type\":", b"", &b"[".repeat(100_000)] {
+            let refused = Request::parse(bytes).unwrap_err();
+            assert!(refused.message.contains("not valid JSON"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn messages_repeat_nothing_long() {
+        let long = "x".repeat(100_000);
+        for value in [
+            json!({"type": long}),
+            json!({"type": "status", &long: 1}),
+            json!({"type": "search", "query": "x", "mode": long}),
+            json!({"type": "search", "query": "x", &long: 1}),
+        ] {
+            let refused = parse(value).unwrap_err();
+            assert!(refused.message.len() < 1000, "{}", refused.message.len());
+        }
+    }
+
+    #[test]
+    fn ggrep_a_handshake_gives_its_versions_in_one_of_two_ways() {
+        let hello = |mut fields: Value| {
+            fields["store_id"] = "s".into();
+            fields["config_fingerprint"] = "c".into();
+            Hello::parse(fields.to_string().as_bytes())
+        };
+        assert_eq!(
+            hello(json!({"protocol_versions": [1, 2]}))
+                .unwrap()
+                .versions(),
+            [1, 2]
+        );
+        assert_eq!(
+            hello(json!({"protocol_version": 3})).unwrap().versions(),
+            [3]
+        );
+        for (fields, said) in [
+            (json!({}), "lacks protocol_versions"),
+            (json!({"protocol_versions": []}), "empty"),
+            (
+                json!({"protocol_versions": [1], "protocol_version": 1}),
+                "both",
+            ),
+            (json!({"protocol_versions": ["1"]}), "protocol_versions[0]"),
+            (
+                json!({"protocol_version": 1, "type": "status"}),
+                "unknown field `type`",
+            ),
+            (json!({"protocol_version": 1, "client_id": ""}), "client_id"),
+        ] {
+            let refused = hello(fields.clone()).unwrap_err();
+            assert!(refused.message.contains(said), "{fields}: {refused}");
+        }
+        let batch = hello(json!({"protocol_version": 1, "client_capabilities": ["batch"]}));
+        assert!(batch.unwrap().is_batch());
+    }
+}
