@@ -87,6 +87,8 @@ struct Beside {
     path: PathBuf,
     /// Whether it is searched; else it is passed over.
     wanted: bool,
+    /// Its state, where that is known.
+    stamp: Option<Stamp>,
 }
 
 impl CatalogSource {
@@ -161,6 +163,11 @@ impl CatalogSource {
             look,
             failure: Arc::default(),
         }))
+    }
+
+    /// Returns the snapshot.
+    pub fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
     }
 
     /// Returns where a source says that its snapshot turned out to be damaged while it was used. What it yielded is
@@ -288,10 +295,11 @@ impl CatalogSource {
         // Files beside the catalog that are passed over since the last one that is not.
         let mut passed = 0;
         let mut beside = self.beside(&unit).iter().peekable();
-        let mut add = |found: FoundFile, passed_before: u64, within: Option<Box<Within>>| {
+        let mut add = |found: FoundFile, passed_before: u64, stamp, within: Option<Box<Within>>| {
             items.push(Item::File(EligibleFile {
                 found,
                 passed_before,
+                stamp,
                 within,
             }));
         };
@@ -305,6 +313,7 @@ impl CatalogSource {
                 add(
                     places.found(&own.path),
                     self.count(next..before) + passed,
+                    own.stamp,
                     None,
                 );
                 (next, passed) = (before, 0);
@@ -320,7 +329,8 @@ impl CatalogSource {
                 target: None,
             };
             let within = self.within(rank, &file)?;
-            add(found, self.count(next..rank) + passed, within);
+            let stamp = Some(Stamp::from_record(file.stamp));
+            add(found, self.count(next..rank) + passed, stamp, within);
             (next, passed) = (rank + 1, 0);
         }
         for own in beside {
@@ -332,6 +342,7 @@ impl CatalogSource {
             add(
                 places.found(&own.path),
                 self.count(next..before) + passed,
+                own.stamp,
                 None,
             );
             (next, passed) = (before, 0);
@@ -435,6 +446,7 @@ fn beside(
                 before_rank: segment.side(n)?.before_rank,
                 path,
                 wanted: true,
+                stamp: None,
             });
         }
     }
@@ -466,6 +478,7 @@ fn beside(
                 before_rank: extra.before_rank,
                 path: extra.path.clone(),
                 wanted: !vouched || too_large || candidates.contains(at),
+                stamp: extra.stamp,
             });
         }
     }

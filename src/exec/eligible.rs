@@ -28,6 +28,8 @@ pub struct EligibleFile {
     /// How many eligible files directly before this one, in emission order, were passed over. The count rides
     /// on the file so that files with passed ones between them still make up one piece of work.
     pub passed_before: u64,
+    /// The state in which the source knows the file, if it knows one.
+    pub stamp: Option<Stamp>,
     /// Where in the file events can be, if that is known.
     pub(crate) within: Option<Box<Within>>,
 }
@@ -63,6 +65,7 @@ impl From<FoundFile> for EligibleFile {
         EligibleFile {
             found,
             passed_before: 0,
+            stamp: None,
             within: None,
         }
     }

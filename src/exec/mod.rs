@@ -24,6 +24,7 @@ mod process;
 pub mod query;
 pub mod rank;
 mod records;
+pub mod retrieve;
 pub mod ripgrep;
 pub mod schedule;
 pub mod stepper;

@@ -60,6 +60,11 @@ impl Inputs {
         self.list
     }
 
+    /// Returns them as they were looked at.
+    pub fn list(&self) -> &[EligibilityInput] {
+        &self.list
+    }
+
     /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.list.len()

@@ -54,6 +54,8 @@ pub struct Snapshot {
     storage: StorageMode,
     /// The number of its publication, where it is kept in files.
     generation: Option<u64>,
+    /// How many states of the tree it has followed since its segment was opened or built.
+    sequence: u64,
     segment: Arc<Segment>,
     overlay: Overlay,
     inputs: Arc<Inputs>,
@@ -95,6 +97,7 @@ impl Snapshot {
             key,
             storage,
             generation: None,
+            sequence: 0,
             overlay: Overlay::none(&segment),
             segment: Arc::new(segment),
             inputs: Arc::new(inputs),
@@ -123,6 +126,7 @@ impl Snapshot {
             key: self.key.clone(),
             storage: self.storage,
             generation: self.generation,
+            sequence: self.sequence + 1,
             segment: self.segment.clone(),
             overlay,
             inputs,
@@ -145,6 +149,11 @@ impl Snapshot {
     /// Returns the number of the publication that it is of; `None` for one that is only in memory.
     pub fn generation(&self) -> Option<u64> {
         self.generation
+    }
+
+    /// Returns how many states of the tree it has followed since its segment was opened or built by this process.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
     }
 
     /// Returns the segment.

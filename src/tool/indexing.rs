@@ -127,6 +127,8 @@ pub struct Question {
     pub global_excludes: Option<PathBuf>,
     /// How long the call may spend on bringing a living index up to date (`index_maint_budget_fraction`).
     pub maintenance: Duration,
+    /// Whether the snapshot is wanted although nothing can be left out by it.
+    pub pins: bool,
 }
 
 impl Indexes {
@@ -479,7 +481,9 @@ impl Indexes {
                 SupersetSafe::nearly(hir, fold, strategy, edits)
             }
         });
-        if let Some(reason) = plan.reason() {
+        if let Some(reason) = plan.reason()
+            && !question.pins
+        {
             return Err(self.unlooked(root, asked, &reason.to_string()));
         }
         let (Some((allowed, base)), Ok(path)) = (

@@ -110,6 +110,12 @@ impl SearchTool {
         }
     }
 
+    /// Returns what searches.
+    #[cfg(feature = "daemon")]
+    pub(super) fn searcher(&self) -> &Searcher {
+        &self.searcher
+    }
+
     /// Returns the indexes.
     pub fn indexes(&self) -> Option<&Arc<Indexes>> {
         self.searcher.indexes()
@@ -500,6 +506,7 @@ fn question(
         sandbox: context.sandbox.clone(),
         global_excludes: context.global_excludes.clone(),
         maintenance: plan.maintenance,
+        pins: false,
     }
 }
 

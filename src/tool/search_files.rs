@@ -205,6 +205,7 @@ impl FilesTool {
             sandbox: context.sandbox.clone(),
             global_excludes: None,
             maintenance: timeout.mul_f64(self.maintenance),
+            pins: false,
         };
         let found = self.run(request, &question, prepared, &options)?;
         let elapsed = || context.clock.now().saturating_duration_since(started);

@@ -14,6 +14,7 @@ use crate::exec::query::Query;
 use crate::exec::schedule::{self, Abandoned, Run, RunError, RunOptions};
 use crate::exec::stop::{CancelHandle, Deadline};
 use crate::index::pace::RunningSearch;
+use crate::index::snapshot::Snapshot;
 use crate::index::walk::Walk;
 use crate::tool::config::SearchConfig;
 use crate::tool::engines::Engines;
@@ -23,6 +24,36 @@ use crate::tool::response::IndexUse;
 
 /// Patterns of at most this cost are compiled on the calling thread: that takes a few milliseconds.
 const COST_COMPILED_IN_PLACE: usize = 2_000;
+
+/// What is done with the files that a request is about.
+pub(super) trait Work {
+    /// What comes of it.
+    type Found;
+
+    /// Works through them.
+    fn through<S: FileSource>(&self, source: S) -> Result<Self::Found, RunError>;
+
+    /// What comes of it without any time.
+    fn without_time(&self) -> Self::Found;
+}
+
+/// Searching them.
+struct Search<'a> {
+    prepared: Option<Arc<dyn Prepared>>,
+    options: &'a RunOptions,
+}
+
+impl Work for Search<'_> {
+    type Found = Run;
+
+    fn through<S: FileSource>(&self, source: S) -> Result<Run, RunError> {
+        run_source(source, self.prepared.clone(), self.options)
+    }
+
+    fn without_time(&self) -> Run {
+        Run::without_time()
+    }
+}
 
 /// What searches for a tool.
 #[derive(Debug)]
@@ -121,20 +152,34 @@ impl Searcher {
         prepared: Option<Arc<dyn Prepared>>,
         options: &RunOptions,
     ) -> (Result<Run, RunError>, IndexUse) {
+        let search = Search { prepared, options };
+        let (run, index, _) = self.over_dir(question, options, &search);
+        (run, index)
+    }
+
+    /// Has the files of a directory worked through: what an index leaves of them, or all that a walk finds. Returns what the index did, and
+    /// the snapshot that was pinned, if one was.
+    pub(super) fn over_dir<W: Work>(
+        &self,
+        question: &Question,
+        options: &RunOptions,
+        work: &W,
+    ) -> (Result<W::Found, RunError>, IndexUse, Option<Arc<Snapshot>>) {
         let mut facts = IndexUse::not_used();
         if let Some(indexes) = &self.indexes {
             facts = indexes.not_chosen();
             let choice = match self.choose(indexes, question, options) {
                 Ok(Some(choice)) => choice,
-                Ok(None) => return (Ok(Run::without_time()), facts),
-                Err(error) => return (Err(error), facts),
+                Ok(None) => return (Ok(work.without_time()), facts, None),
+                Err(error) => return (Err(error), facts, None),
             };
             facts = choice.index;
             if let Some(source) = choice.source {
                 let failure = source.failure();
-                let run = run_source(source, prepared.clone(), options);
+                let snapshot = source.snapshot().clone();
+                let found = work.through(source);
                 match failure.get() {
-                    None => return (run, facts),
+                    None => return (found, facts, Some(snapshot)),
                     // What was found does not count: the catalog was not whole.
                     Some(error) => facts = indexes.report_damage(&question.target.canonical, error),
                 }
@@ -142,7 +187,7 @@ impl Searcher {
         }
         let walk = walk(question);
         let source = WalkSource::new(walk, question.globs.clone());
-        (run_source(source, prepared, options), facts)
+        (work.through(source), facts, None)
     }
 
     /// Returns what `stats` say of the index when a single file is searched. Nobody else wants to know, so without

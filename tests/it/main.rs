@@ -11,6 +11,8 @@ mod cli;
 mod cli_index;
 mod conformance;
 mod contract;
+#[cfg(unix)]
+mod daemon;
 mod deadline;
 mod differential;
 #[cfg(unix)]

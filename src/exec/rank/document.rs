@@ -118,7 +118,10 @@ impl Document {
             });
         }
         // Words that are too short to be looked for could have filled the room.
-        if !found && !(document.cut && looked_for_after(terms, &wanted, text)) {
+        if !found && document.cut {
+            found = looked_for_after(terms, &wanted, text);
+        }
+        if !found {
             return None;
         }
         let own = path.rfind('/').map_or(0, |slash| slash + 1);

@@ -223,14 +223,35 @@ pub struct Timings {
     pub format: u64,
 }
 
+/// How well a place answers, in ten-thousandths; written with four decimals, always.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Score(pub u64);
+
+impl Serialize for Score {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = format!("{}.{:04}", self.0 / 10_000, self.0 % 10_000);
+        let raw = serde_json::value::RawValue::from_string(text);
+        raw.map_err(serde::ser::Error::custom)?
+            .serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Score {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Score, D::Error> {
+        let score = f64::deserialize(deserializer)?;
+        Ok(Score((score * 10_000.0).round() as u64))
+    }
+}
+
 /// A place that answers a question.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct Found {
     /// The file, relative to the root.
     pub path: String,
-    /// How well it answers, with four decimals.
-    pub score: f64,
+    /// How well it answers.
+    #[schemars(with = "f64")]
+    pub score: Score,
     /// The same in percent of the best.
     pub match_pct: u64,
     /// The lines that are shown.
@@ -291,61 +312,16 @@ pub struct Success {
     pub explain: Option<Map<String, Value>>,
 }
 
-/// How much is wrong.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub enum Severity {
-    /// Nothing.
-    Ok,
-    /// Something that somebody should look at.
-    Warn,
-    /// Something that has to be mended.
-    Fail,
-}
-
-/// One thing that was looked at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, inline)]
-pub struct Check {
-    /// What, for programs.
-    pub code: String,
-    /// How much is wrong.
-    pub severity: Severity,
-    /// What was found, for people.
-    pub message: String,
-}
-
-/// The answer to `health`.
+/// The answer to `cancel` and `shutdown`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-pub struct Health {
-    /// The version of this shape.
-    #[schemars(extend("const" = 1))]
-    pub schema_version: u64,
-    /// The store.
-    pub store_id: String,
-    /// The snapshot that new queries get.
-    pub active_snapshot_id: Option<String>,
-    /// Whether no check failed.
-    pub ok: bool,
-    /// What was looked at.
-    pub checks: Vec<Check>,
-}
-
-impl Health {
-    /// Puts checks together.
-    pub fn new(store_id: String, active_snapshot_id: Option<String>, checks: Vec<Check>) -> Health {
-        Health {
-            schema_version: SCHEMA_VERSION,
-            store_id,
-            active_snapshot_id,
-            ok: checks.iter().all(|check| check.severity != Severity::Fail),
-            checks,
-        }
-    }
+pub struct Acknowledged {
+    /// Whether there was something to be done: a request to be cancelled, a daemon to be ended.
+    pub done: bool,
+    /// The request that was cancelled, or the id of this one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(with = "String")]
+    pub request_id: Option<String>,
 }
 
 /// The name and the schema of each message, as `docs/schemas/` has them.
@@ -355,7 +331,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         ("handshake_response", schema::<Welcome>()),
         ("query_success", schema::<Success>()),
         ("query_error", schema::<Failure>()),
-        ("health", schema::<Health>()),
+        ("acknowledged", schema::<Acknowledged>()),
     ]
 }
 
@@ -411,17 +387,10 @@ mod tests {
     }
 
     #[test]
-    fn health_is_ok_unless_a_check_failed() {
-        let check = |severity| Check {
-            code: "x".to_string(),
-            severity,
-            message: String::new(),
-        };
-        let ok = |severities: &[Severity]| {
-            let checks = severities.iter().map(|one| check(*one)).collect();
-            Health::new("s".to_string(), None, checks).ok
-        };
-        assert!(ok(&[Severity::Ok, Severity::Warn]));
-        assert!(!ok(&[Severity::Ok, Severity::Fail]));
+    fn ggrep_scores_have_four_decimals_whatever_they_are() {
+        for (score, text) in [(0, "0.0000"), (1, "0.0001"), (123_400, "12.3400")] {
+            assert_eq!(serde_json::to_string(&Score(score)).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Score>(text).unwrap(), Score(score));
+        }
     }
 }

@@ -253,10 +253,6 @@ pub enum Asked {
     Search(SearchQuery),
     /// What a tool answers.
     Tool(ToolCall),
-    /// How the daemon is.
-    Status,
-    /// What is wrong with it.
-    Health,
     /// That a request of this connection ends.
     Cancel,
     /// That the daemon ends.
@@ -311,8 +307,6 @@ impl Request {
         let (kind, mut all) = match &self.asked {
             Asked::Search(query) => ("search", fields(serde_json::to_value(query))),
             Asked::Tool(call) => ("tool", fields(serde_json::to_value(call))),
-            Asked::Status => ("status", Map::new()),
-            Asked::Health => ("health", Map::new()),
             Asked::Cancel => ("cancel", Map::new()),
             Asked::Shutdown => ("shutdown", Map::new()),
         };
@@ -345,8 +339,6 @@ impl Asked {
                 Ok(Asked::Search(query))
             }
             "tool" => typed(Value::Object(fields), "tool").map(Asked::Tool),
-            "status" => bare(Asked::Status),
-            "health" => bare(Asked::Health),
             "cancel" => bare(Asked::Cancel),
             "shutdown" => bare(Asked::Shutdown),
             other => Err(Refused::new(format!(
@@ -357,7 +349,7 @@ impl Asked {
     }
 }
 
-const TYPES: &str = "search, tool, status, health, cancel and shutdown are known";
+const TYPES: &str = "search, tool, cancel and shutdown are known";
 
 fn object(payload: &[u8]) -> Result<Map<String, Value>, Refused> {
     match serde_json::from_slice(payload) {
@@ -426,8 +418,6 @@ mod tests {
         for asked in [
             Asked::Search(query),
             Asked::Tool(call),
-            Asked::Status,
-            Asked::Health,
             Asked::Cancel,
             Asked::Shutdown,
         ] {
@@ -444,7 +434,7 @@ mod tests {
             (json!({}), "lacks type"),
             (json!({"type": 1}), "type is not a string"),
             (json!({"type": "serach"}), "unknown type `serach`"),
-            (json!({"type": "status", "x": 1}), "unknown field `x`"),
+            (json!({"type": "shutdown", "x": 1}), "unknown field `x`"),
             (json!({"type": "search"}), "missing field `query`"),
             (json!({"type": "search", "query": " "}), "query is blank"),
             (json!({"type": "search", "query": 1}), "query: invalid type"),
@@ -486,15 +476,15 @@ mod tests {
             ),
             (json!({"type": "cancel"}), "cancel lacks request_id"),
             (
-                json!({"type": "status", "request_id": 1}),
+                json!({"type": "shutdown", "request_id": 1}),
                 "request_id is not a string",
             ),
             (
-                json!({"type": "status", "request_id": ""}),
+                json!({"type": "shutdown", "request_id": ""}),
                 "1 to 128 characters",
             ),
             (
-                json!({"type": "status", "request_id": "\u{1b}"}),
+                json!({"type": "shutdown", "request_id": "\u{1b}"}),
                 "control character",
             ),
         ] {
@@ -514,7 +504,7 @@ mod tests {
         let long = "x".repeat(100_000);
         for value in [
             json!({"type": long}),
-            json!({"type": "status", &long: 1}),
+            json!({"type": "shutdown", &long: 1}),
             json!({"type": "search", "query": "x", "mode": long}),
             json!({"type": "search", "query": "x", &long: 1}),
         ] {
@@ -549,7 +539,7 @@ mod tests {
             ),
             (json!({"protocol_versions": ["1"]}), "protocol_versions[0]"),
             (
-                json!({"protocol_version": 1, "type": "status"}),
+                json!({"protocol_version": 1, "type": "shutdown"}),
                 "unknown field `type`",
             ),
             (json!({"protocol_version": 1, "client_id": ""}), "client_id"),

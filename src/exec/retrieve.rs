@@ -1,0 +1,301 @@
+//! Retrieval: from an ordered source of eligible files to those that have something of a question.
+//!
+//! Owns reading them, on the threads of the current pool, and keeping the most promising ones in bounded memory. How files compare in the end
+//! is for [`rank`](crate::exec::rank) to say; which may be left out, for the source.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+
+use crate::exec::eligible::{EligibleFile, FileSource, Item};
+use crate::exec::rank::{Chunk, Corpus, Document, Hit, Snippet, Terms, chunks};
+use crate::exec::stop::Stop;
+use crate::format::sort_key::sort_key;
+use crate::index::stamp::Stamp;
+use crate::index::text::{Region, decode, region};
+use crate::index::walk::FoundFile;
+
+/// Names that are kept of files about which something has to be said, the first ones in order.
+const KEPT_NAMES: usize = 100;
+
+/// What is retrieved.
+#[derive(Clone, Copy, Debug)]
+pub struct Retrieval<'a> {
+    /// What is looked for.
+    pub terms: &'a Terms,
+    /// Larger files are passed over.
+    pub max_file_size: u64,
+    /// Files that are kept.
+    pub max_candidates: usize,
+    /// Ends everything when it is raised.
+    pub stop: &'a Stop,
+}
+
+/// A file that has something.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The file.
+    pub found: FoundFile,
+    /// Its path relative to the searched directory.
+    pub path: PathBuf,
+    /// By which paths compare.
+    pub key: String,
+    /// What it has.
+    pub document: Document,
+    /// The state in which it was read.
+    stamp: Option<Stamp>,
+}
+
+/// What was retrieved.
+#[derive(Clone, Debug, Default)]
+pub struct Retrieved {
+    /// Counts over all files.
+    pub corpus: Corpus,
+    /// The most promising files, in the order of the tree.
+    pub candidates: Vec<Candidate>,
+    /// Files that are not as the source knows them, and were passed over: how many, and the first ones.
+    pub changed: Named,
+    /// Files and directories that could not be read: how many, and the first ones.
+    pub unread: Named,
+    /// Files of which not everything was looked at.
+    pub cut: u64,
+}
+
+/// Some files: how many they are, and the names of the first ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Named {
+    /// How many.
+    pub count: u64,
+    /// The first ones, in order of their keys.
+    pub names: Vec<String>,
+}
+
+impl Named {
+    fn one(name: String) -> Named {
+        Named {
+            count: 1,
+            names: vec![name],
+        }
+    }
+
+    fn merge(&mut self, other: Named) {
+        self.count += other.count;
+        self.names.extend(other.names);
+        self.names.sort();
+        self.names.truncate(KEPT_NAMES);
+    }
+}
+
+/// Retrieves from a source. Every file that it hands out is read once; what is kept is bounded by `max_candidates`, and does not depend on
+/// threads.
+pub fn retrieve<S: FileSource>(source: &S, options: &Retrieval<'_>) -> Retrieved {
+    let mut all = expand(source, source.start(), options);
+    keep_best(&mut all.candidates, options.max_candidates);
+    all.candidates.sort_by(by_path);
+    all
+}
+
+fn expand<S: FileSource>(
+    source: &S,
+    items: Vec<Item<S::Unit>>,
+    options: &Retrieval<'_>,
+) -> Retrieved {
+    let terms = options.terms.words().len();
+    let none = || Retrieved {
+        corpus: Corpus::new(terms),
+        ..Retrieved::default()
+    };
+    items
+        .into_par_iter()
+        .map(|item| {
+            let mut part = none();
+            if options.stop.is_raised() {
+                return part;
+            }
+            match item {
+                Item::File(file) => {
+                    part.corpus.files = 1 + file.passed_before;
+                    look(file, options, &mut part);
+                }
+                Item::Passed(count) => part.corpus.files = count,
+                Item::Error(error) => {
+                    part.unread = Named::one(error.path.to_string_lossy().into_owned());
+                }
+                Item::Unit(unit) => {
+                    let items = source.expand(unit, options.stop);
+                    part = expand(source, items, options);
+                }
+            }
+            part
+        })
+        .reduce(none, |a, b| merge(a, b, options.max_candidates))
+}
+
+fn merge(a: Retrieved, b: Retrieved, most: usize) -> Retrieved {
+    let (mut into, from) = match a.candidates.len() >= b.candidates.len() {
+        true => (a, b),
+        false => (b, a),
+    };
+    into.corpus.merge(&from.corpus);
+    into.candidates.extend(from.candidates);
+    into.changed.merge(from.changed);
+    into.unread.merge(from.unread);
+    into.cut += from.cut;
+    // Not each time, so that the work stays linear.
+    if into.candidates.len() / 2 > most {
+        keep_best(&mut into.candidates, most);
+    }
+    into
+}
+
+/// Keeps the most promising ones: a total order, so it makes no difference in which parts this is done.
+fn keep_best(candidates: &mut Vec<Candidate>, most: usize) {
+    if candidates.len() > most {
+        candidates.select_nth_unstable_by(most, promising);
+        candidates.truncate(most);
+    }
+}
+
+/// Those with more terms first, then with more in names, then with more in all.
+fn promising(a: &Candidate, b: &Candidate) -> Ordering {
+    let worth = |one: &Candidate| {
+        let document = &one.document;
+        let sum = |field: &[u32]| field.iter().map(|count| u64::from(*count)).sum::<u64>();
+        let named = sum(&document.path) + sum(&document.definitions);
+        (document.distinct(), named, sum(&document.content))
+    };
+    worth(b).cmp(&worth(a)).then_with(|| by_path(a, b))
+}
+
+fn by_path(a: &Candidate, b: &Candidate) -> Ordering {
+    let bytes = |one: &Candidate| one.path.as_os_str().as_encoded_bytes().to_vec();
+    a.key.cmp(&b.key).then_with(|| bytes(a).cmp(&bytes(b)))
+}
+
+fn look(file: EligibleFile, options: &Retrieval<'_>, part: &mut Retrieved) {
+    let path = file.logical();
+    let name = || path.to_string_lossy().into_owned();
+    let read = match read(&file.found, options.max_file_size) {
+        Ok(Some(read)) => read,
+        Ok(None) => return,
+        Err(_) => {
+            part.unread = Named::one(name());
+            return;
+        }
+    };
+    if file.stamp.is_some() && file.stamp != read.stamp {
+        part.changed = Named::one(name());
+        return;
+    }
+    let Some(text) = read.text() else { return };
+    let key = sort_key(&path).into_owned();
+    let stopped = || options.stop.is_raised();
+    let Some(document) = Document::read(options.terms, &key, &text, |_| {}, stopped) else {
+        return;
+    };
+    part.corpus.add(&document);
+    part.cut = u64::from(document.cut);
+    part.candidates.push(Candidate {
+        found: file.found,
+        path,
+        key,
+        document,
+        stamp: read.stamp,
+    });
+}
+
+/// The bytes of a file, and the state in which they were read.
+struct ReadFile {
+    bytes: Vec<u8>,
+    stamp: Option<Stamp>,
+}
+
+impl ReadFile {
+    /// Returns the text that is searched; `None` for binary data.
+    fn text(&self) -> Option<Cow<'_, [u8]>> {
+        let text = decode(&self.bytes);
+        match region(&text) {
+            Region::Whole => Some(text),
+            Region::Binary => None,
+            Region::Until { end, .. } => Some(match text {
+                Cow::Borrowed(text) => Cow::Borrowed(text.get(..end).unwrap_or(text)),
+                Cow::Owned(mut text) => {
+                    text.truncate(end);
+                    Cow::Owned(text)
+                }
+            }),
+        }
+    }
+}
+
+/// Reads a file; `None` if it is too large.
+fn read(found: &FoundFile, most: u64) -> io::Result<Option<ReadFile>> {
+    let (file, meta) = found.open()?;
+    if meta.len > most {
+        return Ok(None);
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(meta.len).unwrap_or(0));
+    // It may grow meanwhile.
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= most).then(|| ReadFile {
+        bytes,
+        stamp: Stamp::of(&meta),
+    }))
+}
+
+/// Lines of a file that are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excerpt {
+    /// Which lines.
+    pub chunk: Chunk,
+    /// Their text.
+    pub text: String,
+    /// Whether some of it is no UTF-8, and stands as U+FFFD.
+    pub lossy: bool,
+}
+
+/// Reads a candidate again, and takes out the best of it. `None` if it is not as it was, or can't be read any more.
+pub fn excerpts(
+    candidate: &Candidate,
+    snippet: Snippet,
+    most: usize,
+    options: &Retrieval<'_>,
+) -> Option<Vec<Excerpt>> {
+    let read = read(&candidate.found, options.max_file_size).ok()??;
+    if read.stamp.is_none() || read.stamp != candidate.stamp {
+        return None;
+    }
+    let text = read.text()?;
+    let mut hits: Vec<Hit> = Vec::new();
+    let stopped = || options.stop.is_raised();
+    Document::read(options.terms, "", &text, |hit| hits.push(hit), stopped)?;
+    hits.sort_by_key(|hit| (hit.start, hit.term));
+    let excerpt = |chunk: Chunk| {
+        let shown = match snippet {
+            Snippet::None => &[],
+            _ => text.get(chunk.start..chunk.end).unwrap_or_default(),
+        };
+        let text = String::from_utf8_lossy(shown);
+        Excerpt {
+            lossy: matches!(text, Cow::Owned(_)),
+            text: text.into_owned(),
+            chunk,
+        }
+    };
+    let chunks = chunks(&text, &hits, snippet, most);
+    Some(chunks.into_iter().map(excerpt).collect())
+}
+
+/// Returns a path as it is shown, and whether some of it is no UTF-8.
+pub fn shown_path(path: &Path) -> (String, bool) {
+    let text = path.to_string_lossy();
+    let lossy = matches!(text, Cow::Owned(_));
+    let text = match std::path::MAIN_SEPARATOR {
+        '/' => text.into_owned(),
+        separator => text.replace(separator, "/"),
+    };
+    (text, lossy)
+}

@@ -1,0 +1,663 @@
+//! Answering a question: pin, retrieve, rank, write.
+//!
+//! Owns the stages and what is said of them. Which files there are and which may be left out is decided as for every search; how they
+//! compare is [`rank`](crate::exec::rank)'s to say.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rayon::ThreadPool;
+use serde_json::{Map, Value, json};
+
+use super::identity;
+use super::limits::{self, Remarks};
+use super::reply::{
+    ErrorCode, Failure, Found, Git, LimitsInForce, SCHEMA_VERSION, Score, Success, Timings,
+};
+use super::request::SearchQuery;
+use crate::exec::collect::Limits;
+use crate::exec::eligible::{FileSource, Globs};
+use crate::exec::query::{CaseMode, Query, QueryOptions, Reports};
+use crate::exec::rank::{Bucket, Profile, Ranked, Scorer, Select, Snippet, Terms, select};
+use crate::exec::retrieve::{Candidate, Retrieval, Retrieved, excerpts, retrieve, shown_path};
+use crate::exec::schedule::RunError;
+use crate::exec::stop::{Deadline, Stop, StopReason};
+use crate::index::beneath::EntryKind;
+use crate::index::snapshot::Snapshot;
+use crate::index::walk::{Follow, IgnoreRules, TraversalOptions};
+use crate::tool::error::ToolError;
+use crate::tool::indexing::Question;
+use crate::tool::response::IndexUse;
+use crate::tool::search::{SearchTool, ToolContext};
+use crate::tool::searcher::{Searcher, Work};
+
+/// Scores of further places of a file are at most so many tenths of that of its best.
+const FURTHER: u64 = 9;
+
+/// Caps that are in force.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Caps {
+    /// Files that are ranked.
+    pub(super) max_candidates: u64,
+    /// Bytes of all snippets.
+    pub(super) max_total_snippet_bytes: u64,
+    /// Bytes of one snippet.
+    pub(super) max_snippet_bytes_per_result: u64,
+}
+
+impl Default for Caps {
+    fn default() -> Caps {
+        Caps {
+            max_candidates: limits::MAX_CANDIDATES.default,
+            max_total_snippet_bytes: limits::MAX_TOTAL_SNIPPET_BYTES.default,
+            max_snippet_bytes_per_result: limits::MAX_SNIPPET_BYTES_PER_RESULT.default,
+        }
+    }
+}
+
+/// What a question is answered with.
+pub(super) struct Answering<'a> {
+    /// The tool whose engines and indexes are used.
+    pub tool: &'a SearchTool,
+    /// Where it may read, and its clock.
+    pub context: &'a ToolContext,
+    /// The canonical root.
+    pub root: &'a Path,
+    /// The store.
+    pub store_id: &'a str,
+    /// The configuration in force.
+    pub config_fingerprint: &'a str,
+    /// Names snapshots.
+    pub name_of: &'a (dyn Fn(&Snapshot) -> String + Sync),
+    /// The caps in force.
+    pub caps: Caps,
+    /// The threads that read and compare.
+    pub pool: &'a ThreadPool,
+    /// Raised when the answer is not wanted any more, or its time is over.
+    pub stop: &'a Stop,
+    /// When it has to be there.
+    pub deadline: Deadline,
+    /// How long the question waited to be let in.
+    pub waited: Duration,
+}
+
+/// Reads and counts.
+struct Retrieving<'a> {
+    options: Retrieval<'a>,
+    pool: &'a ThreadPool,
+}
+
+impl Work for Retrieving<'_> {
+    type Found = Retrieved;
+
+    fn through<S: FileSource>(&self, source: S) -> Result<Retrieved, RunError> {
+        Ok(self.pool.install(|| retrieve(&source, &self.options)))
+    }
+
+    fn without_time(&self) -> Retrieved {
+        self.options.stop.raise(StopReason::TimedOut);
+        Retrieved::default()
+    }
+}
+
+/// A result before it is written.
+struct Place {
+    path: String,
+    lossy: bool,
+    text: String,
+    start_line: u64,
+    end_line: u64,
+    defines: bool,
+    is_anchor: bool,
+}
+
+impl Answering<'_> {
+    /// Answers a question.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorCode::InvalidRequest`] for a path outside of the root and for questions that hold nothing, [`ErrorCode::Timeout`] and
+    /// [`ErrorCode::Cancelled`] once `stop` was raised, [`ErrorCode::Internal`] if the tree can't be read.
+    pub(super) fn answer(
+        &self,
+        query: &SearchQuery,
+        request_id: String,
+    ) -> Result<Success, Failure> {
+        let id = Some(request_id.clone()).filter(|id| !id.is_empty());
+        let of = |failure: Failure| failure.of(id.clone());
+        let terms = Terms::new(&query.query).map_err(|error| of(invalid(error.to_string())))?;
+        let profile = Profile::from(query.mode.unwrap_or_default());
+        let snippet = Snippet::from(query.snippet.unwrap_or_default());
+        let limit = query.limit.unwrap_or(limits::MAX_RESULTS.default);
+        let per_file = query.per_file.unwrap_or(profile.per_file().into());
+        let mut remarks = Remarks::default();
+        if terms.left_out() > 0 {
+            let all = (terms.words().len() + terms.left_out()) as u64;
+            remarks.limit(
+                "max_query_terms",
+                terms.words().len() as u64,
+                Some(all),
+                None,
+            );
+        }
+
+        let began = self.now();
+        let question = self.question(query, &terms).map_err(of)?;
+        let searcher = self.tool.searcher();
+        let _searching = searcher.searching();
+        let retrieval = Retrieval {
+            terms: &terms,
+            max_file_size: self.tool.config().max_file_size_bytes,
+            max_candidates: to_usize(self.caps.max_candidates),
+            stop: self.stop,
+        };
+        let (retrieved, index, snapshot) =
+            self.retrieve(searcher, &question, &retrieval).map_err(of)?;
+        let snapshot_id = snapshot.as_deref().map(|snapshot| (self.name_of)(snapshot));
+        self.go_on(&snapshot_id).map_err(of)?;
+        let retrieved_at = self.now();
+
+        let kept = retrieved.candidates.len() as u64;
+        if retrieved.corpus.found > kept {
+            let found = Some(retrieved.corpus.found);
+            remarks.limit("max_candidates", self.caps.max_candidates, found, None);
+        }
+        for name in &retrieved.changed.names {
+            warn_changed(&mut remarks, name);
+        }
+        if retrieved.unread.count > 0 {
+            let count = retrieved.unread.count;
+            remarks.warn(
+                "unreadable",
+                format!("{count} files or directories could not be read"),
+                None,
+            );
+        }
+        if retrieved.cut > 0 {
+            let most = crate::exec::rank::MAX_HITS as u64;
+            remarks.limit("max_hits_per_file", most, None, None);
+        }
+        let scorer = Scorer::new(&retrieved.corpus, profile.weights());
+        let chosen = self.pool.install(|| {
+            let best = best(&retrieved.candidates, &scorer, to_usize(limit));
+            let places = self.places(&best, snippet, to_usize(per_file), &retrieval, &mut remarks);
+            let quota = profile.quota();
+            select(
+                places,
+                Select {
+                    limit: to_usize(limit),
+                    quota,
+                },
+            )
+        });
+        self.go_on(&snapshot_id).map_err(of)?;
+        let ranked_at = self.now();
+
+        let mix = chosen.iter().map(|one| one.bucket).collect::<Vec<_>>();
+        let results = self.written(chosen, &mut remarks);
+        let git = Git {
+            head_sha: super::git::head_sha(self.root),
+            dirty: None,
+            untracked_included: true,
+        };
+        let timings = Timings {
+            admission: millis(self.waited),
+            snapshot_read: 0,
+            retrieve: millis(retrieved_at.saturating_sub(began)),
+            rank: millis(ranked_at.saturating_sub(retrieved_at)),
+            format: millis(self.now().saturating_sub(ranked_at)),
+        };
+        let query_fingerprint = identity::query_fingerprint(query, limit, per_file);
+        let explain = query.explain.then(|| {
+            let asked = Explained {
+                terms: &terms,
+                profile,
+                retrieved: &retrieved,
+                mix: &mix,
+                index: &index,
+            };
+            let mut explain = asked.told();
+            explain.insert("snapshot_id".to_string(), json!(snapshot_id));
+            explain.insert("head_sha".to_string(), json!(git.head_sha));
+            explain.insert("dirty".to_string(), json!(git.dirty));
+            if !query.deterministic {
+                let waited = millis(self.waited);
+                let admission = json!({ "queued": waited > 0, "waited_ms": waited });
+                explain.insert("admission".to_string(), admission);
+            }
+            explain
+        });
+        let request_id = match query.deterministic && request_id.is_empty() {
+            true => identity::deterministic_request_id(&query_fingerprint, snapshot_id.as_deref()),
+            false => request_id,
+        };
+        let caps = json!({
+            "max_candidates": self.caps.max_candidates,
+            "max_total_snippet_bytes": self.caps.max_total_snippet_bytes,
+            "max_snippet_bytes_per_result": self.caps.max_snippet_bytes_per_result,
+        });
+        let (limits_hit, warnings) = remarks.told();
+        Ok(Success {
+            schema_version: SCHEMA_VERSION,
+            request_id,
+            store_id: self.store_id.to_string(),
+            config_fingerprint: self.config_fingerprint.to_string(),
+            ignore_fingerprint: ignore_fingerprint(snapshot.as_deref()),
+            query_fingerprint,
+            embed_config_fingerprint: identity::embed_config_fingerprint(),
+            degraded: snapshot_id.is_none(),
+            snapshot_id,
+            git: git.head_sha.is_some().then_some(git),
+            mode: profile.as_str().to_string(),
+            limits: LimitsInForce {
+                max_results: limit,
+                per_file,
+                snippet: snippet.as_str().to_string(),
+                others: caps.as_object().cloned().unwrap_or_default(),
+            },
+            limits_hit,
+            warnings,
+            timings_ms: (!query.deterministic).then_some(timings),
+            results,
+            explain,
+        })
+    }
+
+    fn now(&self) -> Duration {
+        // As a time that is left, which is what a deadline can tell.
+        FAR.saturating_sub(self.deadline.remaining())
+    }
+
+    /// Goes on unless the time is over.
+    fn go_on(&self, snapshot_id: &Option<String>) -> Result<(), Failure> {
+        if self.deadline.remaining().is_zero() {
+            self.stop.raise(StopReason::TimedOut);
+        }
+        let mut failure = match self.stop.reason() {
+            None => return Ok(()),
+            Some(StopReason::Cancelled) => {
+                Failure::new(ErrorCode::Cancelled, "the query was cancelled")
+            }
+            Some(_) => Failure::new(ErrorCode::Timeout, "the query was not answered in its time"),
+        };
+        failure.error.snapshot_id = snapshot_id.clone();
+        Err(failure)
+    }
+
+    /// Says what is searched: which files, and for what.
+    fn question(&self, query: &SearchQuery, terms: &Terms) -> Result<Question, Failure> {
+        let config = self.tool.config();
+        let sandbox = &self.context.sandbox;
+        let relative = match &query.path {
+            None => None,
+            Some(path) => Some(inside(Path::new(path), self.root)?),
+        };
+        let target = sandbox
+            .resolve(relative.as_deref().or(Some(".")))
+            .map_err(|error| invalid(format!("path: {}", error.message())))?;
+        let options = QueryOptions {
+            fixed_strings: false,
+            word: false,
+            case: CaseMode::Insensitive,
+            before: 0,
+            after: 0,
+            max_results: 1,
+            max_matches_per_file: 1,
+            max_file_size: config.max_file_size_bytes,
+            fuzzy: None,
+            reports: Reports::Lines,
+        };
+        let expression = Query::new(&terms.expression(), &options)
+            .map_err(|error| invalid(format!("query: {error}")))?;
+        let globs = Globs::new(&[], &[]).map_err(|error| internal(error.to_string()))?;
+        Ok(Question {
+            query: Arc::new(expression),
+            traversal: TraversalOptions {
+                hidden: config.index_default_hidden,
+                follow: match config.index_default_follow {
+                    true => Follow::All,
+                    false => Follow::Never,
+                },
+                rules: match config.index_default_no_ignore {
+                    true => IgnoreRules::None,
+                    false => IgnoreRules::All,
+                },
+                recursive: true,
+            },
+            target,
+            globs,
+            sandbox: sandbox.clone(),
+            global_excludes: self.context.global_excludes.clone(),
+            maintenance: self
+                .deadline
+                .remaining()
+                .mul_f64(config.index_maint_budget_fraction),
+            pins: true,
+        })
+    }
+
+    /// Finds the files, with an index or without.
+    fn retrieve(
+        &self,
+        searcher: &Searcher,
+        question: &Question,
+        options: &Retrieval<'_>,
+    ) -> Result<(Retrieved, IndexUse, Option<Arc<Snapshot>>), Failure> {
+        let target = &question.target;
+        let missing = |error: std::io::Error| invalid(format!("path can't be searched: {error}"));
+        let meta = target.root.metadata(&target.relative).map_err(missing)?;
+        let work = Retrieving {
+            options: *options,
+            pool: self.pool,
+        };
+        let limits = Limits {
+            max_results: 1,
+            max_files: u64::MAX,
+            reports: Reports::Lines,
+        };
+        let run = searcher.options(limits, self.deadline.clone(), &self.context.cancel);
+        let (found, index, snapshot) = match meta.kind {
+            EntryKind::Dir => searcher.over_dir(question, &run, &work),
+            // One file: its directory, and of that this file.
+            EntryKind::File => {
+                let question = of_file(question, self.root)?;
+                searcher.over_dir(&question, &run, &work)
+            }
+            EntryKind::Symlink | EntryKind::Other => {
+                return Err(invalid("path is neither a file nor a directory"));
+            }
+        };
+        match found {
+            Ok(found) => Ok((found, index, snapshot)),
+            Err(RunError::Cancelled) => {
+                self.stop.raise(StopReason::Cancelled);
+                Ok((Retrieved::default(), index, snapshot))
+            }
+            Err(RunError::NoWorkers(message)) => Err(internal(message)),
+        }
+    }
+
+    /// Reads the best files again, for what is shown of them.
+    fn places(
+        &self,
+        best: &[(&Candidate, u64, u64)],
+        snippet: Snippet,
+        per_file: usize,
+        options: &Retrieval<'_>,
+        remarks: &mut Remarks,
+    ) -> Vec<Ranked<Place>> {
+        use rayon::prelude::*;
+        let read: Vec<_> = best
+            .par_iter()
+            .map(|(candidate, ..)| excerpts(candidate, snippet, per_file, options))
+            .collect();
+        let mut places = Vec::new();
+        for ((candidate, score, lexical), excerpts) in best.iter().zip(read) {
+            let real = candidate.found.absolute();
+            let shown = real.strip_prefix(self.root).unwrap_or(&candidate.path);
+            let (path, lossy) = shown_path(shown);
+            let Some(excerpts) = excerpts else {
+                if !self.stop.is_raised() {
+                    warn_changed(remarks, &path);
+                }
+                continue;
+            };
+            let most = excerpts
+                .first()
+                .map_or(1, |one| u64::from(one.chunk.worth).max(1));
+            let row = places.len() as u64;
+            for (nth, excerpt) in excerpts.into_iter().enumerate() {
+                let worth = u64::from(excerpt.chunk.worth);
+                let part = |score: u64| match nth {
+                    0 => score,
+                    _ => (score * worth / most).min(score * FURTHER / 10),
+                };
+                places.push(Ranked {
+                    score: part(*score),
+                    lexical: part(*lexical),
+                    path_key: path.clone().into_bytes(),
+                    start: excerpt.chunk.start as u64,
+                    row,
+                    bucket: Bucket::of(&path),
+                    item: Place {
+                        path: path.clone(),
+                        lossy: lossy || excerpt.lossy,
+                        text: excerpt.text,
+                        start_line: excerpt.chunk.start_line,
+                        end_line: excerpt.chunk.end_line,
+                        defines: excerpt.chunk.defines,
+                        is_anchor: nth == 0,
+                    },
+                });
+            }
+        }
+        places
+    }
+
+    /// Writes results, within the caps on what is shown.
+    fn written(&self, chosen: Vec<Ranked<Place>>, remarks: &mut Remarks) -> Vec<Found> {
+        let most = chosen.first().map_or(1, |one| one.score.max(1));
+        let mut left = to_usize(self.caps.max_total_snippet_bytes);
+        let each = to_usize(self.caps.max_snippet_bytes_per_result);
+        let mut results = Vec::with_capacity(chosen.len());
+        for Ranked { score, item, .. } in chosen {
+            if item.lossy {
+                let message = "some bytes are no UTF-8 and are shown as U+FFFD";
+                remarks.warn("invalid_utf8", message, Some(&item.path));
+            }
+            let mut content = item.text;
+            let whole = content.len();
+            if whole > each {
+                let (cap, seen) = (each as u64, Some(whole as u64));
+                remarks.limit("max_snippet_bytes_per_result", cap, seen, Some(&item.path));
+                cut(&mut content, each);
+            }
+            if content.len() > left {
+                let cap = self.caps.max_total_snippet_bytes;
+                remarks.limit("max_total_snippet_bytes", cap, None, None);
+                cut(&mut content, left);
+            }
+            left -= content.len();
+            results.push(Found {
+                path: item.path,
+                score: Score(score),
+                match_pct: score * 100 / most,
+                content,
+                chunk_type: match item.defines {
+                    true => "definition".to_string(),
+                    false => "content".to_string(),
+                },
+                start_line: item.start_line,
+                end_line: item.end_line,
+                is_anchor: item.is_anchor,
+            });
+        }
+        results
+    }
+}
+
+/// Longer than any deadline.
+const FAR: Duration = Duration::from_secs(1 << 40);
+
+/// Takes the best files: of each kind as many as an answer can have, since a quota may want them.
+fn best<'a>(
+    candidates: &'a [Candidate],
+    scorer: &Scorer,
+    limit: usize,
+) -> Vec<(&'a Candidate, u64, u64)> {
+    let mut scored: Vec<(&Candidate, u64, u64)> = candidates
+        .iter()
+        .map(|candidate| {
+            let (score, lexical) = scorer.score(&candidate.document);
+            (candidate, score, lexical)
+        })
+        .collect();
+    // Stable: they come in the order of the tree.
+    scored.sort_by_key(|(_, score, lexical)| std::cmp::Reverse((*score, *lexical)));
+    let mut taken = [0; Bucket::ALL.len()];
+    scored.retain(|(candidate, ..)| {
+        let taken = &mut taken[Bucket::of(&candidate.key) as usize];
+        *taken += 1;
+        *taken <= limit
+    });
+    scored
+}
+
+/// Makes a path relative to the root.
+fn inside(path: &Path, root: &Path) -> Result<String, Failure> {
+    let refused = || {
+        invalid(format!(
+            "path must be absolute, without `..`, and inside of {}",
+            root.display()
+        ))
+    };
+    let climbs = path
+        .components()
+        .any(|part| part == std::path::Component::ParentDir);
+    let relative = path.strip_prefix(root).map_err(|_| refused())?;
+    if climbs {
+        return Err(refused());
+    }
+    let text = relative.to_str().ok_or_else(refused)?;
+    Ok(if text.is_empty() { "." } else { text }.to_string())
+}
+
+/// Asks for one file as its directory with a glob that only this file has.
+fn of_file(question: &Question, root: &Path) -> Result<Question, Failure> {
+    let unnamed = || invalid(format!("path is no file below {}", root.display()));
+    let canonical = &question.target.canonical;
+    let (dir, name) = canonical
+        .parent()
+        .zip(canonical.file_name().and_then(|name| name.to_str()))
+        .ok_or_else(unnamed)?;
+    let relative = inside(dir, root)?;
+    let target = question
+        .sandbox
+        .resolve(Some(&relative))
+        .map_err(|error| invalid(error.message()))?;
+    let mut glob = String::from("/");
+    for c in name.chars() {
+        if !c.is_alphanumeric() {
+            glob.push('\\');
+        }
+        glob.push(c);
+    }
+    let globs = Globs::new(&[glob], &[]).map_err(|error| invalid(error.to_string()))?;
+    Ok(Question {
+        target,
+        globs: globs.within_depth(1),
+        traversal: TraversalOptions {
+            recursive: false,
+            ..question.traversal
+        },
+        ..question.clone()
+    })
+}
+
+/// What `--explain` tells. Numbers and names, no text of files.
+struct Explained<'a> {
+    terms: &'a Terms,
+    profile: Profile,
+    retrieved: &'a Retrieved,
+    mix: &'a [Bucket],
+    index: &'a IndexUse,
+}
+
+impl Explained<'_> {
+    fn told(&self) -> Map<String, Value> {
+        let weights = self.profile.weights();
+        let by_kind = |count: &dyn Fn(Bucket) -> u64| {
+            let pairs = Bucket::ALL
+                .iter()
+                .map(|kind| (kind.as_str().to_string(), json!(count(*kind))));
+            Value::Object(pairs.collect())
+        };
+        let quota = self.profile.quota();
+        let candidates = &self.retrieved.candidates;
+        let among = |kind: Bucket| {
+            let of_kind = candidates.iter().filter(|one| Bucket::of(&one.key) == kind);
+            of_kind.count() as u64
+        };
+        let shown = |kind: Bucket| self.mix.iter().filter(|one| **one == kind).count() as u64;
+        let corpus = &self.retrieved.corpus;
+        let told = json!({
+            "mode": self.profile.as_str(),
+            "weights": {
+                "path": weights.path,
+                "definition": weights.definition,
+                "content": weights.content,
+            },
+            "quotas_percent": by_kind(&|kind| quota[kind as usize].into()),
+            "terms": self.terms.words(),
+            "looked_for": self.terms.looked_for().collect::<Vec<_>>(),
+            "files_with_term": corpus.with_term,
+            "candidates": {
+                "files_in_scope": corpus.files,
+                "files_with_any": corpus.found,
+                "files_ranked": candidates.len(),
+                "ranked_by_kind": by_kind(&among),
+                "results_by_kind": by_kind(&shown),
+            },
+            "retrievers": { "lexical": "bm25f", "dense": "not configured" },
+            "index": {
+                "state": self.index.standing.state().as_str(),
+                "reason": self.index.standing.reason(),
+                "exclusion_used": self.index.exclusion_used,
+            },
+        });
+        told.as_object().cloned().unwrap_or_default()
+    }
+}
+
+fn warn_changed(remarks: &mut Remarks, path: &str) {
+    let message = "the file has changed since the snapshot and is left out; ask again";
+    remarks.warn("changed_since_snapshot", message, Some(path));
+}
+
+/// Returns the fingerprint of what decides about which files are eligible, as the snapshot has it.
+fn ignore_fingerprint(snapshot: Option<&Snapshot>) -> String {
+    let list = snapshot.map_or(&[][..], |snapshot| snapshot.inputs().list());
+    let parts: Vec<Vec<u8>> = list
+        .iter()
+        .filter(|input| input.stat.is_some())
+        .map(|input| format!("{:?} {:?}", input.path, input.stat).into_bytes())
+        .collect();
+    identity::fingerprint("ignore", parts.iter().map(Vec::as_slice))
+}
+
+/// Cuts a text between two characters.
+fn cut(text: &mut String, most: usize) {
+    let mut end = most.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+}
+
+fn invalid(message: impl Into<String>) -> Failure {
+    Failure::new(ErrorCode::InvalidRequest, message)
+}
+
+fn internal(message: impl Into<String>) -> Failure {
+    Failure::new(ErrorCode::Internal, message)
+}
+
+/// Returns the failure of a query that could not be answered as a tool answers.
+pub(super) fn of_tool(error: &ToolError) -> Failure {
+    let code = match error {
+        ToolError::Timeout { .. } => ErrorCode::Timeout,
+        ToolError::Cancelled => ErrorCode::Cancelled,
+        ToolError::ExecutionFailed { .. } => ErrorCode::Internal,
+        _ => ErrorCode::InvalidRequest,
+    };
+    Failure::new(code, error.message())
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn to_usize(n: u64) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,581 @@
+//! The server: connections, each with its requests in order.
+//!
+//! Owns the sockets, their time limits, and the end of everything. Each connection has two tasks: one reads, and hears at once when a request
+//! is cancelled or the client goes; one answers, a request after the other. Searching happens on threads of its own, of which there are as
+//! many as queries may run.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::runtime::Runtime;
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::admission::{Bounds, Client, Share};
+use super::frame::{Decoder, FrameError, encode};
+use super::gate::Gate;
+use super::handshake::{PROTOCOL_VERSIONS, negotiate};
+use super::limits;
+use super::reply::{Acknowledged, ErrorCode, Failure};
+use super::request::{Asked, Hello, Request};
+use super::service::{Admitted, Ending, Service, ended, payload};
+use super::socket::OwnSocket;
+use crate::exec::stop::{Deadline, StopReason};
+
+/// Requests of one connection that are read ahead.
+const PIPELINE: usize = 32;
+
+/// Bytes that are read at once.
+const READ: usize = 16 << 10;
+
+/// How much longer than its time a search may take to notice that it is over, before its client is answered without it.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How a server behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Queries that run and that wait.
+    pub bounds: Bounds,
+    /// How long a query may take, the wait included.
+    pub timeout: Duration,
+    /// Bytes of a request.
+    pub max_request_bytes: usize,
+    /// Bytes of a response.
+    pub max_response_bytes: usize,
+    /// Connections at once; more wait to be accepted.
+    pub connections: usize,
+    /// How long a client may take to begin, and to end a message that it has begun, or to take in an answer.
+    pub patience: Duration,
+    /// How long a connection may be silent.
+    pub idle: Duration,
+    /// How long the end may take.
+    pub shutdown: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        let number = |cap: limits::Cap| usize::try_from(cap.default).unwrap_or(usize::MAX);
+        Settings {
+            bounds: Bounds::default(),
+            timeout: Duration::from_millis(limits::QUERY_TIMEOUT_MS.default),
+            max_request_bytes: number(limits::MAX_REQUEST_BYTES),
+            max_response_bytes: number(limits::MAX_RESPONSE_BYTES),
+            connections: 2_048,
+            patience: Duration::from_secs(30),
+            idle: Duration::from_secs(30 * 60),
+            shutdown: Duration::from_secs(5),
+        }
+    }
+}
+
+/// A server that runs. It ends when it is told to, by a client or by [`Server::stop`], and when this is dropped.
+#[derive(Debug)]
+pub struct Server {
+    path: PathBuf,
+    ending: Arc<watch::Sender<bool>>,
+    ended: Option<std::thread::JoinHandle<bool>>,
+}
+
+struct Shared {
+    service: Arc<Service>,
+    gate: Gate,
+    settings: Settings,
+    ending: Arc<watch::Sender<bool>>,
+}
+
+impl Server {
+    /// Begins to serve at a socket, on threads of its own.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn start(
+        service: Service,
+        mut socket: OwnSocket,
+        settings: Settings,
+    ) -> io::Result<Server> {
+        let path = socket.path().to_path_buf();
+        let listener = socket
+            .take_listener()
+            .ok_or_else(|| io::Error::other("the socket is in use"))?;
+        listener.set_nonblocking(true)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            // A query that does not end in time leaves its thread behind.
+            .max_blocking_threads(settings.bounds.concurrent + 64)
+            .thread_name("forge-search-serve")
+            .enable_io()
+            .enable_time()
+            .build()?;
+        let ending = Arc::new(watch::Sender::new(false));
+        let service = Arc::new(service);
+        let shared = Arc::new(Shared {
+            gate: Gate::new(settings.bounds, service.clock().clone()),
+            service,
+            settings,
+            ending: ending.clone(),
+        });
+        let listener = {
+            let _entered = runtime.enter();
+            UnixListener::from_std(listener)?
+        };
+        let thread = std::thread::Builder::new().name("forge-search-serve".to_string());
+        let ended = thread.spawn(move || serve(&runtime, listener, &shared, socket))?;
+        Ok(Server {
+            path,
+            ending,
+            ended: Some(ended),
+        })
+    }
+
+    /// Returns the path of the socket.
+    pub fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+
+    /// Returns what ends the server when it is called, from any thread and without waiting.
+    pub fn ender(&self) -> impl Fn() + Send + Sync + 'static {
+        let ending = self.ending.clone();
+        move || {
+            ending.send_replace(true);
+        }
+    }
+
+    /// Waits until the server has ended. Returns false if it left something behind.
+    pub fn wait(&mut self) -> bool {
+        let ended = self.ended.take();
+        ended.is_none_or(|ended| ended.join().unwrap_or(false))
+    }
+
+    /// Ends the server: what runs or waits is answered as `cancelled`, new requests are not taken. Returns false if that took longer than
+    /// is allowed and something was left behind.
+    pub fn stop(&mut self) -> bool {
+        self.ending.send_replace(true);
+        self.wait()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn serve(
+    runtime: &Runtime,
+    listener: UnixListener,
+    shared: &Arc<Shared>,
+    socket: OwnSocket,
+) -> bool {
+    let drained = runtime.block_on(accept(listener, shared));
+    let shut_down = shared.service.shut_down();
+    // Only now may another daemon begin.
+    drop(socket);
+    drained && shut_down
+}
+
+/// Accepts connections until the end, then waits for those that are left.
+async fn accept(listener: UnixListener, shared: &Arc<Shared>) -> bool {
+    let mut ending = shared.ending.subscribe();
+    let room = Arc::new(Semaphore::new(shared.settings.connections));
+    let mut connections = JoinSet::new();
+    loop {
+        let permit = tokio::select! {
+            _ = ending.wait_for(|ending| *ending) => break,
+            permit = room.clone().acquire_owned() => permit,
+        };
+        // Nobody closes it.
+        let Ok(permit) = permit else { break };
+        tokio::select! {
+            _ = ending.wait_for(|ending| *ending) => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    let shared = shared.clone();
+                    connections.spawn(async move {
+                        connection(stream, shared).await;
+                        drop(permit);
+                    });
+                }
+                // Too many open files, say: others have to go first.
+                Err(_) => sleep(Duration::from_millis(20)).await,
+            },
+        }
+        while connections.try_join_next().is_some() {}
+    }
+    drop(listener);
+    let all = async { while connections.join_next().await.is_some() {} };
+    timeout(shared.settings.shutdown, all).await.is_ok()
+}
+
+/// A request of a connection that is not answered yet.
+#[derive(Debug, Default)]
+struct Active {
+    id: Option<String>,
+    ending: Ending,
+    /// Told when the ending is.
+    told: Notify,
+}
+
+impl Active {
+    fn end(&self, reason: StopReason) {
+        self.ending.end(reason);
+        self.told.notify_one();
+    }
+}
+
+/// The requests of a connection that are not answered yet, in order.
+#[derive(Clone, Debug, Default)]
+struct Unanswered(Arc<Mutex<Vec<Arc<Active>>>>);
+
+impl Unanswered {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Active>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, id: Option<String>) -> Arc<Active> {
+        let active = Arc::new(Active {
+            id,
+            ..Active::default()
+        });
+        self.lock().push(active.clone());
+        active
+    }
+
+    fn remove(&self, active: &Arc<Active>) {
+        self.lock().retain(|one| !Arc::ptr_eq(one, active));
+    }
+
+    /// Ends those with an id; returns whether there was one.
+    fn cancel(&self, id: &str) -> bool {
+        let all = self.lock();
+        let meant = all.iter().filter(|one| one.id.as_deref() == Some(id));
+        meant.map(|one| one.end(StopReason::Cancelled)).count() > 0
+    }
+
+    fn cancel_all(&self) {
+        self.lock()
+            .iter()
+            .for_each(|one| one.end(StopReason::Cancelled));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+}
+
+/// What the reading task hands to the answering one.
+enum Job {
+    /// A request, and when it came.
+    Ask(Asked, Arc<Active>, Instant),
+    /// Something that is said as it is.
+    Say(Vec<u8>),
+}
+
+/// Serves a connection until its end.
+async fn connection(stream: UnixStream, shared: Arc<Shared>) {
+    let Ok(peer) = stream.peer_cred() else { return };
+    let own = rustix::process::geteuid().as_raw();
+    // The mode of the socket says the same, where the system looks at that.
+    if peer.uid() != own && peer.uid() != 0 {
+        return;
+    }
+    let (read, mut write) = stream.into_split();
+    let mut reader = Reader::new(read, &shared);
+    let welcomed = match reader.first(shared.settings.patience).await {
+        Ok(Some(frame)) => greet(&frame, &shared),
+        Ok(None) => return,
+        Err(error) => Err(Failure::new(ErrorCode::InvalidRequest, error.to_string())),
+    };
+    let (client, share, welcome) = match welcomed {
+        Ok((hello, welcome)) => {
+            let client = match &hello.client_id {
+                Some(id) => Client::Named(id.clone()),
+                None => Client::OfUser(peer.uid()),
+            };
+            let share = match hello.is_batch() {
+                true => Share::Batch,
+                false => Share::Interactive,
+            };
+            (client, share, welcome)
+        }
+        Err(failure) => {
+            // Whoever can't take it in has gone.
+            let _ = send(&mut write, &payload(&failure), &shared.settings).await;
+            return;
+        }
+    };
+    if send(&mut write, &welcome, &shared.settings).await.is_err() {
+        return;
+    }
+    let unanswered = Unanswered::default();
+    let (jobs, queue) = mpsc::channel(PIPELINE);
+    let answering = tokio::spawn({
+        let (shared, unanswered) = (shared.clone(), unanswered.clone());
+        async move { answer_all(queue, write, &shared, &unanswered, &client, share).await }
+    });
+    reader.read_all(&jobs, &unanswered, &shared).await;
+    drop(jobs);
+    // What was asked is answered, if only by saying that it was cancelled.
+    let _ = answering.await;
+}
+
+/// Decides about the first message.
+fn greet(frame: &[u8], shared: &Shared) -> Result<(Hello, Vec<u8>), Failure> {
+    let hello = Hello::parse(frame)
+        .map_err(|refused| Failure::new(ErrorCode::InvalidRequest, refused.message))?;
+    match negotiate(&hello, shared.service.store(), &PROTOCOL_VERSIONS) {
+        Ok(welcome) => Ok((hello, payload(&welcome))),
+        Err((code, message)) => Err(Failure::new(code, message)),
+    }
+}
+
+/// Why reading ended.
+#[derive(Debug, thiserror::Error)]
+enum Unread {
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error("the message did not come within {0:?}")]
+    Late(Duration),
+    #[error("the connection can't be read: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Reads frames.
+struct Reader {
+    read: OwnedReadHalf,
+    decoder: Decoder,
+    buffer: Vec<u8>,
+    /// What of the buffer was not taken yet.
+    rest: std::ops::Range<usize>,
+}
+
+impl Reader {
+    fn new(read: OwnedReadHalf, shared: &Shared) -> Reader {
+        Reader {
+            read,
+            decoder: Decoder::new(shared.settings.max_request_bytes),
+            buffer: vec![0; READ],
+            rest: 0..0,
+        }
+    }
+
+    /// Returns the next frame that has come already, if one has.
+    fn ready(&mut self) -> Result<Option<Vec<u8>>, FrameError> {
+        let mut rest = &self.buffer[self.rest.clone()];
+        let frame = self.decoder.take(&mut rest)?;
+        self.rest.start = self.rest.end - rest.len();
+        Ok(frame)
+    }
+
+    /// Waits for more bytes; returns false at the end of the stream. Losing this future loses nothing.
+    async fn more(&mut self) -> io::Result<bool> {
+        let read = self.read.read(&mut self.buffer).await?;
+        self.rest = 0..read;
+        Ok(read > 0)
+    }
+
+    /// Reads the first frame; `None` at the end of the stream.
+    async fn first(&mut self, patience: Duration) -> Result<Option<Vec<u8>>, Unread> {
+        let first = async {
+            loop {
+                if let Some(frame) = self.ready()? {
+                    return Ok(Some(frame));
+                }
+                if !self.more().await? {
+                    self.decoder.end()?;
+                    return Ok(None);
+                }
+            }
+        };
+        let first = timeout(patience, first).await;
+        first.unwrap_or(Err(Unread::Late(patience)))
+    }
+
+    /// Reads requests until the client goes, something is wrong with the stream, or the daemon ends. Whatever is not answered then is
+    /// cancelled.
+    async fn read_all(
+        &mut self,
+        jobs: &mpsc::Sender<Job>,
+        unanswered: &Unanswered,
+        shared: &Shared,
+    ) {
+        let mut ending = shared.ending.subscribe();
+        let last = loop {
+            let frame = match self.ready() {
+                Ok(frame) => frame,
+                Err(error) => break Some(Unread::Frame(error)),
+            };
+            if let Some(frame) = frame {
+                let job = job(&frame, unanswered, shared);
+                tokio::select! {
+                    _ = ending.wait_for(|ending| *ending) => break None,
+                    sent = jobs.send(job) => if sent.is_err() { break None },
+                }
+                continue;
+            }
+            let patience = match self.decoder.is_within() {
+                true => shared.settings.patience,
+                false => shared.settings.idle,
+            };
+            let read = tokio::select! {
+                _ = ending.wait_for(|ending| *ending) => break None,
+                read = timeout(patience, self.more()) => read,
+                // Nobody takes in answers any more.
+                () = jobs.closed() => break None,
+            };
+            match read {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) => break self.decoder.end().err().map(Unread::Frame),
+                Ok(Err(error)) => break Some(Unread::Io(error)),
+                Err(_) if !self.decoder.is_within() && !unanswered.is_empty() => {}
+                Err(_) => break Some(Unread::Late(patience)),
+            }
+        };
+        if let Some(why) = last {
+            let failure = Failure::new(ErrorCode::InvalidRequest, why.to_string());
+            // Where there is no room for it, the client does not listen.
+            let _ = jobs.try_send(Job::Say(payload(&failure)));
+        }
+        unanswered.cancel_all();
+    }
+}
+
+/// Makes of a frame what is to be done.
+fn job(frame: &[u8], unanswered: &Unanswered, shared: &Shared) -> Job {
+    let request = match Request::parse(frame) {
+        Ok(request) => request,
+        Err(refused) => {
+            let failure = Failure::new(ErrorCode::InvalidRequest, refused.message);
+            return Job::Say(payload(&failure.of(refused.request_id)));
+        }
+    };
+    match (&request.asked, request.id) {
+        (Asked::Cancel, Some(id)) => Job::Say(payload(&Acknowledged {
+            done: unanswered.cancel(&id),
+            request_id: Some(id),
+        })),
+        (_, id) => {
+            let active = unanswered.add(id);
+            Job::Ask(request.asked, active, shared.service.clock().now())
+        }
+    }
+}
+
+async fn answer_all(
+    mut queue: mpsc::Receiver<Job>,
+    mut write: OwnedWriteHalf,
+    shared: &Arc<Shared>,
+    unanswered: &Unanswered,
+    client: &Client,
+    share: Share,
+) {
+    while let Some(job) = queue.recv().await {
+        let (answer, ends) = match job {
+            Job::Say(answer) => (answer, false),
+            Job::Ask(asked, active, came) => {
+                let ends = asked == Asked::Shutdown;
+                let answer = answer(asked, &active, came, shared, client, share).await;
+                unanswered.remove(&active);
+                (answer, ends)
+            }
+        };
+        let sent = send(&mut write, &answer, &shared.settings).await;
+        if ends {
+            shared.ending.send_replace(true);
+        }
+        if sent.is_err() {
+            unanswered.cancel_all();
+            return;
+        }
+    }
+}
+
+async fn send(write: &mut OwnedWriteHalf, answer: &[u8], settings: &Settings) -> io::Result<()> {
+    let frame = encode(answer, settings.max_response_bytes);
+    let frame = match frame {
+        Ok(frame) => frame,
+        Err(error) => {
+            let failure = Failure::new(
+                ErrorCode::Internal,
+                format!("the answer is too long: {error}"),
+            );
+            encode(&payload(&failure), usize::MAX).map_err(io::Error::other)?
+        }
+    };
+    let written = timeout(settings.patience, write.write_all(&frame)).await;
+    written.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
+}
+
+async fn answer(
+    asked: Asked,
+    active: &Arc<Active>,
+    came: Instant,
+    shared: &Arc<Shared>,
+    client: &Client,
+    share: Share,
+) -> Vec<u8> {
+    let id = active.id.clone();
+    let asked_for = match &asked {
+        Asked::Search(query) => query.timeout_ms.map(Duration::from_millis),
+        Asked::Tool(_) => None,
+        Asked::Shutdown | Asked::Cancel => {
+            let done = true;
+            return payload(&Acknowledged {
+                done,
+                request_id: id,
+            });
+        }
+    };
+    let most = shared.settings.timeout;
+    let time = asked_for.map_or(most, |time| time.min(most));
+    let clock = shared.service.clock().clone();
+    let deadline = Deadline::since(came, time, clock.clone());
+    if let Some(reason) = active.ending.reason() {
+        return payload(&ended(reason).of(id));
+    }
+    let permit = tokio::select! {
+        permit = shared.gate.enter(client, share) => match permit {
+            Ok(permit) => permit,
+            Err(failure) => return payload(&failure.of(id)),
+        },
+        () = sleep(deadline.remaining()) => return payload(&ended(StopReason::TimedOut).of(id)),
+        () = active.told.notified() => return payload(&ended(StopReason::Cancelled).of(id)),
+    };
+    let waited = clock.now().saturating_duration_since(came);
+    let (shared, running) = (shared.clone(), active.clone());
+    let left = deadline.clone();
+    let mut search = tokio::task::spawn_blocking(move || {
+        // Until the search has really ended.
+        let _permit = permit;
+        let admitted = Admitted {
+            id: running.id.clone(),
+            ending: &running.ending,
+            deadline,
+            waited,
+            max_response_bytes: shared.settings.max_response_bytes,
+        };
+        match &asked {
+            Asked::Search(query) => shared.service.answer(query, admitted),
+            Asked::Tool(call) => shared.service.call(call, admitted),
+            Asked::Shutdown | Asked::Cancel => Vec::new(),
+        }
+    });
+    let late = async {
+        sleep(left.remaining()).await;
+        active.ending.end(StopReason::TimedOut);
+        sleep(GRACE).await;
+    };
+    tokio::select! {
+        answer = &mut search => answer.unwrap_or_else(|_| {
+            let message = "the query ended in an unexpected way; what went wrong is in the log";
+            payload(&Failure::new(ErrorCode::Internal, message).of(id))
+        }),
+        () = late => payload(&ended(StopReason::TimedOut).of(id)),
+    }
+}

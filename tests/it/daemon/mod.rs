@@ -1,0 +1,225 @@
+//! The daemon, at a real socket. What goes over the wire is written and read by hand here, so that it is the wire that is tested and
+//! not the library's own idea of it.
+
+mod protocol;
+mod queries;
+mod robust;
+mod schemas;
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use forge_search::tool::config::{Config, IndexMode, IndexStorage, Loader, Profile};
+use forge_search::tool::daemon::handshake::Store;
+use forge_search::tool::daemon::server::{Server, Settings};
+use forge_search::tool::daemon::service::{Parts, Service};
+use forge_search::tool::daemon::socket::OwnSocket;
+use forge_search::tool::engines::Engines;
+use forge_search::tool::indexing::{CachePlaces, Indexes, Surroundings, wall_clock_ns};
+use forge_search::tool::sandbox::Sandbox;
+use forge_search::tool::search::{SearchTool, ToolContext};
+use forge_search::tool::search_files::FilesTool;
+use serde_json::{Value, json};
+
+use crate::support::Tree;
+
+/// Longer than anything takes that is waited for.
+const LONG: Duration = Duration::from_secs(30);
+
+/// A tree with a daemon.
+struct World {
+    server: Server,
+    store: Store,
+    tool: SearchTool,
+    context: ToolContext,
+    indexes: Option<Arc<Indexes>>,
+    _dir: tempfile::TempDir,
+    tree: Tree,
+}
+
+impl World {
+    fn over(tree: Tree, settings: Settings) -> World {
+        World::with(tree, settings, |_| {})
+    }
+
+    fn with(tree: Tree, settings: Settings, change: impl FnOnce(&mut Config)) -> World {
+        World::on(tree, settings, Engines::embedded(), change)
+    }
+
+    /// Starts a daemon whose index lives in memory, once that can be used.
+    fn on(
+        tree: Tree,
+        settings: Settings,
+        engines: Engines,
+        change: impl FnOnce(&mut Config),
+    ) -> World {
+        let mut config = Loader::new(Profile::CommandLine).build().unwrap();
+        config.search.index_mode = IndexMode::On;
+        config.search.index_storage = IndexStorage::Memory;
+        config.search.index_watch_debounce_ms = 5;
+        change(&mut config);
+        let sandbox = Arc::new(Sandbox::new(&config.sandbox, tree.root()).unwrap());
+        let context = ToolContext::new(sandbox.clone());
+        let places = CachePlaces::default();
+        let make = || {
+            let indexes = Indexes::new(&config.search, &engines, &sandbox, None, &places);
+            let indexes = indexes.map(Arc::new);
+            let tool = SearchTool::new(config.search.clone(), engines.clone());
+            (tool.with_indexes(indexes.clone()), indexes)
+        };
+        let (search, indexes) = make();
+        if let Some(indexes) = &indexes {
+            indexes
+                .live(&config.search, &Surroundings::new(sandbox.clone()))
+                .unwrap();
+            indexes.wait_live(tree.root(), LONG);
+        }
+        // One without a daemon, to compare with.
+        let tool = SearchTool::new(config.search.clone(), engines.clone());
+        let files = FilesTool::new(&config, engines.clone());
+        let service = Service::new(Parts {
+            search,
+            files,
+            context: context.clone(),
+            root: tree.root().to_path_buf(),
+            config,
+            wall: Arc::new(wall_clock_ns),
+        });
+        let service = service.unwrap();
+        let store = service.store().clone();
+        let dir = tempfile::tempdir().unwrap();
+        let socket = OwnSocket::listen(&dir.path().join("run").join("d.sock")).unwrap();
+        World {
+            server: Server::start(service, socket, settings).unwrap(),
+            store,
+            tool,
+            context,
+            indexes,
+            _dir: dir,
+            tree,
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.server.path().to_path_buf()
+    }
+
+    /// Connects without saying anything.
+    fn connect(&self) -> Wire {
+        let stream = UnixStream::connect(self.path()).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        Wire(stream)
+    }
+
+    fn hello(&self) -> Value {
+        json!({
+            "protocol_versions": [1],
+            "store_id": self.store.store_id,
+            "config_fingerprint": self.store.config_fingerprint,
+            "client_id": "test",
+        })
+    }
+
+    /// Connects and greets.
+    fn client(&self) -> Wire {
+        self.client_named("test")
+    }
+
+    fn client_named(&self, name: &str) -> Wire {
+        let mut hello = self.hello();
+        hello["client_id"] = name.into();
+        let mut wire = self.connect();
+        let welcome = wire.ask(&hello);
+        schemas::check("handshake_request", &hello);
+        schemas::check("handshake_response", &welcome);
+        wire
+    }
+}
+
+/// The files of most tests.
+fn small() -> Tree {
+    Tree::of([
+        (
+            "src/socket.rs",
+            "/// Opens a socket.\npub fn open_socket(path: &str) -> Socket {\n    Socket::open(path)\n}\n",
+        ),
+        (
+            "src/main.rs",
+            "fn main() {\n    let socket = open_socket(\"/tmp/x\");\n    socket.close();\n}\n",
+        ),
+        (
+            "tests/socket_test.rs",
+            "#[test]\nfn opens() {\n    open_socket(\"x\");\n}\n",
+        ),
+        (
+            "docs/guide.md",
+            "# Sockets\n\nA socket is opened by `open_socket`.\n",
+        ),
+        ("Cargo.toml", "[package]\nname = \"x\"\n"),
+        ("src/other.rs", "pub fn unrelated() {}\n"),
+    ])
+}
+
+/// A connection, byte by byte.
+struct Wire(UnixStream);
+
+impl Wire {
+    fn send_bytes(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).unwrap();
+    }
+
+    fn send(&mut self, message: &Value) {
+        let text = message.to_string();
+        let length = u32::try_from(text.len()).unwrap();
+        self.send_bytes(&length.to_be_bytes());
+        self.send_bytes(text.as_bytes());
+    }
+
+    /// Returns the next payload; nothing at the end.
+    fn payload(&mut self) -> Option<Vec<u8>> {
+        let mut length = [0; 4];
+        match self.0.read_exact(&mut length) {
+            Ok(()) => {}
+            // What was sent and not read resets the connection when it is closed.
+            Err(_) => return None,
+        }
+        let mut payload = vec![0; usize::try_from(u32::from_be_bytes(length)).unwrap()];
+        self.0.read_exact(&mut payload).unwrap();
+        Some(payload)
+    }
+
+    fn next(&mut self) -> Option<Value> {
+        let payload = self.payload()?;
+        Some(serde_json::from_slice(&payload).unwrap())
+    }
+
+    fn ask(&mut self, message: &Value) -> Value {
+        self.send(message);
+        self.next().expect("an answer")
+    }
+
+    /// Asks, and expects a failure of this kind.
+    #[track_caller]
+    fn refused(&mut self, message: &Value, code: &str) -> String {
+        let answer = self.ask(message);
+        schemas::check("query_error", &answer);
+        assert_eq!(answer["error"]["code"], code, "{message}: {answer}");
+        answer["error"]["message"].as_str().unwrap().to_string()
+    }
+
+    #[track_caller]
+    fn ends(&mut self) {
+        assert_eq!(self.next(), None, "the connection is closed");
+    }
+
+    /// Asks a question, and expects an answer.
+    #[track_caller]
+    fn found(&mut self, query: Value) -> Value {
+        let answer = self.ask(&query);
+        schemas::check("query_success", &answer);
+        answer
+    }
+}

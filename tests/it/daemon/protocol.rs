@@ -1,0 +1,318 @@
+//! Handshakes, requests and their order.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use forge_search::tool::daemon::admission::Bounds;
+use forge_search::tool::daemon::client::{ClientError, Connection};
+use forge_search::tool::daemon::reply::ErrorCode;
+use forge_search::tool::daemon::request::{Asked, Request, SearchQuery};
+use forge_search::tool::daemon::server::Settings;
+use serde_json::json;
+
+use super::{LONG, World, small};
+use crate::hooked::Hooked;
+use crate::support::Tree;
+
+#[test]
+fn ipc_must_001_the_daemon_says_what_it_speaks_and_refuses_what_it_does_not() {
+    let world = World::over(small(), Settings::default());
+    let welcome = world.connect().ask(&world.hello());
+    assert_eq!(welcome["protocol_version"], 1);
+    assert_eq!(welcome["protocol_versions"], json!([1]));
+    assert_eq!(welcome["binary_version"], env!("CARGO_PKG_VERSION"));
+    let versions = &welcome["supported_schema_versions"];
+    for schema in ["query_success", "query_error", "status", "health"] {
+        assert_eq!(versions[schema], json!([1]));
+    }
+    let mut other = world.hello();
+    other["protocol_versions"] = json!([7, 2]);
+    let mut wire = world.connect();
+    wire.refused(&other, "incompatible");
+    wire.ends();
+    other["protocol_versions"] = json!([0, 1, 2]);
+    assert_eq!(world.connect().ask(&other)["protocol_version"], 1);
+}
+
+#[test]
+fn ggrep_handshakes_for_another_store_or_configuration_are_refused() {
+    let world = World::over(small(), Settings::default());
+    for field in ["store_id", "config_fingerprint"] {
+        let mut other = world.hello();
+        other[field] = "0".repeat(64).into();
+        let mut wire = world.connect();
+        let said = wire.refused(&other, "invalid_request");
+        assert!(said.contains(field), "{said}");
+        wire.ends();
+    }
+}
+
+#[test]
+fn ggrep_what_is_no_handshake_ends_the_connection() {
+    let world = World::over(small(), Settings::default());
+    for message in [
+        json!({"type": "search", "query": "socket"}),
+        json!({"type": "shutdown"}),
+        json!([1]),
+    ] {
+        let mut wire = world.connect();
+        wire.refused(&message, "invalid_request");
+        wire.ends();
+    }
+    // It goes on for others.
+    world
+        .client()
+        .found(json!({"type": "search", "query": "socket"}));
+}
+
+#[test]
+fn ggrep_answers_come_in_order_and_bad_requests_do_not_end_a_connection() {
+    let world = World::over(small(), Settings::default());
+    let mut wire = world.client();
+    wire.send(&json!({"type": "search", "query": "socket", "request_id": "1"}));
+    wire.send(&json!({"type": "nonsense", "request_id": "2"}));
+    wire.send(&json!({"type": "search", "query": "unrelated", "request_id": "3"}));
+    wire.send_bytes(&[0, 0, 0, 2, b'{', 0xff]);
+    wire.send(&json!({"type": "tool", "tool": "Search", "request": {"pattern": "main"}}));
+    assert_eq!(wire.next().unwrap()["request_id"], "1");
+    assert_eq!(wire.next().unwrap()["error"]["request_id"], "2");
+    assert_eq!(wire.next().unwrap()["request_id"], "3");
+    assert_eq!(wire.next().unwrap()["error"]["code"], "invalid_request");
+    assert_eq!(wire.next().unwrap()["count"], 1);
+}
+
+#[test]
+fn ggrep_tools_answer_as_they_do_without_a_daemon() {
+    let world = World::over(small(), Settings::default());
+    let mut wire = world.client();
+    for request in [
+        json!({"pattern": "socket"}),
+        json!({"pattern": "SOCKET", "case": "insensitive", "context": 1}),
+        json!({"pattern": "nowhere_at_all"}),
+        json!({"pattern": "socket", "path": "src", "max_results": 2}),
+        json!({"pattern": "("}),
+        json!({"pattern": "x", "path": "/etc"}),
+        json!({"pattern": "x", "surplus": 1}),
+    ] {
+        let expected = match world.tool.call(request.clone(), &world.context) {
+            Ok(response) => response.to_json(),
+            Err(error) => error.to_json().to_string(),
+        };
+        wire.send(&json!({"type": "tool", "tool": "Search", "request": request}));
+        let answer = String::from_utf8(wire.payload().unwrap()).unwrap();
+        assert_eq!(answer, expected, "{request}");
+    }
+    let files = wire.ask(&json!({"type": "tool", "tool": "search_files", "request": {"path": ".", "query": "socket"}}));
+    assert!(
+        files["matches"]
+            .as_array()
+            .is_some_and(|all| !all.is_empty()),
+        "{files}"
+    );
+    let unknown = wire.ask(&json!({"type": "tool", "tool": "Grep", "request": {}}));
+    assert_eq!(
+        unknown["code"]
+            .as_str()
+            .or(unknown["error"]["code"].as_str()),
+        Some("unknown_tool"),
+        "{unknown}"
+    );
+}
+
+/// A daemon whose tools search until they are let go.
+struct Held {
+    world: World,
+    entered: Arc<AtomicUsize>,
+    released: Arc<AtomicBool>,
+}
+
+impl Held {
+    fn new(settings: Settings) -> Held {
+        let (entered, released) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+        let (enter, release) = (entered.clone(), released.clone());
+        let hook = move |_: &[_]| {
+            enter.fetch_add(1, Ordering::SeqCst);
+            while !release.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Ok(())
+        };
+        let engines = Hooked::new(hook).engines();
+        let tree = Tree::of([("a.txt", "needle\n")]);
+        Held {
+            world: World::on(tree, settings, engines, |_| {}),
+            entered,
+            released,
+        }
+    }
+
+    /// Waits until so many searches have begun.
+    fn wait(&self, count: usize) {
+        let began = Instant::now();
+        while self.entered.load(Ordering::SeqCst) < count {
+            assert!(began.elapsed() < LONG);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.released.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A call that does not end by itself for a minute.
+fn endless() -> serde_json::Value {
+    let request = json!({"pattern": "needle", "timeout_ms": 60_000});
+    json!({"type": "tool", "tool": "Search", "request": request, "request_id": "slow"})
+}
+
+/// One query at a time, and so many that wait.
+fn one_of(depth: usize) -> Settings {
+    Settings {
+        bounds: Bounds::new(1, depth),
+        ..Settings::default()
+    }
+}
+
+#[test]
+fn ggrep_a_request_that_runs_is_cancelled_by_its_id() {
+    let held = Held::new(Settings::default());
+    let mut wire = held.world.client();
+    wire.send(&endless());
+    held.wait(1);
+    wire.send(&json!({"type": "cancel", "request_id": "slow"}));
+    wire.send(&json!({"type": "cancel", "request_id": "other"}));
+    let answer = wire.next().unwrap();
+    super::schemas::check("query_error", &answer);
+    assert_eq!(answer["error"]["code"], "cancelled");
+    assert_eq!(answer["error"]["request_id"], "slow");
+    let acknowledged = wire.next().unwrap();
+    super::schemas::check("acknowledged", &acknowledged);
+    assert_eq!(acknowledged, json!({"done": true, "request_id": "slow"}));
+    assert_eq!(wire.next().unwrap()["done"], false);
+}
+
+#[test]
+fn ggrep_a_deadline_holds_from_end_to_end_and_counts_the_wait() {
+    let settings = Settings {
+        timeout: Duration::from_secs(1),
+        ..one_of(8)
+    };
+    let held = Held::new(settings);
+    let mut first = held.world.client_named("first");
+    first.send(&endless());
+    held.wait(1);
+    let mut second = held.world.client_named("second");
+    let query = json!({"type": "search", "query": "needle", "timeout_ms": 50, "request_id": "x"});
+    assert_eq!(
+        second.ask(&query)["error"],
+        json!({
+            "code": "timeout", "message": "the query was not answered in its time", "request_id": "x",
+        })
+    );
+    // What runs ends at the limit of the daemon, though it may take longer by itself.
+    let answer = first.next().unwrap();
+    assert_eq!(answer["error"]["code"], "timeout", "{answer}");
+    // What took too long takes no place any more.
+    second.found(json!({"type": "search", "query": "needle"}));
+}
+
+#[test]
+fn ggrep_more_queries_than_may_wait_are_told_to_come_again() {
+    let held = Held::new(one_of(1));
+    let mut first = held.world.client_named("first");
+    first.send(&endless());
+    held.wait(1);
+    // Of these, one waits, and the other one is refused, whichever that is.
+    let (sender, answers) = mpsc::channel();
+    for name in ["second", "third"] {
+        let mut client = held.world.client_named(name);
+        client.send(&endless());
+        let sender = sender.clone();
+        std::thread::spawn(move || {
+            let answer = client.next();
+            // Kept open until the end.
+            let _ = sender.send((answer, client));
+        });
+    }
+    let (answer, _client) = answers.recv_timeout(LONG).unwrap();
+    let answer = answer.unwrap();
+    super::schemas::check("query_error", &answer);
+    assert_eq!(answer["error"]["code"], "busy", "{answer}");
+    let retry = answer["error"]["retry_after_ms"].as_u64();
+    assert!(
+        retry.is_some_and(|ms| (25..=5_000).contains(&ms)),
+        "{answer}"
+    );
+}
+
+#[test]
+fn ggrep_a_client_that_goes_takes_its_queries_with_it() {
+    let held = Held::new(one_of(8));
+    let mut gone = held.world.client_named("gone");
+    gone.send(&endless());
+    gone.send(&endless());
+    held.wait(1);
+    drop(gone);
+    let mut other = held.world.client_named("other");
+    other.found(json!({"type": "search", "query": "needle", "timeout_ms": 30_000}));
+    assert_eq!(
+        held.entered.load(Ordering::SeqCst),
+        1,
+        "the second one never ran"
+    );
+}
+
+#[test]
+fn ggrep_the_end_cancels_what_runs_and_what_waits() {
+    let mut held = Held::new(one_of(8));
+    let mut clients: Vec<_> = (0..3)
+        .map(|n| held.world.client_named(&n.to_string()))
+        .collect();
+    for client in &mut clients {
+        client.send(&endless());
+    }
+    held.wait(1);
+    let mut idle = held.world.client_named("idle");
+    let mut last = held.world.client_named("last");
+    assert_eq!(
+        last.ask(&json!({"type": "shutdown"})),
+        json!({"done": true})
+    );
+    for client in &mut clients {
+        // One whose request was not read yet only finds the connection closed.
+        if let Some(answer) = client.next() {
+            super::schemas::check("query_error", &answer);
+            assert_eq!(answer["error"]["code"], "cancelled", "{answer}");
+            client.ends();
+        }
+    }
+    idle.ends();
+    assert!(held.world.server.wait(), "nothing is left behind");
+    assert!(!held.world.path().exists());
+    assert!(std::os::unix::net::UnixStream::connect(held.world.path()).is_err());
+}
+
+#[test]
+fn ggrep_the_client_of_the_library_speaks_the_same() {
+    let world = World::over(small(), Settings::default());
+    let mut connection = Connection::open(&world.path(), &world.store, Some("me"), LONG).unwrap();
+    assert_eq!(connection.welcome.protocol_version, 1);
+    let request = Request {
+        id: Some("x".to_string()),
+        asked: Asked::Search(SearchQuery::new("socket")),
+    };
+    let answer = connection.ask(&request).unwrap();
+    let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+    assert_eq!(answer["request_id"], "x");
+    let mut other = world.store.clone();
+    other.config_fingerprint.clear();
+    let refused = Connection::open(&world.path(), &other, None, LONG).unwrap_err();
+    assert_eq!(refused.code(), ErrorCode::InvalidRequest);
+    let nobody = world.path().with_file_name("nobody.sock");
+    let unreachable = Connection::open(&nobody, &world.store, None, LONG).unwrap_err();
+    assert!(matches!(unreachable, ClientError::Unreachable(_)));
+}

@@ -1,0 +1,312 @@
+//! Questions and their answers.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use forge_search::tool::config::IndexMode;
+use forge_search::tool::daemon::server::Settings;
+use serde_json::{Value, json};
+
+use super::{LONG, World, small};
+use crate::support::Tree;
+
+fn search(query: &str) -> Value {
+    json!({"type": "search", "query": query})
+}
+
+fn paths(answer: &Value) -> Vec<&str> {
+    let results = answer["results"].as_array().unwrap();
+    results
+        .iter()
+        .map(|one| one["path"].as_str().unwrap())
+        .collect()
+}
+
+/// Asks until the index is relied on.
+fn with_snapshot(world: &World, query: &Value) -> Value {
+    let began = Instant::now();
+    loop {
+        let answer = world.client().found(query.clone());
+        if answer["snapshot_id"].is_string() {
+            return answer;
+        }
+        assert!(began.elapsed() < LONG, "{answer}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn ggrep_definitions_come_first_and_what_has_nothing_does_not_come() {
+    let world = World::over(small(), Settings::default());
+    let answer = with_snapshot(&world, &search("open_socket"));
+    let found = paths(&answer);
+    assert_eq!(found[0], "src/socket.rs");
+    let all: BTreeSet<&str> = found.into_iter().collect();
+    let expected = [
+        "docs/guide.md",
+        "src/main.rs",
+        "src/socket.rs",
+        "tests/socket_test.rs",
+    ];
+    assert_eq!(all.into_iter().collect::<Vec<_>>(), expected);
+    let best = &answer["results"][0];
+    assert_eq!(best["match_pct"], 100);
+    assert_eq!(best["chunk_type"], "definition");
+    assert_eq!(
+        (best["start_line"].as_u64(), best["end_line"].as_u64()),
+        (Some(1), Some(3))
+    );
+    assert!(best["content"].as_str().unwrap().starts_with("/// Opens"));
+    assert_eq!(answer["degraded"], false);
+    assert_eq!(answer["mode"], "balanced");
+    assert_eq!(answer["limits"]["max_results"], 20);
+}
+
+#[test]
+fn ggrep_results_are_the_same_with_and_without_an_index() {
+    let with = World::over(small(), Settings::default());
+    let without = World::with(small(), Settings::default(), |config| {
+        config.search.index_mode = IndexMode::Off;
+    });
+    for query in [
+        "open_socket",
+        "socket fn",
+        "fn",
+        "->",
+        "zzzz",
+        "unrelated main",
+    ] {
+        let with = with_snapshot(&with, &search(query));
+        let without = without.client().found(search(query));
+        assert_eq!(with["results"], without["results"], "{query}");
+        assert_eq!(without["degraded"], true);
+        assert_eq!(without["snapshot_id"], Value::Null);
+    }
+}
+
+#[test]
+fn ipc_must_004_deterministic_answers_are_equal_byte_for_byte() {
+    let world = World::over(small(), Settings::default());
+    let query = json!({
+        "type": "search", "query": "socket open fn", "deterministic": true, "explain": true,
+    });
+    let first = with_snapshot(&world, &query);
+    assert!(first.get("timings_ms").is_none());
+    let bytes = |_: u8| {
+        let mut wire = world.client();
+        wire.send(&query);
+        wire.payload().unwrap()
+    };
+    let one = bytes(0);
+    for n in 1..20 {
+        assert_eq!(bytes(n), one);
+    }
+    // Four decimals, whatever they are.
+    let text = String::from_utf8(one).unwrap();
+    for score in text.split("\"score\":").skip(1) {
+        let score = score.split(',').next().unwrap();
+        assert_eq!(score.split('.').nth(1).map(str::len), Some(4), "{score}");
+    }
+    // Another question has another id.
+    let other = json!({"type": "search", "query": "socket", "deterministic": true});
+    assert_ne!(
+        world.client().found(other)["request_id"],
+        first["request_id"]
+    );
+    // Without that mode, each answer has an id of its own.
+    let mut wire = world.client();
+    let ids: BTreeSet<String> = (0..5)
+        .map(|_| wire.found(search("socket"))["request_id"].to_string())
+        .collect();
+    assert_eq!(ids.len(), 5);
+}
+
+#[test]
+fn ggrep_a_path_restricts_and_one_outside_is_refused() {
+    let world = World::over(small(), Settings::default());
+    let mut wire = world.client();
+    let root = world.tree.root().to_str().unwrap().to_string();
+    let at = |path: String| json!({"type": "search", "query": "open_socket", "path": path});
+    let within = wire.found(at(format!("{root}/src")));
+    assert_eq!(
+        paths(&within)
+            .into_iter()
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect::<Vec<_>>(),
+        ["src/main.rs", "src/socket.rs"]
+    );
+    let file = wire.found(at(format!("{root}/src/main.rs")));
+    assert_eq!(paths(&file), ["src/main.rs"]);
+    assert_eq!(
+        paths(&wire.found(at(root.clone()))).len(),
+        paths(&wire.found(search("open_socket"))).len()
+    );
+    for path in [
+        "src".to_string(),
+        "/etc".to_string(),
+        format!("{root}/../tree/src"),
+        format!("{root}x"),
+        format!("{root}/nowhere"),
+    ] {
+        let said = wire.refused(&at(path.clone()), "invalid_request");
+        assert!(said.contains("path"), "{path}: {said}");
+    }
+}
+
+#[test]
+fn ggrep_modes_and_limits_shape_an_answer() {
+    let files = (0..8).map(|n| {
+        (
+            format!("src/{n}.rs"),
+            "needle();\n\n\n\nneedle();\n\n\n\nneedle();\n".to_string(),
+        )
+    });
+    let docs = (0..8).map(|n| {
+        (
+            format!("docs/{n}.md"),
+            "needle needle needle needle\n".to_string(),
+        )
+    });
+    let world = World::over(Tree::of(files.chain(docs)), Settings::default());
+    let mut wire = world.client();
+    let mut ask = |more: Value| {
+        let mut query = search("needle");
+        query
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        wire.found(query)
+    };
+    let docs = |answer: &Value| {
+        paths(answer)
+            .iter()
+            .filter(|path| path.ends_with(".md"))
+            .count()
+    };
+    // Documents rank higher here, and have at most 15 % of an answer of ten.
+    let answer = ask(json!({"mode": "implementation", "limit": 10}));
+    assert_eq!((docs(&answer), paths(&answer).len()), (2, 10));
+    let answer = ask(json!({"mode": "planning", "limit": 10}));
+    assert_eq!(docs(&answer), 6);
+    let answer = ask(json!({"mode": "discovery", "limit": 16}));
+    let distinct: BTreeSet<&str> = paths(&answer).into_iter().collect();
+    assert_eq!(distinct.len(), 16, "each file once");
+    let answer = ask(json!({"per_file": 2, "limit": 100}));
+    let first = paths(&answer)
+        .iter()
+        .filter(|path| **path == "src/0.rs")
+        .count();
+    assert_eq!(first, 2);
+    let answer = ask(json!({"snippet": "none"}));
+    assert_eq!(answer["results"][0]["content"], "");
+    let long = ask(json!({"snippet": "long", "path": world.tree.root().join("src/0.rs")}));
+    assert_eq!(
+        (
+            long["results"][0]["start_line"].as_u64(),
+            long["results"][0]["end_line"].as_u64()
+        ),
+        (Some(1), Some(8))
+    );
+}
+
+#[test]
+fn ggrep_caps_that_change_an_answer_are_told() {
+    let long = format!("needle {}\n", "x".repeat(10_000));
+    let latin = b"needle caf\xe9\n".to_vec();
+    let tree = Tree::of([("a.txt", long.into_bytes()), ("b.txt", latin)]);
+    let world = World::over(tree, Settings::default());
+    let answer = world.client().found(search("needle"));
+    let hit = &answer["limits_hit"][0];
+    assert_eq!(hit["code"], "max_snippet_bytes_per_result");
+    assert_eq!(
+        (hit["limit"].as_u64(), hit["observed"].as_u64()),
+        (Some(4096), Some(10_007))
+    );
+    assert_eq!(hit["path_key"], "a.txt");
+    let warning = &answer["warnings"][0];
+    assert_eq!(
+        (warning["code"].as_str(), warning["path_key"].as_str()),
+        (Some("invalid_utf8"), Some("b.txt"))
+    );
+    let words: Vec<String> = (0..40).map(|n| format!("word{n}")).collect();
+    let answer = world.client().found(search(&words.join(" ")));
+    assert_eq!(
+        answer["limits_hit"][0],
+        json!({"code": "max_query_terms", "limit": 32, "observed": 40})
+    );
+    // An answer that does not fit loses its last results, and says so.
+    let files = (0..100).map(|n| (format!("{n:03}.txt"), "needle".to_string()));
+    let small = Settings {
+        max_response_bytes: 4_000,
+        ..Settings::default()
+    };
+    let world = World::over(Tree::of(files), small);
+    let answer = world
+        .client()
+        .found(json!({"type": "search", "query": "needle", "limit": 100}));
+    let codes: Vec<_> = answer["limits_hit"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|hit| &hit["code"])
+        .collect();
+    assert_eq!(codes, ["max_response_bytes"]);
+    assert!((1..100).contains(&paths(&answer).len()));
+}
+
+#[test]
+fn ggrep_explain_tells_numbers_and_no_text() {
+    let world = World::over(small(), Settings::default());
+    let answer = with_snapshot(
+        &world,
+        &json!({"type": "search", "query": "open_socket it", "explain": true, "snippet": "none"}),
+    );
+    let explain = &answer["explain"];
+    assert_eq!(explain["retrievers"]["dense"], "not configured");
+    assert_eq!(explain["snapshot_id"], answer["snapshot_id"]);
+    assert_eq!(explain["terms"], json!(["open_socket", "it"]));
+    assert_eq!(explain["looked_for"], json!(["open_socket"]));
+    assert_eq!(explain["candidates"]["files_in_scope"], 6);
+    assert_eq!(explain["candidates"]["files_with_any"], 4);
+    assert_eq!(explain["candidates"]["ranked_by_kind"]["docs"], 1);
+    assert_eq!(explain["index"]["state"], "COMPLETE");
+    assert_eq!(explain["admission"]["queued"], false);
+    assert!(!answer.to_string().contains("Opens a socket"));
+}
+
+#[test]
+fn ggrep_an_edit_before_a_question_is_seen_by_it_and_has_a_snapshot_of_its_own() {
+    let world = World::over(small(), Settings::default());
+    let before = with_snapshot(&world, &search("brand_new"));
+    assert!(paths(&before).is_empty());
+    for n in 0..20 {
+        let name = format!("src/new{n}.rs");
+        fs::write(world.tree.path(&name), format!("fn brand_new{n}() {{}}\n")).unwrap();
+        let answer = world.client().found(search(&format!("brand_new{n}")));
+        assert!(paths(&answer).contains(&name.as_str()), "{n}: {answer}");
+        if answer["snapshot_id"].is_string() {
+            assert_ne!(answer["snapshot_id"], before["snapshot_id"]);
+        }
+    }
+    // Once all is read that was written, a snapshot keeps its name.
+    let began = Instant::now();
+    let id = |query: &str| with_snapshot(&world, &search(query))["snapshot_id"].clone();
+    while id("x") != id("y") {
+        assert!(began.elapsed() < LONG);
+    }
+}
+
+#[test]
+fn ggrep_ignore_files_count_and_have_a_fingerprint() {
+    let world = World::over(small(), Settings::default());
+    let before = with_snapshot(&world, &search("open_socket"));
+    fs::write(world.tree.path(".ignore"), "docs\n").unwrap();
+    let after = world.client().found(search("open_socket"));
+    assert!(!paths(&after).contains(&"docs/guide.md"));
+    let after = with_snapshot(&world, &search("open_socket"));
+    assert_ne!(after["ignore_fingerprint"], before["ignore_fingerprint"]);
+    assert_eq!(after["config_fingerprint"], before["config_fingerprint"]);
+    assert!(world.indexes.is_some());
+}

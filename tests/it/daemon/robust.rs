@@ -1,0 +1,163 @@
+//! What a daemon makes of clients that do not keep to the protocol.
+
+use std::io::Write;
+use std::net::Shutdown;
+use std::time::{Duration, Instant};
+
+use forge_search::tool::daemon::server::Settings;
+use serde_json::json;
+
+use super::{World, small};
+
+fn hasty() -> Settings {
+    Settings {
+        patience: Duration::from_millis(200),
+        idle: Duration::from_millis(600),
+        ..Settings::default()
+    }
+}
+
+/// The memory of this process that is in use, in KiB.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = text.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn ipc_must_002_a_message_over_the_cap_is_refused_unread() {
+    let world = World::over(small(), Settings::default());
+    let before = resident();
+    let mut wires = Vec::new();
+    for _ in 0..50 {
+        let mut wire = world.client();
+        wire.send_bytes(&(64u32 << 20).to_be_bytes());
+        let answer = wire.next().unwrap();
+        super::schemas::check("query_error", &answer);
+        assert_eq!(answer["error"]["code"], "invalid_request");
+        assert!(
+            answer["error"]["message"]
+                .as_str()
+                .unwrap()
+                .contains("1048576")
+        );
+        wire.ends();
+        wires.push(wire);
+    }
+    assert!(
+        resident() < before + 64 * 1024,
+        "{before} KiB, now {}",
+        resident()
+    );
+    // As large as is allowed is read, and refused for what it is.
+    let mut wire = world.client();
+    wire.send_bytes(&(1u32 << 20).to_be_bytes());
+    wire.send_bytes(&vec![b'x'; 1 << 20]);
+    let answer = wire.next().unwrap();
+    assert!(
+        answer["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("not valid JSON")
+    );
+    wire.found(json!({"type": "search", "query": "socket"}));
+}
+
+#[test]
+fn ggrep_garbage_and_messages_cut_off_end_their_own_connection_only() {
+    let world = World::over(small(), Settings::default());
+    for bytes in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        &[0xff; 64],
+        &[0, 0],
+        &[0, 0, 0, 9, b'{'],
+        b"",
+    ] {
+        for greeted in [false, true] {
+            let mut wire = match greeted {
+                true => world.client(),
+                false => world.connect(),
+            };
+            wire.send_bytes(bytes);
+            wire.0.shutdown(Shutdown::Write).unwrap();
+            if let Some(answer) = wire.next() {
+                super::schemas::check("query_error", &answer);
+                assert_eq!(answer["error"]["code"], "invalid_request", "{bytes:?}");
+            }
+            wire.ends();
+        }
+    }
+    world
+        .client()
+        .found(json!({"type": "search", "query": "socket"}));
+}
+
+#[test]
+fn ggrep_clients_that_are_slow_or_silent_are_not_waited_for() {
+    let world = World::over(small(), hasty());
+    let began = Instant::now();
+    let mut silent = world.connect();
+    let mut greeted = world.client();
+    let mut halfway = world.client();
+    halfway.send_bytes(&[0, 0]);
+    let mut dripping = world.client();
+    dripping.send_bytes(&[0, 0, 0, 200]);
+    let drip = std::thread::spawn(move || {
+        // A byte now and then does not keep it open for ever.
+        while dripping.0.write_all(b"{").is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    for wire in [&mut silent, &mut halfway, &mut greeted] {
+        let answer = wire.next().unwrap();
+        assert_eq!(answer["error"]["code"], "invalid_request");
+        wire.ends();
+    }
+    drip.join().unwrap();
+    assert!(
+        began.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+#[test]
+fn ggrep_a_client_that_does_not_read_does_not_hold_up_others() {
+    let world = World::over(small(), hasty());
+    let mut deaf = world.client_named("deaf");
+    let query = json!({"type": "search", "query": "socket", "snippet": "long"}).to_string();
+    let length = u32::try_from(query.len()).unwrap().to_be_bytes();
+    deaf.0
+        .set_write_timeout(Some(Duration::from_millis(100)))
+        .unwrap();
+    // Until nothing more is taken.
+    while deaf
+        .0
+        .write_all(&length)
+        .and_then(|()| deaf.0.write_all(query.as_bytes()))
+        .is_ok()
+    {}
+    let mut other = world.client_named("other");
+    for _ in 0..20 {
+        other.found(json!({"type": "search", "query": "socket"}));
+    }
+}
+
+#[test]
+fn ggrep_many_connections_at_once_are_all_answered() {
+    let world = World::over(small(), Settings::default());
+    let mut wires: Vec<_> = (0..200)
+        .map(|n| world.client_named(&format!("c{n}")))
+        .collect();
+    for round in 0..3 {
+        for wires in wires.chunks_mut(16) {
+            wires
+                .iter_mut()
+                .for_each(|wire| wire.send(&json!({"type": "search", "query": "socket"})));
+            for wire in wires {
+                let answer = wire.next().unwrap();
+                assert!(answer["results"].is_array(), "{round}: {answer}");
+            }
+        }
+    }
+}
