@@ -16,6 +16,7 @@ mod git;
 pub mod handshake;
 pub mod identity;
 pub mod limits;
+pub mod metrics;
 pub mod reply;
 pub mod request;
 #[cfg(unix)]

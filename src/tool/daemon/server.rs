@@ -19,12 +19,13 @@ use tokio::time::{sleep, timeout};
 
 use super::admission::{Bounds, Client, Share};
 use super::frame::{Decoder, FrameError, encode};
-use super::gate::Gate;
+use super::gate::{Gate, Permit};
 use super::handshake::{PROTOCOL_VERSIONS, negotiate};
 use super::limits;
+use super::metrics::{Counts, Metrics, Outcome};
 use super::reply::{Acknowledged, ErrorCode, Failure};
 use super::request::{Asked, Hello, Request};
-use super::service::{Admitted, Ending, Service, ended, payload};
+use super::service::{Admitted, Answer, Ending, Service, ended, payload};
 use super::socket::OwnSocket;
 use crate::exec::stop::{Deadline, StopReason};
 
@@ -56,6 +57,8 @@ pub struct Settings {
     pub idle: Duration,
     /// How long the end may take.
     pub shutdown: Duration,
+    /// How long a query takes that counts as a slow one.
+    pub slow: Duration,
 }
 
 impl Default for Settings {
@@ -70,21 +73,23 @@ impl Default for Settings {
             patience: Duration::from_secs(30),
             idle: Duration::from_secs(30 * 60),
             shutdown: Duration::from_secs(5),
+            slow: Duration::from_secs(2),
         }
     }
 }
 
 /// A server that runs. It ends when it is told to, by a client or by [`Server::stop`], and when this is dropped.
-#[derive(Debug)]
 pub struct Server {
     path: PathBuf,
     ending: Arc<watch::Sender<bool>>,
+    shared: Arc<Shared>,
     ended: Option<std::thread::JoinHandle<bool>>,
 }
 
 struct Shared {
     service: Arc<Service>,
     gate: Gate,
+    metrics: Metrics,
     settings: Settings,
     ending: Arc<watch::Sender<bool>>,
 }
@@ -117,6 +122,7 @@ impl Server {
         let service = Arc::new(service);
         let shared = Arc::new(Shared {
             gate: Gate::new(settings.bounds, service.clock().clone()),
+            metrics: Metrics::new(settings.slow),
             service,
             settings,
             ending: ending.clone(),
@@ -126,10 +132,12 @@ impl Server {
             UnixListener::from_std(listener)?
         };
         let thread = std::thread::Builder::new().name("forge-search-serve".to_string());
-        let ended = thread.spawn(move || serve(&runtime, listener, &shared, socket))?;
+        let serving = shared.clone();
+        let ended = thread.spawn(move || serve(&runtime, listener, &serving, socket))?;
         Ok(Server {
             path,
             ending,
+            shared,
             ended: Some(ended),
         })
     }
@@ -137,6 +145,12 @@ impl Server {
     /// Returns the path of the socket.
     pub fn path(&self) -> &std::path::Path {
         &self.path
+    }
+
+    /// Returns what was counted of queries so far, and how many run and wait.
+    pub fn counts(&self) -> (Counts, usize, usize) {
+        let (running, waiting) = self.shared.gate.counts();
+        (self.shared.metrics.counts(), running, waiting)
     }
 
     /// Returns what ends the server when it is called, from any thread and without waiting.
@@ -164,6 +178,14 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
     }
 }
 
@@ -480,7 +502,13 @@ async fn answer_all(
             Job::Say(answer) => (answer, false),
             Job::Ask(asked, active, came) => {
                 let ends = asked == Asked::Shutdown;
-                let answer = answer(asked, &active, came, shared, client, share).await;
+                let coming = Coming {
+                    active: &active,
+                    client,
+                    share,
+                    came,
+                };
+                let answer = answer(asked, coming, shared).await;
                 unanswered.remove(&active);
                 (answer, ends)
             }
@@ -512,42 +540,71 @@ async fn send(write: &mut OwnedWriteHalf, answer: &[u8], settings: &Settings) ->
     written.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
 }
 
-async fn answer(
-    asked: Asked,
-    active: &Arc<Active>,
-    came: Instant,
-    shared: &Arc<Shared>,
-    client: &Client,
+/// A request that is to be let in, and when it came.
+struct Coming<'a> {
+    active: &'a Arc<Active>,
+    client: &'a Client,
     share: Share,
-) -> Vec<u8> {
-    let id = active.id.clone();
+    came: Instant,
+}
+
+/// Answers a request, and counts it if it is a query.
+async fn answer(asked: Asked, coming: Coming<'_>, shared: &Arc<Shared>) -> Vec<u8> {
     let asked_for = match &asked {
         Asked::Search(query) => query.timeout_ms.map(Duration::from_millis),
         Asked::Tool(_) => None,
         Asked::Shutdown | Asked::Cancel => {
-            let done = true;
             return payload(&Acknowledged {
-                done,
-                request_id: id,
+                done: true,
+                request_id: coming.active.id.clone(),
             });
         }
     };
     let most = shared.settings.timeout;
     let time = asked_for.map_or(most, |time| time.min(most));
-    let clock = shared.service.clock().clone();
+    let (came, clock) = (coming.came, shared.service.clock().clone());
     let deadline = Deadline::since(came, time, clock.clone());
-    if let Some(reason) = active.ending.reason() {
-        return payload(&ended(reason).of(id));
-    }
-    let permit = tokio::select! {
-        permit = shared.gate.enter(client, share) => match permit {
-            Ok(permit) => permit,
-            Err(failure) => return payload(&failure.of(id)),
-        },
-        () = sleep(deadline.remaining()) => return payload(&ended(StopReason::TimedOut).of(id)),
-        () = active.told.notified() => return payload(&ended(StopReason::Cancelled).of(id)),
+    let (answer, waited) = match let_in(&coming, &deadline, shared).await {
+        Ok(permit) => {
+            let waited = clock.now().saturating_duration_since(came);
+            let answer = run(asked, permit, coming.active, deadline, waited, shared).await;
+            (answer, waited)
+        }
+        Err(failure) => {
+            let waited = clock.now().saturating_duration_since(came);
+            (Answer::from(failure.of(coming.active.id.clone())), waited)
+        }
     };
-    let waited = clock.now().saturating_duration_since(came);
+    let took = clock.now().saturating_duration_since(came);
+    shared.metrics.ended(answer.outcome, waited, took);
+    answer.payload
+}
+
+/// Waits at the gate, but no longer than the answer may take or is wanted.
+async fn let_in(
+    coming: &Coming<'_>,
+    deadline: &Deadline,
+    shared: &Shared,
+) -> Result<Permit, Failure> {
+    if let Some(reason) = coming.active.ending.reason() {
+        return Err(ended(reason));
+    }
+    tokio::select! {
+        permit = shared.gate.enter(coming.client, coming.share) => permit,
+        () = sleep(deadline.remaining()) => Err(ended(StopReason::TimedOut)),
+        () = coming.active.told.notified() => Err(ended(StopReason::Cancelled)),
+    }
+}
+
+/// Searches on a thread that may block.
+async fn run(
+    asked: Asked,
+    permit: Permit,
+    active: &Arc<Active>,
+    deadline: Deadline,
+    waited: Duration,
+    shared: &Arc<Shared>,
+) -> Answer {
     let (shared, running) = (shared.clone(), active.clone());
     let left = deadline.clone();
     let mut search = tokio::task::spawn_blocking(move || {
@@ -561,9 +618,12 @@ async fn answer(
             max_response_bytes: shared.settings.max_response_bytes,
         };
         match &asked {
-            Asked::Search(query) => shared.service.answer(query, admitted),
             Asked::Tool(call) => shared.service.call(call, admitted),
-            Asked::Shutdown | Asked::Cancel => Vec::new(),
+            Asked::Search(query) => shared.service.answer(query, admitted),
+            Asked::Shutdown | Asked::Cancel => Answer {
+                payload: Vec::new(),
+                outcome: Outcome::Answered,
+            },
         }
     });
     let late = async {
@@ -571,11 +631,12 @@ async fn answer(
         active.ending.end(StopReason::TimedOut);
         sleep(GRACE).await;
     };
+    let id = || active.id.clone();
     tokio::select! {
         answer = &mut search => answer.unwrap_or_else(|_| {
-            let message = "the query ended in an unexpected way; what went wrong is in the log";
-            payload(&Failure::new(ErrorCode::Internal, message).of(id))
+            let message = "the query ended in an unexpected way; please report how to repeat it";
+            Failure::new(ErrorCode::Internal, message).of(id()).into()
         }),
-        () = late => payload(&ended(StopReason::TimedOut).of(id)),
+        () = late => ended(StopReason::TimedOut).of(id()).into(),
     }
 }

@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::answer::{Answering, Caps, of_tool};
 use super::handshake::Store;
 use super::identity;
+use super::metrics::Outcome;
 use super::reply::{ErrorCode, Failure, Success};
 use super::request::{SearchQuery, ToolCall};
 use crate::exec::stop::{CancelHandle, Deadline, Stop, StopReason};
@@ -81,6 +82,33 @@ impl Ending {
     /// Returns the reason once it was ended.
     pub fn reason(&self) -> Option<StopReason> {
         self.stop.reason()
+    }
+}
+
+/// What a request was answered with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The payload.
+    pub payload: Vec<u8>,
+    /// How the request ended.
+    pub outcome: Outcome,
+}
+
+impl From<Failure> for Answer {
+    fn from(failure: Failure) -> Answer {
+        Answer {
+            payload: payload(&failure),
+            outcome: Outcome::Failed(failure.error.code),
+        }
+    }
+}
+
+impl Answer {
+    fn of(payload: Vec<u8>) -> Answer {
+        Answer {
+            payload,
+            outcome: Outcome::Answered,
+        }
     }
 }
 
@@ -169,7 +197,7 @@ impl Service {
     }
 
     /// Answers a question. Blocks.
-    pub fn answer(&self, query: &SearchQuery, admitted: Admitted<'_>) -> Vec<u8> {
+    pub fn answer(&self, query: &SearchQuery, admitted: Admitted<'_>) -> Answer {
         let id = match (&admitted.id, query.deterministic) {
             (Some(id), _) => id.clone(),
             // Made of what is asked, once that is known.
@@ -191,14 +219,14 @@ impl Service {
             waited: admitted.waited,
         };
         match answering.answer(query, id) {
-            Ok(success) => fitted(success, admitted.max_response_bytes),
-            Err(failure) => payload(&failure),
+            Ok(success) => Answer::of(fitted(success, admitted.max_response_bytes)),
+            Err(failure) => failure.into(),
         }
     }
 
     /// Calls a tool. Blocks. What the tool says is the answer, also of what is wrong with a request; only what ends the call from outside is
     /// said as this protocol says it.
-    pub fn call(&self, call: &ToolCall, admitted: Admitted<'_>) -> Vec<u8> {
+    pub fn call(&self, call: &ToolCall, admitted: Admitted<'_>) -> Answer {
         let mut context = self.context.clone();
         context.cancel = admitted.ending.cancel.clone();
         context.max_output_bytes = Some(admitted.max_response_bytes);
@@ -215,12 +243,18 @@ impl Service {
             Err(ToolError::UnknownTool { name })
         };
         match (answered, admitted.ending.reason()) {
-            (Ok(text), None) => text.into_bytes(),
-            (_, Some(reason)) => payload(&ended(reason).of(admitted.id)),
-            (Err(ToolError::Cancelled), None) => {
-                payload(&of_tool(&ToolError::Cancelled).of(admitted.id))
+            (Ok(text), None) => Answer::of(text.into_bytes()),
+            (_, Some(reason)) => ended(reason).of(admitted.id).into(),
+            (Err(error), None) => {
+                let failure = of_tool(&error);
+                match error {
+                    ToolError::Cancelled => failure.of(admitted.id).into(),
+                    error => Answer {
+                        payload: error.to_json().to_string().into_bytes(),
+                        outcome: Outcome::Failed(failure.error.code),
+                    },
+                }
             }
-            (Err(error), None) => error.to_json().to_string().into_bytes(),
         }
     }
 

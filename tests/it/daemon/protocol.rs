@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use forge_search::tool::daemon::admission::Bounds;
 use forge_search::tool::daemon::client::{ClientError, Connection};
+use forge_search::tool::daemon::metrics::Outcome;
 use forge_search::tool::daemon::reply::ErrorCode;
 use forge_search::tool::daemon::request::{Asked, Request, SearchQuery};
 use forge_search::tool::daemon::server::Settings;
@@ -218,6 +219,10 @@ fn ggrep_a_deadline_holds_from_end_to_end_and_counts_the_wait() {
     assert_eq!(answer["error"]["code"], "timeout", "{answer}");
     // What took too long takes no place any more.
     second.found(json!({"type": "search", "query": "needle"}));
+    let (counts, running, waiting) = held.world.server.counts();
+    assert_eq!(counts.of(Outcome::Failed(ErrorCode::Timeout)), 2);
+    assert_eq!(counts.of(Outcome::Answered), 1);
+    assert_eq!((running, waiting), (0, 0));
 }
 
 #[test]

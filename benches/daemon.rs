@@ -1,0 +1,190 @@
+//! The daemon: what questions and calls take over its socket, and what a polite client notices of one that floods.
+//!
+//! Over the generated tree of 20,000 files, or the tree that `FORGE_SEARCH_TREE` names; with an index in memory, once that is complete.
+//! `FORGE_SEARCH_ASKED` sets how often each is asked (100). Everything is measured in one process and in one run.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+// Benches measure time and ask the environment which tree to use.
+#![allow(clippy::disallowed_methods)]
+
+#[path = "support/tree.rs"]
+mod tree;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use forge_search::tool::config::{Config, IndexMode, IndexStorage};
+use forge_search::tool::daemon::client::Connection;
+use forge_search::tool::daemon::handshake::Store;
+use forge_search::tool::daemon::request::{Asked, Request, SearchQuery, ToolCall};
+use forge_search::tool::daemon::server::{Server, Settings};
+use forge_search::tool::daemon::service::{Parts, Service};
+use forge_search::tool::daemon::socket::OwnSocket;
+use forge_search::tool::engines::Engines;
+use forge_search::tool::indexing::{CachePlaces, Indexes, Surroundings, wall_clock_ns};
+use forge_search::tool::sandbox::Sandbox;
+use forge_search::tool::search::{SearchTool, ToolContext};
+use forge_search::tool::search_files::FilesTool;
+use tree::RARE;
+
+/// Longer than anything takes.
+const LONG: Duration = Duration::from_secs(600);
+
+/// Clients that flood, each as one and the same.
+const FLOOD: usize = 32;
+
+struct World {
+    server: Server,
+    store: Store,
+}
+
+impl World {
+    fn over(top: PathBuf, dir: &std::path::Path) -> World {
+        let mut config = Config::command_line_default();
+        config.search.index_mode = IndexMode::On;
+        config.search.index_storage = IndexStorage::Memory;
+        let sandbox = Arc::new(Sandbox::new(&config.sandbox, &top).unwrap());
+        let engines = Engines::embedded();
+        let places = CachePlaces::default();
+        let indexes = Indexes::new(&config.search, &engines, &sandbox, None, &places).unwrap();
+        let indexes = Arc::new(indexes);
+        indexes
+            .live(&config.search, &Surroundings::new(sandbox.clone()))
+            .unwrap();
+        let began = Instant::now();
+        while !indexes
+            .live_report(&top)
+            .unwrap()
+            .standing
+            .allows_exclusion()
+        {
+            assert!(began.elapsed() < LONG);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        println!(
+            "index complete after {:.1} s",
+            began.elapsed().as_secs_f64()
+        );
+        let service = Service::new(Parts {
+            search: SearchTool::new(config.search.clone(), engines.clone())
+                .with_indexes(Some(indexes)),
+            files: FilesTool::new(&config, engines),
+            context: ToolContext::new(sandbox),
+            root: top,
+            config,
+            wall: Arc::new(wall_clock_ns),
+        })
+        .unwrap();
+        let store = service.store().clone();
+        let socket = OwnSocket::listen(&dir.join("run").join("d.sock")).unwrap();
+        World {
+            server: Server::start(service, socket, Settings::default()).unwrap(),
+            store,
+        }
+    }
+
+    fn client(&self, name: &str) -> Connection {
+        Connection::open(self.server.path(), &self.store, Some(name), LONG).unwrap()
+    }
+}
+
+fn question(text: &str) -> Request {
+    Request {
+        id: None,
+        asked: Asked::Search(SearchQuery::new(text)),
+    }
+}
+
+fn call(pattern: &str) -> Request {
+    let request = serde_json::json!({ "pattern": pattern });
+    Request {
+        id: None,
+        asked: Asked::Tool(ToolCall {
+            tool: "Search".to_string(),
+            request: request.as_object().unwrap().clone(),
+        }),
+    }
+}
+
+/// Asks so often; returns the times, sorted.
+fn ask(client: &mut Connection, request: &Request, count: usize) -> Vec<Duration> {
+    let mut times: Vec<Duration> = (0..count)
+        .map(|_| {
+            let start = Instant::now();
+            let answer = client.ask(request).unwrap();
+            let took = start.elapsed();
+            assert!(
+                !answer.starts_with(b"{\"error\""),
+                "{}",
+                String::from_utf8_lossy(&answer)
+            );
+            took
+        })
+        .collect();
+    times.sort();
+    times
+}
+
+fn at(times: &[Duration], percent: usize) -> f64 {
+    let place = (times.len() * percent).div_ceil(100).max(1) - 1;
+    times[place].as_secs_f64() * 1000.0
+}
+
+fn main() {
+    let asked = std::env::var("FORGE_SEARCH_ASKED").map_or(100, |text| text.parse().unwrap());
+    let named = std::env::var_os("FORGE_SEARCH_TREE");
+    let (top, words) = match named {
+        Some(top) => (
+            PathBuf::from(top),
+            ["zqxwvy_absent", "kmalloc_array_node", "mutex_lock"],
+        ),
+        None => (tree::generated(), ["zqxwvy_absent", RARE, "buffer"]),
+    };
+    let top = top.canonicalize().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::over(top, dir.path());
+    let mut client = world.client("one");
+    println!("{asked} each; p50 and p99 in milliseconds");
+    for (what, word) in ["absent", "rare", "frequent"].into_iter().zip(words) {
+        for (kind, request) in [("call", call(word)), ("question", question(word))] {
+            ask(&mut client, &request, 3);
+            let times = ask(&mut client, &request, asked);
+            println!(
+                "{kind:<9} {what:<9} {:>8.2} {:>8.2}",
+                at(&times, 50),
+                at(&times, 99)
+            );
+        }
+    }
+    for (kind, request) in [("call", call(words[2])), ("question", question(words[2]))] {
+        let alone = ask(&mut client, &request, asked);
+        let ends = AtomicBool::new(false);
+        let beside = std::thread::scope(|scope| {
+            for _ in 0..FLOOD {
+                scope.spawn(|| {
+                    let mut flood = world.client("flood");
+                    while !ends.load(Ordering::Relaxed) {
+                        // Busy is an answer too.
+                        flood.ask(&request).unwrap();
+                    }
+                });
+            }
+            std::thread::sleep(Duration::from_millis(500));
+            let beside = ask(&mut client, &request, asked);
+            ends.store(true, Ordering::Relaxed);
+            beside
+        });
+        let factor = |percent| at(&beside, percent) / at(&alone, percent);
+        println!(
+            "{kind:<9} beside {FLOOD} of another client: {:.2} {:.2}, {:.1} and {:.1} times",
+            at(&beside, 50),
+            at(&beside, 99),
+            factor(50),
+            factor(99)
+        );
+    }
+    let (counts, ..) = world.server.counts();
+    println!("{counts:?}");
+}
