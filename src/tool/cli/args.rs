@@ -171,7 +171,7 @@ pub(super) struct SetupArgs {
     /// Directory beneath which everything is searched; also the working directory of relative paths.
     #[arg(long, value_name = "DIR")]
     pub(super) root: Option<PathBuf>,
-    /// Configuration file (TOML, tables [tools.search], [tools.search_files] and [tools.sandbox]) [default: $FORGE_SEARCH_CONFIG, else
+    /// Configuration file (TOML, tables [tools.search], [tools.search_files], [tools.daemon] and [tools.sandbox]) [default: $FORGE_SEARCH_CONFIG, else
     /// forge-search/config.toml in $XDG_CONFIG_HOME or ~/.config].
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,

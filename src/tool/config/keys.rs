@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 
+use super::caps::{self, Cap};
 use super::choice::{
     Backend, Case, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode, RegexStrategy,
 };
@@ -45,10 +46,20 @@ const STORAGE: Kind = Kind::Choice {
     },
 };
 
+/// A cap of the daemon.
+const fn up_to(cap: Cap) -> Kind {
+    no_less(1, cap)
+}
+
+/// A cap below which nothing would work.
+const fn no_less(min: u64, cap: Cap) -> Kind {
+    Kind::Integer { min, max: cap.most }
+}
+
 /// One configuration key.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// The table below `tools` that holds it: `search`, `search_files` or `sandbox`.
+    /// The table below `tools` that holds it: `search`, `search_files`, `daemon` or `sandbox`.
     pub table: &'static str,
     /// Its name in that table.
     pub name: &'static str,
@@ -362,6 +373,34 @@ tables! {
         max_line_bytes: u64 = 0; Kind::COUNT;
         /// Whether `stats` say what an index had to do with a response.
         emit_stats: bool = false; Kind::Boolean;
+    }
+
+    /// What `[tools.daemon]` configures: the query daemon, which `serve` starts. No value can be above the bound that the program was
+    /// built with.
+    daemon: DaemonConfig, daemon_defaults {
+        /// The queries that run at once.
+        max_concurrent_queries: u64 = caps::MAX_CONCURRENT_QUERIES.default; up_to(caps::MAX_CONCURRENT_QUERIES);
+        /// The queries that wait to be run; where there are more, they are refused as `busy`.
+        max_query_queue_depth: u64 = caps::MAX_QUERY_QUEUE_DEPTH.default; up_to(caps::MAX_QUERY_QUEUE_DEPTH);
+        /// How long a query may take, the wait included, in milliseconds. Queries can ask for less.
+        query_timeout_ms: u64 = caps::QUERY_TIMEOUT_MS.default; up_to(caps::QUERY_TIMEOUT_MS);
+        /// From how many milliseconds on a query is counted as a slow one.
+        slow_query_ms: u64 = caps::SLOW_QUERY_MS.default; up_to(caps::SLOW_QUERY_MS);
+        /// The bytes of a request; a longer one is not read, and ends its connection.
+        max_request_bytes: u64 = caps::MAX_REQUEST_BYTES.default; no_less(4096, caps::MAX_REQUEST_BYTES);
+        /// The bytes of a response, which is cut to that length and says so.
+        max_response_bytes: u64 = caps::MAX_RESPONSE_BYTES.default; no_less(4096, caps::MAX_RESPONSE_BYTES);
+        /// The files that a question ranks; where more hold its words, those that hold most of them count.
+        max_candidates: u64 = caps::MAX_CANDIDATES.default; up_to(caps::MAX_CANDIDATES);
+        /// The bytes of all snippets of an answer.
+        max_total_snippet_bytes: u64 = caps::MAX_TOTAL_SNIPPET_BYTES.default; up_to(caps::MAX_TOTAL_SNIPPET_BYTES);
+        /// The bytes of one snippet.
+        max_snippet_bytes_per_result: u64 = caps::MAX_SNIPPET_BYTES_PER_RESULT.default;
+            up_to(caps::MAX_SNIPPET_BYTES_PER_RESULT);
+        /// How long a daemon that was started by a client may be without requests until it ends, in milliseconds. 0 means for ever.
+        idle_exit_ms: u64 = 4 * 60 * MINUTE_MS; DELAY;
+        /// How long changes of the configuration are collected before a daemon takes note of them, in milliseconds.
+        config_debounce_ms: u64 = 2_000; PAUSE;
     }
 
     /// What `[tools.sandbox]` configures.

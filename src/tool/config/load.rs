@@ -11,7 +11,7 @@ use super::value::shown;
 use super::{Config, ConfigError, Origin, Problem, Profile};
 
 /// The tables that are ours; all others belong to somebody else and are left alone.
-const TABLES: [&str; 3] = ["search", "search_files", "sandbox"];
+const TABLES: [&str; 4] = ["search", "search_files", "daemon", "sandbox"];
 
 /// Builds a [`Config`] from defaults and sources. Where several set a key, the last one wins.
 #[derive(Clone, Debug)]
@@ -249,8 +249,8 @@ fn find_setting(name: &str) -> Result<&'static Key, Problem> {
         None => {
             let nearest = nearest(KEYS.iter().map(|key| key.full), name);
             let message = format!(
-                "is not a key of `[tools.search]`, `[tools.search_files]` or `[tools.sandbox]`; the nearest \
-                 one is `{nearest}`"
+                "is not a key of `[tools.search]`, `[tools.search_files]`, `[tools.daemon]` or `[tools.sandbox]`; \
+                 the nearest one is `{nearest}`"
             );
             Err(Problem::new(Some(name), message))
         }

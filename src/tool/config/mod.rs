@@ -1,8 +1,8 @@
-//! The configuration: `[tools.search]`, `[tools.search_files]` and `[tools.sandbox]`.
+//! The configuration: `[tools.search]`, `[tools.search_files]`, `[tools.daemon]` and `[tools.sandbox]`.
 //!
 //! This module owns every configuration key: one table ([`KEYS`]) says for each its type, its
 //! defaults, its allowed values and what it is for, and everything else follows from that table:
-//! reading TOML, checking it, the typed [`SearchConfig`], [`FilesConfig`] and [`SandboxConfig`], and the listing of
+//! reading TOML, checking it, the typed [`SearchConfig`], [`FilesConfig`], [`DaemonConfig`] and [`SandboxConfig`], and the listing of
 //! what is in effect and where it came from. It must not know what the values are used for.
 //!
 //! There are two sets of defaults. A library that embeds the search gets the specified ones, where
@@ -21,6 +21,7 @@
 //! # Ok::<(), forge_search::tool::config::ConfigError>(())
 //! ```
 
+pub mod caps;
 mod choice;
 mod error;
 mod keys;
@@ -35,7 +36,7 @@ pub use choice::{
     Backend, Case, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode, RegexStrategy,
 };
 pub use error::{ConfigError, Problem};
-pub use keys::{FilesConfig, KEYS, Key, SandboxConfig, SearchConfig};
+pub use keys::{DaemonConfig, FilesConfig, KEYS, Key, SandboxConfig, SearchConfig};
 pub use load::Loader;
 pub use value::{Kind, Value};
 
@@ -77,6 +78,8 @@ pub struct Config {
     pub search: SearchConfig,
     /// `[tools.search_files]`.
     pub search_files: FilesConfig,
+    /// `[tools.daemon]`.
+    pub daemon: DaemonConfig,
     /// `[tools.sandbox]`.
     pub sandbox: SandboxConfig,
     /// Origins of the values that something set, by full key.
@@ -110,6 +113,7 @@ impl Config {
         Self {
             search: keys::search_defaults(profile),
             search_files: keys::files_defaults(profile),
+            daemon: keys::daemon_defaults(profile),
             sandbox: keys::sandbox_defaults(profile),
             origins: BTreeMap::new(),
         }

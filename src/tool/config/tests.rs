@@ -122,7 +122,7 @@ fn the_listing_is_a_configuration_that_means_the_same() {
     for profile in [Profile::Library, Profile::CommandLine] {
         let config = Config::defaults(profile);
         let mut text = String::new();
-        for table in ["search", "search_files", "sandbox"] {
+        for table in ["search", "search_files", "daemon", "sandbox"] {
             text += &format!("[tools.{table}]\n");
             for entry in config
                 .entries()
@@ -134,6 +134,7 @@ fn the_listing_is_a_configuration_that_means_the_same() {
         }
         let read = load(&text).unwrap();
         assert_eq!(read.search_files, config.search_files);
+        assert_eq!(read.daemon, config.daemon);
         assert_eq!((read.search, read.sandbox), (config.search, config.sandbox));
     }
 }

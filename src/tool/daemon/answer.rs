@@ -26,6 +26,7 @@ use crate::exec::stop::{Deadline, Stop, StopReason};
 use crate::index::beneath::EntryKind;
 use crate::index::snapshot::Snapshot;
 use crate::index::walk::{Follow, IgnoreRules, TraversalOptions};
+use crate::tool::config::DaemonConfig;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::Question;
 use crate::tool::response::IndexUse;
@@ -46,12 +47,12 @@ pub(super) struct Caps {
     pub(super) max_snippet_bytes_per_result: u64,
 }
 
-impl Default for Caps {
-    fn default() -> Caps {
+impl From<&DaemonConfig> for Caps {
+    fn from(config: &DaemonConfig) -> Caps {
         Caps {
-            max_candidates: limits::MAX_CANDIDATES.default,
-            max_total_snippet_bytes: limits::MAX_TOTAL_SNIPPET_BYTES.default,
-            max_snippet_bytes_per_result: limits::MAX_SNIPPET_BYTES_PER_RESULT.default,
+            max_candidates: config.max_candidates,
+            max_total_snippet_bytes: config.max_total_snippet_bytes,
+            max_snippet_bytes_per_result: config.max_snippet_bytes_per_result,
         }
     }
 }

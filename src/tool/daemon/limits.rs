@@ -1,92 +1,14 @@
 //! Limits of one query, and what is said when one was met.
 //!
-//! Owns the caps, their upper bounds, which no configuration can raise, and the order in which limits and warnings are told.
+//! Owns the order in which limits and warnings are told. The caps themselves, with upper bounds that no configuration can raise, are with
+//! the keys that set them.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A cap: what it is by default, and what it is at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cap {
-    /// The value that holds where nothing is configured.
-    pub default: u64,
-    /// The largest value that can be configured.
-    pub most: u64,
-}
-
-/// Bytes of a request.
-pub const MAX_REQUEST_BYTES: Cap = Cap {
-    default: 1_048_576,
-    most: 16 << 20,
-};
-
-/// Bytes of a response.
-pub const MAX_RESPONSE_BYTES: Cap = Cap {
-    default: 10_485_760,
-    most: 64 << 20,
-};
-
-/// Files that are ranked.
-pub const MAX_CANDIDATES: Cap = Cap {
-    default: 2_000,
-    most: 20_000,
-};
-
-/// Bytes of all snippets of a response.
-pub const MAX_TOTAL_SNIPPET_BYTES: Cap = Cap {
-    default: 256 << 10,
-    most: 4 << 20,
-};
-
-/// Bytes of one snippet.
-pub const MAX_SNIPPET_BYTES_PER_RESULT: Cap = Cap {
-    default: 4 << 10,
-    most: 64 << 10,
-};
-
-/// Segments that one query opens.
-pub const MAX_OPEN_SEGMENTS_PER_QUERY: Cap = Cap {
-    default: 64,
-    most: 256,
-};
-
-/// Segments that a daemon has open (`IPC.MUST.005`).
-pub const MAX_OPEN_SEGMENTS_GLOBAL: Cap = Cap {
-    default: 512,
-    most: 4_096,
-};
-
-/// Results of one query.
-pub const MAX_RESULTS: Cap = Cap {
-    default: 20,
-    most: 1_000,
-};
-
-/// Results of one file.
-pub const MAX_PER_FILE: Cap = Cap {
-    default: 3,
-    most: 50,
-};
-
-/// Queries that run at once.
-pub const MAX_CONCURRENT_QUERIES: Cap = Cap {
-    default: 8,
-    most: 64,
-};
-
-/// Queries that wait.
-pub const MAX_QUERY_QUEUE_DEPTH: Cap = Cap {
-    default: 32,
-    most: 1_024,
-};
-
-/// Milliseconds that a query may take, the wait included.
-pub const QUERY_TIMEOUT_MS: Cap = Cap {
-    default: 60_000,
-    most: 600_000,
-};
+pub use crate::tool::config::caps::*;
 
 /// A cap that changed an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -206,33 +128,6 @@ mod tests {
         assert_eq!(warnings[2].message, "Some(7)");
         for turn in 1..5 {
             assert_eq!(told(turn), (limits.clone(), warnings.clone()));
-        }
-    }
-
-    #[test]
-    fn defaults_are_those_of_the_contract_and_within_their_bounds() {
-        assert_eq!(MAX_REQUEST_BYTES.default, 1_048_576);
-        assert_eq!(MAX_RESPONSE_BYTES.default, 10_485_760);
-        assert_eq!(MAX_OPEN_SEGMENTS_PER_QUERY.default, 64);
-        assert_eq!(MAX_OPEN_SEGMENTS_GLOBAL.default, 512);
-        assert_eq!(MAX_CONCURRENT_QUERIES.default, 8);
-        assert_eq!(MAX_QUERY_QUEUE_DEPTH.default, 32);
-        assert_eq!(QUERY_TIMEOUT_MS.default, 60_000);
-        for cap in [
-            MAX_REQUEST_BYTES,
-            MAX_RESPONSE_BYTES,
-            MAX_CANDIDATES,
-            MAX_TOTAL_SNIPPET_BYTES,
-            MAX_SNIPPET_BYTES_PER_RESULT,
-            MAX_OPEN_SEGMENTS_PER_QUERY,
-            MAX_OPEN_SEGMENTS_GLOBAL,
-            MAX_RESULTS,
-            MAX_PER_FILE,
-            MAX_CONCURRENT_QUERIES,
-            MAX_QUERY_QUEUE_DEPTH,
-            QUERY_TIMEOUT_MS,
-        ] {
-            assert!(0 < cap.default && cap.default <= cap.most, "{cap:?}");
         }
     }
 }

@@ -21,13 +21,13 @@ use super::admission::{Bounds, Client, Share};
 use super::frame::{Decoder, FrameError, encode};
 use super::gate::{Gate, Permit};
 use super::handshake::{PROTOCOL_VERSIONS, negotiate};
-use super::limits;
 use super::metrics::{Counts, Metrics, Outcome};
 use super::reply::{Acknowledged, ErrorCode, Failure};
 use super::request::{Asked, Hello, Request};
 use super::service::{Admitted, Answer, Ending, Service, ended, payload};
 use super::socket::OwnSocket;
 use crate::exec::stop::{Deadline, StopReason};
+use crate::tool::config::Config;
 
 /// Requests of one connection that are read ahead.
 const PIPELINE: usize = 32;
@@ -63,17 +63,27 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        let number = |cap: limits::Cap| usize::try_from(cap.default).unwrap_or(usize::MAX);
+        Settings::from(&Config::command_line_default())
+    }
+}
+
+impl From<&Config> for Settings {
+    fn from(config: &Config) -> Settings {
+        let (daemon, shutdown) = (&config.daemon, config.search.index_shutdown_timeout_ms);
+        let number = |cap: u64| usize::try_from(cap).unwrap_or(usize::MAX);
         Settings {
-            bounds: Bounds::default(),
-            timeout: Duration::from_millis(limits::QUERY_TIMEOUT_MS.default),
-            max_request_bytes: number(limits::MAX_REQUEST_BYTES),
-            max_response_bytes: number(limits::MAX_RESPONSE_BYTES),
+            bounds: Bounds::new(
+                number(daemon.max_concurrent_queries),
+                number(daemon.max_query_queue_depth),
+            ),
+            timeout: Duration::from_millis(daemon.query_timeout_ms),
+            max_request_bytes: number(daemon.max_request_bytes),
+            max_response_bytes: number(daemon.max_response_bytes),
             connections: 2_048,
             patience: Duration::from_secs(30),
             idle: Duration::from_secs(30 * 60),
-            shutdown: Duration::from_secs(5),
-            slow: Duration::from_secs(2),
+            shutdown: Duration::from_millis(shutdown),
+            slow: Duration::from_millis(daemon.slow_query_ms),
         }
     }
 }

@@ -161,7 +161,7 @@ impl Service {
             root: parts.root,
             wall: parts.wall,
             pool,
-            caps: Caps::default(),
+            caps: Caps::from(&parts.config.daemon),
             born,
             ids: AtomicU64::new(0),
             snapshots: Mutex::default(),

@@ -10,6 +10,7 @@ fn a_misspelt_table_is_not_taken_for_somebody_elses() {
         ("Sandbox", "`[tools.sandbox]`"),
         ("sand_box", "`[tools.sandbox]`"),
         ("serach", "`[tools.search]`"),
+        ("deamon", "`[tools.daemon]`"),
     ] {
         let found = load(&format!("[tools.{name}]\ndenied_patterns = ['secret/**']"));
         assert_problem(found, &["c.toml:1:8: ", &format!("`tools.{name}`"), meant]);
