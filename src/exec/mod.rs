@@ -20,7 +20,7 @@ pub mod fuzzy;
 pub mod matcher;
 pub mod pattern;
 mod probe;
-mod process;
+pub(crate) mod process;
 pub mod query;
 pub mod rank;
 mod records;

@@ -179,6 +179,71 @@ fn exit_of(status: ExitStatus) -> Exit {
     }
 }
 
+/// How a program that goes on in the background has begun.
+#[cfg(all(unix, feature = "cli"))]
+#[derive(Debug)]
+pub(crate) struct Begun {
+    /// What it wrote to its standard error until it gave that up, up to [`STDERR_LIMIT`] bytes.
+    pub(crate) stderr: Vec<u8>,
+    /// How it ended, if it did.
+    pub(crate) exit: Option<Exit>,
+}
+
+/// Starts a program that outlives this one, and waits until it gives up its standard error, which is how it says that it has begun, or
+/// ends. It inherits the environment, and nothing of the terminal. Returns `None` if neither has come within `patience`; the program goes
+/// on all the same.
+///
+/// # Errors
+///
+/// [`RunError`]; a program that ends at once is no error here but part of [`Begun`].
+#[cfg(all(unix, feature = "cli"))]
+pub(crate) fn start_in_background(
+    invocation: Invocation<'_>,
+    environment: &[(&str, &str)],
+    patience: Duration,
+) -> Result<Option<Begun>, RunError> {
+    // The one place that starts programs.
+    #[allow(clippy::disallowed_methods)]
+    let mut command = Command::new(invocation.program);
+    command
+        .args(invocation.args)
+        .envs(environment.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|source| RunError::Spawn {
+        program: invocation.program.to_path_buf(),
+        source,
+    })?;
+    let (tell, told) = std::sync::mpsc::channel();
+    if let Some(mut pipe) = child.stderr.take() {
+        thread::spawn(move || {
+            use std::io::Read;
+            let mut kept = Vec::new();
+            // What can't be read any more has ended too.
+            let _ = (&mut pipe).take(STDERR_LIMIT as u64).read_to_end(&mut kept);
+            let _ = io::copy(&mut pipe, &mut io::sink());
+            let _ = tell.send(kept);
+        });
+    }
+    let Ok(stderr) = told.recv_timeout(patience) else {
+        return Ok(None);
+    };
+    // One that ends closes its standard error a moment before.
+    let mut exit = None;
+    for _ in 0..BUSY_TRIES {
+        if let Ok(Some(status)) = child.try_wait() {
+            exit = Some(exit_of(status));
+            break;
+        }
+        if stderr.is_empty() {
+            break;
+        }
+        thread::sleep(TICK);
+    }
+    Ok(Some(Begun { stderr, exit }))
+}
+
 fn spawn(invocation: Invocation<'_>, until: Until<'_>) -> io::Result<Group> {
     // The one place that starts programs.
     #[allow(clippy::disallowed_methods)]

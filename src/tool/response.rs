@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::exec::event::{Event, EventKind};
@@ -13,7 +13,7 @@ use crate::index::state::Standing;
 use crate::tool::indexing::BuildReport;
 
 /// A response of the `Search` tool (FR-LS-05).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchResponse {
     /// The pattern as requested.
     pub pattern: String,
@@ -40,13 +40,13 @@ pub struct SearchResponse {
     pub stderr: Option<String>,
     /// The events as text for people, with a closing note when something is missing (FR-LS-05c).
     pub content: String,
-    /// Diagnostics, when configured (FR-LSI-STAT-01). Optional and forward-compatible.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Diagnostics, when configured (FR-LSI-STAT-01). Optional and forward-compatible; not read back.
+    #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     pub stats: Option<Stats>,
 }
 
 /// One event of a response (FR-LS-04).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// `match` or `context`.
     #[serde(rename = "type")]
@@ -68,7 +68,7 @@ pub struct LeftOut {
 }
 
 /// The type of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RecordKind {
     /// The line matches.
@@ -78,7 +78,7 @@ pub enum RecordKind {
 }
 
 /// The line of an event.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordData {
     /// The file.
     pub path: Text,
@@ -95,14 +95,14 @@ pub struct RecordData {
 }
 
 /// A text in the shape that ripgrep's JSON has made customary.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Text {
     /// The text; what was no UTF-8 is U+FFFD.
     pub text: String,
 }
 
 /// A file or directory that could not be read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorEntry {
     /// Its path, in the form that events have.
     pub path: String,

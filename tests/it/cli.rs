@@ -31,6 +31,7 @@ pub(crate) fn command(program: &str, dir: &Path) -> Command {
         .env("HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/home"))
         .env_remove("XDG_CONFIG_HOME")
         .env_remove("XDG_CACHE_HOME")
+        .env_remove("XDG_RUNTIME_DIR")
         .env_remove("FORGE_SEARCH_CONFIG");
     command
 }

@@ -90,6 +90,17 @@ Examples:
   forge-search explain -i 'foo|bar[0-9]' src below src, without case
   forge-search explain --json -F 'a[0].x'    the same for programs")]
     Explain(ExplainArgs),
+    /// Start the query daemon of a tree, which answers `ggrep` and, where the configuration is the same, this program's searches.
+    ///
+    /// It follows the tree, so that an answer is there within milliseconds and knows every edit made before it was asked for. It ends
+    /// on SIGINT and SIGTERM, by `ggrep stop`, and, with --detach, when nobody has asked for long (idle_exit_ms of [tools.daemon]).
+    #[cfg(unix)]
+    #[command(after_help = "\
+Examples:
+  forge-search serve                         the tree around the working directory, in the foreground
+  forge-search serve --detach /srv/tree      in the background; prints the socket
+  forge-search serve --set tools.daemon.max_concurrent_queries=4")]
+    Serve(ServeArgs),
     /// Print the JSON schema of a tool's request.
     Schema(ToolArgs),
     /// Say what is in effect here (engines, sandbox, configuration) and what needs doing.
@@ -367,6 +378,27 @@ pub(super) struct CallArgs {
     /// Bytes that a response may have at most.
     #[arg(long, value_name = "BYTES")]
     pub(super) max_output_bytes: Option<usize>,
+    /// Where and how.
+    #[command(flatten)]
+    pub(super) setup: SetupArgs,
+}
+
+/// A daemon.
+#[cfg(unix)]
+#[derive(Clone, Debug, Args)]
+pub(super) struct ServeArgs {
+    /// The tree [default: the git working tree around the working directory, or that directory].
+    #[arg(value_name = "ROOT", conflicts_with = "root")]
+    pub(super) tree: Option<PathBuf>,
+    /// Listen here instead of where clients look by themselves.
+    #[arg(long, value_name = "PATH")]
+    pub(super) socket: Option<PathBuf>,
+    /// Go on in the background, and return as soon as clients are answered.
+    #[arg(long)]
+    pub(super) detach: bool,
+    /// Give up the terminal once clients are answered; what --detach runs.
+    #[arg(long, hide = true, conflicts_with = "detach")]
+    pub(super) background: bool,
     /// Where and how.
     #[command(flatten)]
     pub(super) setup: SetupArgs,

@@ -12,7 +12,7 @@ use crate::exec::stop::Deadline;
 use crate::index::builder::{BuildError, BuildHost};
 use crate::index::state::UncertainReason;
 use crate::index::store::Eviction;
-use crate::tool::config::IndexMode;
+use crate::tool::config::{IndexMode, SearchConfig};
 use crate::tool::error::ToolError;
 use crate::tool::indexing::{Condition, Foreground, Indexes, Surroundings};
 use crate::tool::request::SearchRequest;
@@ -139,6 +139,17 @@ pub(super) fn wait(setup: &Setup, environment: &Environment) -> Result<(), ToolE
         wait_for(setup, environment, indexes, &root)?;
     }
     Ok(())
+}
+
+/// Has indexes follow the tree from now on. Where that can't be, calls do without, and it is said.
+pub(super) fn follow(indexes: Option<&Arc<Indexes>>, config: &SearchConfig, setup: &Setup) {
+    let Some(indexes) = indexes else {
+        return;
+    };
+    let around = Surroundings::new(setup.context.sandbox.clone());
+    if let Err(error) = indexes.live(config, &around) {
+        complain(&format!("indexes are not kept up to date: {error}"));
+    }
 }
 
 /// Has the indexes live from now on, beside the calls. Where that can't be, calls do without, and it is said. If `wait`, returns when

@@ -5,6 +5,8 @@
 mod args;
 mod building;
 mod call;
+#[cfg(unix)]
+mod daemon;
 mod doctor;
 mod explain;
 mod index;
@@ -14,6 +16,9 @@ mod search;
 mod setup;
 mod show;
 mod signals;
+
+#[cfg(unix)]
+pub use daemon::ggrep::main as ggrep;
 
 use std::io::{self, Write};
 
@@ -69,10 +74,15 @@ fn is_closed(error: &io::Error) -> bool {
 /// Writes a message to standard error, its control characters escaped: it may name what a file or a caller
 /// made up. Where it can't be written, there is nobody left to tell.
 fn complain(message: &str) {
+    complain_as("forge-search", message);
+}
+
+/// The same for a program of another name.
+fn complain_as(program: &str, message: &str) {
     let mut err = io::stderr().lock();
     for (n, line) in message.split('\n').enumerate() {
-        let name = if n == 0 { "forge-search: " } else { "" };
-        let _ = writeln!(err, "{name}{}", escape_controls(line));
+        let (name, colon) = if n == 0 { (program, ": ") } else { ("", "") };
+        let _ = writeln!(err, "{name}{colon}{}", escape_controls(line));
     }
 }
 
@@ -103,6 +113,8 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Some(Command::Call(args)) => call::run(&args, &Environment::read()),
         Some(Command::Index { command }) => index::run(&command, &Environment::read()),
         Some(Command::Explain(args)) => explain::run(&args, &Environment::read()),
+        #[cfg(unix)]
+        Some(Command::Serve(args)) => daemon::serve::run(&args, &Environment::read()),
         Some(Command::Doctor(args)) => doctor::run(&args, &Environment::read()),
         Some(Command::Schema(tool)) => {
             let schema = match tool_of(&tool)? {

@@ -7,6 +7,8 @@ use serde_json::json;
 
 use super::args::{QueryArgs, SearchArgs, SetupArgs, When};
 use super::building::before_search;
+#[cfg(unix)]
+use super::daemon;
 use super::printer::{Printer, Style};
 use super::setup::{Environment, prepare};
 use super::show::{count, things};
@@ -25,17 +27,31 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
     if args.stats {
         setup_args.set.push("emit_stats=true".to_string());
     }
-    let setup = prepare(&setup_args, environment, extra_root.as_deref())?;
-    before_search(&setup, environment, &request)?;
-    let search = || {
-        setup
-            .tool
-            .search_with(&request, extras(args), &setup.context)
+    #[cfg(unix)]
+    let answered = match extra_root {
+        // A daemon answers about one tree.
+        Some(_) => None,
+        None => daemon::search::ask(&request, extras(args), &setup_args, environment),
     };
-    let response = setup
-        .signals
-        .while_calling(search)
-        .map_err(|error| setup.signals.failure(error))?;
+    #[cfg(not(unix))]
+    let answered = None;
+    let (response, root) = match answered {
+        Some(answered) => answered,
+        None => {
+            let setup = prepare(&setup_args, environment, extra_root.as_deref())?;
+            before_search(&setup, environment, &request)?;
+            let search = || {
+                setup
+                    .tool
+                    .search_with(&request, extras(args), &setup.context)
+            };
+            let response = setup
+                .signals
+                .while_calling(search)
+                .map_err(|error| setup.signals.failure(error))?;
+            (response, setup.root)
+        }
+    };
 
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
@@ -43,7 +59,7 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
     } else {
         let style = style(args, environment);
         let has_context = extras(args).context != Some((0, 0));
-        Printer::new(style, &request, has_context, &setup.root).print(&response, &mut out)?;
+        Printer::new(style, &request, has_context, &root).print(&response, &mut out)?;
     }
     out.flush()?;
     drop(out);

@@ -9,6 +9,8 @@ use super::signals::Signals;
 use crate::exec::detect::SearchPath;
 use crate::tool::cli::args::SetupArgs;
 use crate::tool::config::{Config, Loader, Profile, SearchConfig};
+#[cfg(unix)]
+use crate::tool::daemon::socket::SocketPlaces;
 use crate::tool::engines::Engines;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::{CachePlaces, Indexes};
@@ -29,6 +31,9 @@ pub(super) struct Environment {
     pub(super) global_excludes: Option<PathBuf>,
     /// Where indexes may be kept.
     pub(super) cache: CachePlaces,
+    /// Where sockets of daemons may be.
+    #[cfg(unix)]
+    pub(super) sockets: SocketPlaces,
     /// `NO_COLOR` is set, or `TERM` is `dumb`.
     pub(super) plain: bool,
     /// `TERM` is `dumb`: the terminal can't move its cursor.
@@ -62,6 +67,11 @@ impl Environment {
             global_excludes: ignore::gitignore::gitconfig_excludes_path()
                 .filter(|file| file.exists()),
             cache: cache_places(&set),
+            #[cfg(unix)]
+            sockets: SocketPlaces {
+                runtime_dir: absolute(set("XDG_RUNTIME_DIR")),
+                home: absolute(set("HOME")),
+            },
             plain: set("NO_COLOR").is_some() || dumb,
             dumb,
         }
@@ -88,13 +98,14 @@ impl Environment {
     }
 }
 
+/// Returns a path of the environment; a relative one says nothing.
+fn absolute(value: Option<std::ffi::OsString>) -> Option<PathBuf> {
+    value.map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
 /// Finds the directories in which indexes may be kept (FR-LSI-CACHE-ROOT-01).
 fn cache_places(set: &dyn Fn(&str) -> Option<std::ffi::OsString>) -> CachePlaces {
-    let path = |name: &str| {
-        set(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
+    let path = |name: &str| absolute(set(name));
     let home = path("HOME");
     let user_cache = if cfg!(windows) {
         path("LOCALAPPDATA")
@@ -231,8 +242,13 @@ impl Setup {
     /// Returns the configuration of these indexes.
     pub(super) fn indexing(&self) -> SearchConfig {
         match &self.files {
-            Some(_) => FilesTool::search_config(&self.config),
+            Some(_) => self.indexing_files(),
             None => self.config.search.clone(),
         }
+    }
+
+    /// Returns the configuration of the indexes of `search_files`.
+    pub(super) fn indexing_files(&self) -> SearchConfig {
+        FilesTool::search_config(&self.config)
     }
 }

@@ -101,9 +101,11 @@ impl PartialEq for Key {
 }
 
 macro_rules! default_for {
-    ($profile:ident, $everywhere:expr) => {
+    ($profile:ident, $everywhere:expr) => {{
+        // A table may have no key whose default differs.
+        let _ = $profile;
         $everywhere
-    };
+    }};
     ($profile:ident, $library:expr, $command_line:expr) => {
         match $profile {
             Profile::Library => $library,

@@ -59,6 +59,8 @@ pub struct Settings {
     pub shutdown: Duration,
     /// How long a query takes that counts as a slow one.
     pub slow: Duration,
+    /// How long nobody may have asked for anything before the server ends by itself; never, if there is none.
+    pub idle_exit: Option<Duration>,
 }
 
 impl Default for Settings {
@@ -84,6 +86,7 @@ impl From<&Config> for Settings {
             idle: Duration::from_secs(30 * 60),
             shutdown: Duration::from_millis(shutdown),
             slow: Duration::from_millis(daemon.slow_query_ms),
+            idle_exit: None,
         }
     }
 }
@@ -102,6 +105,8 @@ struct Shared {
     metrics: Metrics,
     settings: Settings,
     ending: Arc<watch::Sender<bool>>,
+    /// When somebody last asked for something.
+    asked: Mutex<Instant>,
 }
 
 impl Server {
@@ -133,6 +138,7 @@ impl Server {
         let shared = Arc::new(Shared {
             gate: Gate::new(settings.bounds, service.clock().clone()),
             metrics: Metrics::new(settings.slow),
+            asked: Mutex::new(service.clock().now()),
             service,
             settings,
             ending: ending.clone(),
@@ -217,6 +223,7 @@ async fn accept(listener: UnixListener, shared: &Arc<Shared>) -> bool {
     let mut ending = shared.ending.subscribe();
     let room = Arc::new(Semaphore::new(shared.settings.connections));
     let mut connections = JoinSet::new();
+    tokio::spawn(end_when_idle(shared.clone()));
     loop {
         let permit = tokio::select! {
             _ = ending.wait_for(|ending| *ending) => break,
@@ -243,6 +250,32 @@ async fn accept(listener: UnixListener, shared: &Arc<Shared>) -> bool {
     drop(listener);
     let all = async { while connections.join_next().await.is_some() {} };
     timeout(shared.settings.shutdown, all).await.is_ok()
+}
+
+/// Ends the server once nobody has asked for anything for long enough.
+async fn end_when_idle(shared: Arc<Shared>) {
+    let Some(most) = shared.settings.idle_exit else {
+        return;
+    };
+    let mut ending = shared.ending.subscribe();
+    loop {
+        let asked = *shared.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = shared
+            .service
+            .clock()
+            .now()
+            .saturating_duration_since(asked);
+        let busy = shared.gate.counts() != (0, 0);
+        if idle >= most && !busy {
+            shared.ending.send_replace(true);
+            return;
+        }
+        let left = most.saturating_sub(idle).max(Duration::from_millis(20));
+        tokio::select! {
+            _ = ending.wait_for(|ending| *ending) => return,
+            () = sleep(left) => {}
+        }
+    }
 }
 
 /// A request of a connection that is not answered yet.
@@ -494,7 +527,9 @@ fn job(frame: &[u8], unanswered: &Unanswered, shared: &Shared) -> Job {
         })),
         (_, id) => {
             let active = unanswered.add(id);
-            Job::Ask(request.asked, active, shared.service.clock().now())
+            let now = shared.service.clock().now();
+            *shared.asked.lock().unwrap_or_else(PoisonError::into_inner) = now;
+            Job::Ask(request.asked, active, now)
         }
     }
 }

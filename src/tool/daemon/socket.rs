@@ -100,17 +100,13 @@ impl OwnSocket {
         if path.as_os_str().len() > LONGEST {
             return Err(SocketError::TooLong(path.to_path_buf()));
         }
-        let dir = match path.parent() {
-            Some(dir) if !dir.as_os_str().is_empty() => dir,
-            _ => Path::new("."),
-        };
-        private_dir(dir)?;
+        private_dir(dir_of(path))?;
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)
             .write(true)
             .mode(0o600)
-            .open(lock_path(path))
+            .open(beside(path, ".lock"))
             .map_err(fail)?;
         match lock.try_lock_exclusive() {
             Ok(()) => {}
@@ -158,17 +154,57 @@ impl Drop for OwnSocket {
     }
 }
 
+/// The right to start a daemon for a socket, which one process has at a time. It ends with its process, or when this is dropped.
+#[derive(Debug)]
+pub struct Turn {
+    _lock: File,
+}
+
+impl Turn {
+    /// Takes the turn, if nobody else has it.
+    ///
+    /// # Errors
+    ///
+    /// [`SocketError`].
+    pub fn take(path: &Path) -> Result<Option<Turn>, SocketError> {
+        let fail = |error: io::Error| SocketError::Io {
+            path: path.to_path_buf(),
+            error,
+        };
+        private_dir(dir_of(path))?;
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(beside(path, ".start"))
+            .map_err(fail)?;
+        match lock.try_lock_exclusive() {
+            Ok(()) => Ok(Some(Turn { _lock: lock })),
+            Err(error) if error.kind() == fs2::lock_contended_error().kind() => Ok(None),
+            Err(error) => Err(fail(error)),
+        }
+    }
+}
+
 /// Returns whether a daemon listens at a path: somebody holds its lock.
 pub fn is_taken(path: &Path) -> bool {
-    let Ok(lock) = OpenOptions::new().write(true).open(lock_path(path)) else {
+    let Ok(lock) = OpenOptions::new().write(true).open(beside(path, ".lock")) else {
         return false;
     };
     lock.try_lock_exclusive().is_err()
 }
 
-fn lock_path(path: &Path) -> PathBuf {
+fn dir_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    }
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_os_string();
-    name.push(".lock");
+    name.push(ending);
     PathBuf::from(name)
 }
 
@@ -250,6 +286,20 @@ mod tests {
             OwnSocket::listen(&path),
             Err(SocketError::Occupied(_))
         ));
+    }
+
+    #[test]
+    fn ggrep_one_process_at_a_time_starts_a_daemon() {
+        let (_dir, own) = own_dir();
+        let path = own.join("a.sock");
+        let turn = Turn::take(&path).unwrap();
+        assert!(turn.is_some());
+        assert!(Turn::take(&path).unwrap().is_none());
+        let other = Turn::take(&own.join("b.sock")).unwrap();
+        assert!(other.is_some(), "that is about another socket");
+        assert!(!is_taken(&path), "nobody listens yet");
+        drop(turn);
+        assert!(Turn::take(&path).unwrap().is_some());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The daemon, at a real socket. What goes over the wire is written and read by hand here, so that it is the wire that is tested and
 //! not the library's own idea of it.
 
+mod program;
 mod protocol;
 mod queries;
 mod robust;

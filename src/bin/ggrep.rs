@@ -1,0 +1,14 @@
+//! The `ggrep` program: asks the query daemon of a tree, and starts it where there is none.
+
+use std::process::ExitCode;
+
+#[cfg(unix)]
+fn main() -> ExitCode {
+    ExitCode::from(forge_search::tool::cli::ggrep())
+}
+
+#[cfg(not(unix))]
+fn main() -> ExitCode {
+    eprintln!("ggrep: the query daemon needs Unix sockets; use forge-search");
+    ExitCode::FAILURE
+}

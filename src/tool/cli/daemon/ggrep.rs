@@ -1,0 +1,522 @@
+//! The `ggrep` program: questions to the daemon of a tree.
+//!
+//! Owns its arguments and exit statuses.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use super::super::args::{Cli, Command, SetupArgs};
+use super::super::setup::{Environment, prepare};
+use super::super::{Failure as CliFailure, complain_as, is_closed};
+use super::start::{Unconnected, connect_or_start};
+use super::{Meant, canonical, people, root_of, serve};
+use crate::exec::stop::Deadline;
+use crate::tool::daemon::client::{ClientError, Connection};
+use crate::tool::daemon::limits::{MAX_PER_FILE, MAX_RESULTS, QUERY_TIMEOUT_MS};
+use crate::tool::daemon::reply::{ErrorCode, Failure, Success};
+use crate::tool::daemon::request::{Asked, Mode, Request, SearchQuery, SnippetMode};
+use crate::tool::daemon::service::{Admitted, Ending, payload};
+use crate::tool::daemon::socket::is_taken;
+use crate::tool::error::ToolError;
+
+/// How much longer than its time an answer is waited for.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How often it is looked whether a daemon has ended.
+const NAP: Duration = Duration::from_millis(10);
+
+const EXAMPLES: &str = "\
+Examples:
+  ggrep 'where is the retry delay computed'   the best places for a question, of the tree around here
+  ggrep --mode debug 'lock order' drivers     only below drivers, ranked for finding a defect
+  ggrep --json --limit 5 parse_header         one JSON object, for programs
+  ggrep --explain scheduler                   how the answer came about
+  ggrep status                                what the daemon of this tree does
+  ggrep stop                                  ends it
+  ggrep -- status                             a question that is the name of a command
+
+A daemon is started where there is none. Exit status: 0 after an answer, also one without results; 10 if the daemon
+is busy, 11 if there was not enough time, 12 if the query was cancelled, 13 if client and daemon speak no
+common version of their protocol, 1 after any other error.";
+
+/// Ranked search over a source tree, answered by a daemon that follows the tree.
+///
+/// Finds the files and the lines in them that answer best what is asked in words, identifiers or a piece of code. For exact and
+/// complete answers to an expression there is forge-search.
+#[derive(Debug, Parser)]
+#[command(
+    name = "ggrep",
+    version,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = EXAMPLES,
+    max_term_width = 100
+)]
+struct Ggrep {
+    /// What to do other than search.
+    #[command(subcommand)]
+    command: Option<Other>,
+    /// The question, when no command is named.
+    #[command(flatten)]
+    question: QuestionArgs,
+}
+
+/// What can be asked of a daemon but a question.
+#[derive(Debug, Subcommand)]
+enum Other {
+    /// End the daemon, if there is one: what it is asked at that moment is answered as cancelled.
+    Stop(DaemonArgs),
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Print the manual page (roff).
+    Man,
+}
+
+/// Which daemon.
+#[derive(Clone, Debug, Args)]
+struct WhichArgs {
+    /// The socket of the daemon, where it is not where it would be looked for.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Where and how.
+    #[command(flatten)]
+    setup: SetupArgs,
+}
+
+/// A command for a daemon.
+#[derive(Clone, Debug, Args)]
+struct DaemonArgs {
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+    /// Print control characters as they are instead of escaping them.
+    #[arg(long)]
+    raw: bool,
+    /// Which one.
+    #[command(flatten)]
+    which: WhichArgs,
+}
+
+/// A question.
+#[derive(Clone, Debug, Args)]
+struct QuestionArgs {
+    /// What is looked for; after --, one that starts with a dash.
+    #[arg(required = true)]
+    query: Option<String>,
+    /// File or directory to search [default: the working directory].
+    path: Option<PathBuf>,
+
+    /// What the answer is for [default: balanced].
+    #[arg(long, value_name = "MODE")]
+    mode: Option<ModeArg>,
+    /// The most results [default: 20].
+    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u64).range(1..=MAX_RESULTS.most))]
+    limit: Option<u64>,
+    /// The most results of one file [default: what the mode says].
+    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u64).range(1..=MAX_PER_FILE.most))]
+    per_file: Option<u64>,
+    /// How much to show of each place [default: short].
+    #[arg(long, value_name = "HOW")]
+    snippet: Option<SnippetArg>,
+    /// Give up after so many milliseconds [default: query_timeout_ms of [tools.daemon]].
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=QUERY_TIMEOUT_MS.most))]
+    timeout_ms: Option<u64>,
+    /// Answer an equal question about the same snapshot with equal bytes, without times.
+    #[arg(long)]
+    deterministic: bool,
+    /// Say how the answer came about.
+    #[arg(long)]
+    explain: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+    /// Print control characters as they are instead of escaping them.
+    #[arg(long)]
+    raw: bool,
+
+    /// Ask a daemon that runs; don't start one.
+    #[arg(long)]
+    no_start: bool,
+    /// Where no daemon answers, search in this process.
+    #[arg(long)]
+    fallback: bool,
+    /// Who asks. Requests of one client share their turns with each other, not with those of others.
+    #[arg(long, value_name = "ID")]
+    client_id: Option<String>,
+    /// Which daemon.
+    #[command(flatten)]
+    which: WhichArgs,
+}
+
+/// `--mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ModeArg {
+    /// Anything.
+    Balanced,
+    /// Finding one's way.
+    Discovery,
+    /// Writing code.
+    Implementation,
+    /// Planning a change.
+    Planning,
+    /// Finding a defect.
+    Debug,
+}
+
+/// `--snippet`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SnippetArg {
+    /// Three lines.
+    Short,
+    /// Fifteen lines.
+    Long,
+    /// None.
+    None,
+}
+
+/// Runs the program and returns its exit status.
+pub fn main() -> u8 {
+    // A daemon that this program starts is this program.
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == "serve")
+        && words.next().is_some_and(|word| word == "--background")
+    {
+        return background();
+    }
+    let cli = match Ggrep::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no failures.
+            let unwritten = error.print().is_err_and(|error| !is_closed(&error));
+            return u8::from(error.use_stderr() || unwritten);
+        }
+    };
+    let json = match &cli.command {
+        None => cli.question.json,
+        Some(Other::Stop(args)) => args.json,
+        Some(Other::Completions { .. } | Other::Man) => false,
+    };
+    match run(cli) {
+        Ok(()) => 0,
+        // Whoever read the output has seen enough.
+        Err(Ended::Output(error)) if is_closed(&error) => 0,
+        Err(Ended::Output(error)) => {
+            complain_as("ggrep", &format!("the output can't be written: {error}"));
+            1
+        }
+        Err(Ended::Failed(failure)) => {
+            let told = match json {
+                true => {
+                    let text = String::from_utf8_lossy(&payload(&failure)).into_owned();
+                    writeln!(io::stdout(), "{}", people::safe_json(&text))
+                }
+                false => {
+                    people::complain(&failure);
+                    Ok(())
+                }
+            };
+            // Where it can't be written, the status still tells.
+            drop(told);
+            failure.error.code.exit_status()
+        }
+    }
+}
+
+/// Runs the daemon.
+fn background() -> u8 {
+    let failed = |message: &str| {
+        complain_as("ggrep", message);
+        1
+    };
+    let args = match Cli::try_parse() {
+        Ok(Cli {
+            command: Some(Command::Serve(args)),
+            ..
+        }) => args,
+        Ok(_) => return failed("this is no command"),
+        Err(error) => return failed(&error.to_string()),
+    };
+    match serve::run(&args, &Environment::read()) {
+        Ok(status) => status,
+        Err(CliFailure::Tool(error)) => failed(&error.message()),
+        Err(CliFailure::Output(error)) => failed(&error.to_string()),
+        Err(CliFailure::Signal(status)) => status,
+    }
+}
+
+/// Why the program did not do what it was asked for.
+enum Ended {
+    Failed(Failure),
+    Output(io::Error),
+}
+
+impl From<io::Error> for Ended {
+    fn from(error: io::Error) -> Ended {
+        Ended::Output(error)
+    }
+}
+
+impl From<ToolError> for Ended {
+    fn from(error: ToolError) -> Ended {
+        Ended::failed(ErrorCode::InvalidRequest, error.message())
+    }
+}
+
+impl From<ClientError> for Ended {
+    fn from(error: ClientError) -> Ended {
+        match error {
+            ClientError::Refused(failure) => Ended::Failed(failure),
+            error => Ended::failed(error.code(), error.to_string()),
+        }
+    }
+}
+
+impl Ended {
+    fn failed(code: ErrorCode, message: impl Into<String>) -> Ended {
+        Ended::Failed(Failure::new(code, message))
+    }
+}
+
+fn run(cli: Ggrep) -> Result<(), Ended> {
+    let mut out = io::stdout().lock();
+    match cli.command {
+        None => ask(&cli.question, &Environment::read(), &mut out),
+        Some(Other::Stop(args)) => stop(&args, &Environment::read(), &mut out),
+        Some(Other::Completions { shell }) => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Ggrep::command(), "ggrep", &mut script);
+            Ok(out.write_all(&script)?)
+        }
+        Some(Other::Man) => Ok(clap_mangen::Man::new(Ggrep::command()).render(&mut out)?),
+    }
+}
+
+impl QuestionArgs {
+    fn query(&self, path: Option<String>) -> SearchQuery {
+        SearchQuery {
+            limit: self.limit,
+            per_file: self.per_file,
+            mode: self.mode.map(|mode| match mode {
+                ModeArg::Balanced => Mode::Balanced,
+                ModeArg::Discovery => Mode::Discovery,
+                ModeArg::Implementation => Mode::Implementation,
+                ModeArg::Planning => Mode::Planning,
+                ModeArg::Debug => Mode::Debug,
+            }),
+            path,
+            snippet: self.snippet.map(|snippet| match snippet {
+                SnippetArg::Short => SnippetMode::Short,
+                SnippetArg::Long => SnippetMode::Long,
+                SnippetArg::None => SnippetMode::None,
+            }),
+            explain: self.explain,
+            deterministic: self.deterministic,
+            timeout_ms: self.timeout_ms,
+            ..SearchQuery::new(self.query.clone().unwrap_or_default())
+        }
+    }
+}
+
+fn ask(args: &QuestionArgs, environment: &Environment, out: &mut dyn Write) -> Result<(), Ended> {
+    let named = args.which.setup.root.as_deref();
+    let root = root_of(named, args.path.as_deref(), environment)?;
+    let socket = args.which.socket.as_deref();
+    let meant = Meant::find(&root, &args.which.setup, socket, environment)?;
+    let path = scope(args, &root, environment)?;
+    let request = Request {
+        id: None,
+        asked: Asked::Search(args.query(path)),
+    };
+    // What is wrong with it is said before a daemon is started for it.
+    Request::parse(&payload(&request.to_value()))
+        .map_err(|refused| Ended::failed(ErrorCode::InvalidRequest, refused.message))?;
+    let answer = match connect(&meant, args) {
+        Ok(mut connection) => connection.ask(&request)?,
+        Err(error) if args.fallback && is_absent(&error) => {
+            in_process(&meant, &request, environment)?
+        }
+        Err(error) => return Err(refused(error, &meant)),
+    };
+    let text = String::from_utf8_lossy(&answer);
+    let success: Success = match serde_json::from_slice(&answer) {
+        Ok(success) => success,
+        Err(error) => {
+            let failure = serde_json::from_slice(&answer).map_err(|_| {
+                let message = format!("the daemon's answer can't be read: {error}");
+                Ended::failed(ErrorCode::Internal, message)
+            })?;
+            return Err(Ended::Failed(failure));
+        }
+    };
+    if args.json {
+        let text = match args.raw {
+            true => text,
+            false => people::safe_json(&text),
+        };
+        writeln!(out, "{text}")?;
+        return Ok(());
+    }
+    people::print(&success, args.raw, out)?;
+    out.flush()?;
+    people::remark(&success);
+    Ok(())
+}
+
+/// Returns the path that is asked for; nothing for all of the tree.
+fn scope(
+    args: &QuestionArgs,
+    root: &std::path::Path,
+    environment: &Environment,
+) -> Result<Option<String>, Ended> {
+    let place = match (&args.path, &args.which.setup.root) {
+        (Some(path), _) => canonical(path, environment)?,
+        // The tree that was named, not what is below here.
+        (None, Some(_)) => return Ok(None),
+        (None, None) => canonical(std::path::Path::new("."), environment)?,
+    };
+    if place == root {
+        return Ok(None);
+    }
+    match place.to_str() {
+        Some(path) => Ok(Some(path.to_string())),
+        None => Err(Ended::failed(
+            ErrorCode::InvalidRequest,
+            format!(
+                "path {} is not valid UTF-8; name a directory above it",
+                place.display()
+            ),
+        )),
+    }
+}
+
+/// How long an answer is waited for.
+fn patience(meant: &Meant, timeout_ms: Option<u64>) -> Duration {
+    let most = meant.config.daemon.query_timeout_ms;
+    Duration::from_millis(timeout_ms.map_or(most, |ms| ms.min(most))) + GRACE
+}
+
+fn connect(meant: &Meant, args: &QuestionArgs) -> Result<Connection, Unconnected> {
+    let patience = patience(meant, args.timeout_ms);
+    let client = args.client_id.as_deref();
+    match args.no_start {
+        true => Connection::open(&meant.socket, &meant.store, client, patience)
+            .map_err(Unconnected::Client),
+        false => connect_or_start(meant, client, patience),
+    }
+}
+
+/// Returns whether there is no daemon, rather than one that refuses.
+fn is_absent(error: &Unconnected) -> bool {
+    match error {
+        Unconnected::NotStarted(_) | Unconnected::Client(ClientError::Unreachable(_)) => true,
+        Unconnected::Client(ClientError::Refused(_) | ClientError::Broken(_)) => false,
+    }
+}
+
+fn refused(error: Unconnected, meant: &Meant) -> Ended {
+    match error {
+        Unconnected::NotStarted(why) => Ended::failed(ErrorCode::Internal, why),
+        Unconnected::Client(ClientError::Unreachable(error)) => Ended::failed(
+            ErrorCode::Internal,
+            format!(
+                "no daemon answers for {} at {}: {error}; start one with `forge-search serve`, or leave out --no-start",
+                meant.root.display(),
+                meant.socket.display()
+            ),
+        ),
+        Unconnected::Client(ClientError::Refused(failure))
+            if meant.named && failure.error.code == ErrorCode::InvalidRequest =>
+        {
+            let message = format!(
+                "{}; leave out --socket to ask the daemon of this tree and configuration",
+                failure.error.message
+            );
+            Ended::failed(ErrorCode::InvalidRequest, message)
+        }
+        Unconnected::Client(error) => error.into(),
+    }
+}
+
+/// Answers without a daemon.
+fn in_process(
+    meant: &Meant,
+    request: &Request,
+    environment: &Environment,
+) -> Result<Vec<u8>, Ended> {
+    let setup = prepare(&meant.setup, environment, None)?.for_files(environment);
+    let signals = setup.signals.clone();
+    let clock = setup.context.clock.clone();
+    let failed = |failure| match failure {
+        CliFailure::Tool(error) => Ended::from(error),
+        CliFailure::Output(error) => Ended::from(error),
+        CliFailure::Signal(_) => Ended::failed(ErrorCode::Cancelled, "a signal came"),
+    };
+    let service = serve::service(setup, None).map_err(failed)?;
+    let Asked::Search(query) = &request.asked else {
+        let message = "only questions are answered without a daemon";
+        return Err(Ended::failed(ErrorCode::Internal, message));
+    };
+    let daemon = &meant.config.daemon;
+    let most = query.timeout_ms.unwrap_or(daemon.query_timeout_ms);
+    let most = Duration::from_millis(most.min(daemon.query_timeout_ms));
+    let admitted = Admitted {
+        id: None,
+        ending: &Ending::default(),
+        deadline: Deadline::after(most, clock),
+        waited: Duration::ZERO,
+        max_response_bytes: usize::try_from(daemon.max_response_bytes).unwrap_or(usize::MAX),
+    };
+    // A signal ends the process: nothing has been written.
+    drop(signals);
+    Ok(service.answer(query, admitted).payload)
+}
+
+fn stop(args: &DaemonArgs, environment: &Environment, out: &mut dyn Write) -> Result<(), Ended> {
+    let root = root_of(args.which.setup.root.as_deref(), None, environment)?;
+    let socket = args.which.socket.as_deref();
+    let meant = Meant::find(&root, &args.which.setup, socket, environment)?;
+    let patience = patience(&meant, None);
+    let stopped = match Connection::open(&meant.socket, &meant.store, None, patience) {
+        Err(ClientError::Unreachable(_)) => false,
+        Err(error) => return Err(refused(Unconnected::Client(error), &meant)),
+        Ok(mut connection) => {
+            let request = Request {
+                id: None,
+                asked: Asked::Shutdown,
+            };
+            connection.ask(&request)?;
+            true
+        }
+    };
+    let most = Duration::from_millis(meant.config.search.index_shutdown_timeout_ms) * 2 + GRACE;
+    let mut waited = Duration::ZERO;
+    while is_taken(&meant.socket) {
+        if waited > most {
+            return Err(Ended::failed(
+                ErrorCode::Timeout,
+                format!(
+                    "the daemon of {} has not ended after {most:?}",
+                    meant.root.display()
+                ),
+            ));
+        }
+        std::thread::sleep(NAP);
+        waited += NAP;
+    }
+    match (args.json, stopped) {
+        (true, _) => writeln!(out, "{}", serde_json::json!({ "stopped": stopped }))?,
+        (false, true) => writeln!(out, "stopped")?,
+        (false, false) => complain_as(
+            "ggrep",
+            &format!("no daemon was running for {}", meant.root.display()),
+        ),
+    }
+    Ok(())
+}

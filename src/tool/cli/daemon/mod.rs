@@ -1,0 +1,130 @@
+//! The query daemon and its client, as commands.
+//!
+//! Owns which daemon a command means, and how one is started. What is said to it and what it does is
+//! [`crate::tool::daemon`]'s.
+
+pub(super) mod ggrep;
+mod people;
+pub(super) mod search;
+pub(super) mod serve;
+mod start;
+
+use std::path::{Path, PathBuf};
+
+use super::args::SetupArgs;
+use super::setup::{Environment, load_config};
+use crate::tool::config::Config;
+use crate::tool::daemon::handshake::Store;
+use crate::tool::daemon::identity;
+use crate::tool::error::ToolError;
+
+/// The daemon that a command means, whether it runs or not.
+#[derive(Clone, Debug)]
+pub(super) struct Meant {
+    /// The canonical root of its tree.
+    pub(super) root: PathBuf,
+    /// The configuration in effect.
+    pub(super) config: Config,
+    /// What it has to answer for.
+    pub(super) store: Store,
+    /// Where it listens.
+    pub(super) socket: PathBuf,
+    /// The arguments it is set up with.
+    pub(super) setup: SetupArgs,
+    /// Whether the socket was named by the caller.
+    pub(super) named: bool,
+}
+
+impl Meant {
+    /// Finds out which one it is: that of `root`, with the configuration that the arguments name.
+    ///
+    /// # Errors
+    ///
+    /// Problems of the configuration, and no place for a socket.
+    pub(super) fn find(
+        root: &Path,
+        setup: &SetupArgs,
+        socket: Option<&Path>,
+        environment: &Environment,
+    ) -> Result<Meant, ToolError> {
+        // A daemon that is started for it reads the same file, wherever it runs.
+        let file = setup.config.as_ref().or(environment.config_file.as_ref());
+        let setup = SetupArgs {
+            root: Some(root.to_path_buf()),
+            config: file.map(|file| environment.absolute(file)).transpose()?,
+            set: setup.set.clone(),
+        };
+        let config = load_config(&setup, environment)?;
+        let store = Store {
+            store_id: identity::store_id(root),
+            config_fingerprint: identity::config_fingerprint(
+                &config,
+                environment.global_excludes.as_deref(),
+            ),
+        };
+        let path = match socket {
+            Some(socket) => environment.absolute(socket)?,
+            None => environment.sockets.path_for(&store).ok_or_else(|| {
+                ToolError::bad_args(
+                    "there is no place for a socket: neither XDG_RUNTIME_DIR nor HOME is set; give one with --socket",
+                )
+            })?,
+        };
+        Ok(Meant {
+            root: root.to_path_buf(),
+            config,
+            store,
+            socket: path,
+            setup,
+            named: socket.is_some(),
+        })
+    }
+}
+
+/// Returns the root that is named, or else the one around a place: the git working tree that holds it, or, where there is none, the
+/// working directory if that holds it, or the place itself.
+///
+/// # Errors
+///
+/// The place, or the working directory that it starts from, is not there.
+pub(super) fn root_of(
+    named: Option<&Path>,
+    place: Option<&Path>,
+    environment: &Environment,
+) -> Result<PathBuf, ToolError> {
+    if let Some(named) = named {
+        return canonical(named, environment);
+    }
+    let here = || {
+        environment
+            .absolute(Path::new("."))
+            .ok()?
+            .canonicalize()
+            .ok()
+    };
+    let place = canonical(place.unwrap_or(Path::new(".")), environment)?;
+    let dir = match place.is_dir() {
+        true => place.as_path(),
+        false => place.parent().unwrap_or(&place),
+    };
+    let around = dir.ancestors().find(|dir| dir.join(".git").exists());
+    Ok(match (around, here()) {
+        (Some(around), _) => around.to_path_buf(),
+        (None, Some(here)) if dir.starts_with(&here) => here,
+        (None, _) => dir.to_path_buf(),
+    })
+}
+
+/// Makes a path absolute and real.
+///
+/// # Errors
+///
+/// It is not there.
+pub(super) fn canonical(path: &Path, environment: &Environment) -> Result<PathBuf, ToolError> {
+    environment.absolute(path)?.canonicalize().map_err(|error| {
+        ToolError::bad_args(format!(
+            "{}: {error}; name a file or directory that exists",
+            path.display()
+        ))
+    })
+}

@@ -1,0 +1,170 @@
+//! Answers as people read them.
+//!
+//! Owns that nothing a file or a name holds reaches a terminal as a command (`IPC.MUST.003`).
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use serde_json::Value;
+
+use super::super::complain_as;
+use crate::tool::daemon::reply::{Failure, Success};
+use crate::tool::render::escape_controls;
+
+/// Escapes what a terminal would take for a command in JSON, where it can only be inside of strings. It means the same afterwards.
+pub(super) fn safe_json(text: &str) -> Cow<'_, str> {
+    let dangerous = |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
+    if !text.contains(dangerous) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match dangerous(c) {
+            true => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            false => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Prints results: a line that says where each is and how well it answers, and the lines themselves below, with their numbers.
+pub(super) fn print(success: &Success, raw: bool, out: &mut dyn Write) -> io::Result<()> {
+    let shown = |text: &str| match raw {
+        true => text.to_string(),
+        false => escape_controls(text).into_owned(),
+    };
+    for (nth, found) in success.results.iter().enumerate() {
+        if nth > 0 && !found.content.is_empty() {
+            writeln!(out)?;
+        }
+        let lines = match found.start_line == found.end_line {
+            true => found.start_line.to_string(),
+            false => format!("{}-{}", found.start_line, found.end_line),
+        };
+        let what = match found.chunk_type.as_str() {
+            "definition" => ", definition",
+            _ => "",
+        };
+        writeln!(
+            out,
+            "{}:{lines} ({}%{what})",
+            shown(&found.path),
+            found.match_pct
+        )?;
+        for (number, line) in (found.start_line..).zip(found.content.lines()) {
+            writeln!(out, "{number:>6}  {}", shown(line))?;
+        }
+    }
+    if let Some(explain) = &success.explain {
+        if !success.results.is_empty() {
+            writeln!(out)?;
+        }
+        let timings = success
+            .timings_ms
+            .and_then(|ms| serde_json::to_value(ms).ok());
+        let explained = Value::Object(explain.clone());
+        print_fields("explain", &explained, &shown, out)?;
+        if let Some(timings) = timings {
+            print_fields("timings_ms", &timings, &shown, out)?;
+        }
+    }
+    Ok(())
+}
+
+/// Prints a value, a line for each number or word of it, with the names that lead to it.
+pub(super) fn print_fields(
+    name: &str,
+    value: &Value,
+    shown: &dyn Fn(&str) -> String,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    match value {
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                let name = match name {
+                    "" => field.clone(),
+                    name => format!("{name}.{field}"),
+                };
+                print_fields(&name, value, shown, out)?;
+            }
+            Ok(())
+        }
+        Value::Array(all) if all.iter().any(|one| one.is_object() || one.is_array()) => {
+            for (nth, value) in all.iter().enumerate() {
+                print_fields(&format!("{name}.{nth}"), value, shown, out)?;
+            }
+            Ok(())
+        }
+        Value::Array(all) => {
+            let words: Vec<String> = all.iter().map(|one| shown(&word(one))).collect();
+            writeln!(out, "{name}: {}", words.join(" "))
+        }
+        value => writeln!(out, "{name}: {}", shown(&word(value))),
+    }
+}
+
+fn word(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_string(),
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    }
+}
+
+/// Says on standard error what has to be known of an answer.
+pub(super) fn remark(success: &Success) {
+    for warning in &success.warnings {
+        complain_as(
+            "ggrep",
+            &about(warning.path_key.as_deref(), &warning.message),
+        );
+    }
+    for hit in &success.limits_hit {
+        let seen = hit
+            .observed
+            .map_or(String::new(), |seen| format!(", of {seen}"));
+        let message = format!("limited by {} ({}{seen})", hit.code, hit.limit);
+        complain_as("ggrep", &about(hit.path_key.as_deref(), &message));
+    }
+    if success.results.is_empty() {
+        complain_as("ggrep", "nothing was found");
+    }
+}
+
+fn about(path: Option<&str>, message: &str) -> String {
+    match path {
+        // A name is one line, whatever it holds.
+        Some(path) => format!("{}: {message}", escape_controls(path)),
+        None => message.to_string(),
+    }
+}
+
+/// Says on standard error why there is no answer.
+pub(super) fn complain(failure: &Failure) {
+    let error = &failure.error;
+    let again = error
+        .retry_after_ms
+        .map_or(String::new(), |ms| format!("; try again in {ms} ms"));
+    complain_as("ggrep", &format!("{}{again}", error.message));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ipc_must_003_json_is_safe_for_terminals_and_means_the_same() {
+        let text = serde_json::to_string("a\u{1b}[31m\u{9b}31m\u{7f}\u{202e}é").unwrap();
+        let safe = safe_json(&text);
+        assert!(
+            safe.chars().all(|c| !c.is_control() && c != '\u{202e}'),
+            "{safe}"
+        );
+        let read = |text: &str| serde_json::from_str::<String>(text).unwrap();
+        assert_eq!(read(&safe), read(&text));
+        assert!(matches!(safe_json("{\"a\":\"é\"}"), Cow::Borrowed(_)));
+    }
+}

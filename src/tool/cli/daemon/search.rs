@@ -1,0 +1,74 @@
+//! A search for people that a running daemon answers.
+//!
+//! Owns when that can be: only where the answer is the same, byte for byte, as without it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::super::args::SetupArgs;
+use super::super::setup::Environment;
+use super::{Meant, canonical};
+use crate::tool::config::Backend;
+use crate::tool::daemon::client::Connection;
+use crate::tool::daemon::request::{Asked, Request, ToolCall};
+use crate::tool::request::{SEARCH_NAME, SearchRequest};
+use crate::tool::response::SearchResponse;
+use crate::tool::search::SearchExtras;
+
+/// How much longer than its time an answer is waited for.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Returns what a daemon answers, and the root of its tree; nothing if there is none, or if it can't be told that its answer is the one
+/// that this process would give. That process then says what is wrong, where something is.
+pub(in super::super) fn ask(
+    request: &SearchRequest,
+    extras: SearchExtras,
+    setup: &SetupArgs,
+    environment: &Environment,
+) -> Option<(SearchResponse, PathBuf)> {
+    let root = setup.root.clone().unwrap_or_else(|| PathBuf::from("."));
+    let root = canonical(&root, environment).ok()?;
+    let meant = Meant::find(&root, setup, None, environment).ok()?;
+    let config = &meant.config.search;
+    // Programs are found by the environment, which is the daemon's there; diagnostics are of the process that searched; and how a line
+    // was shortened is not part of a response.
+    if config.backend != Backend::Embedded || config.emit_stats || config.max_line_bytes > 0 {
+        return None;
+    }
+    let mut request = request.clone();
+    match extras.context {
+        None => {}
+        Some((before, after)) if before == after => {
+            request.context = u64::try_from(before).ok()?;
+        }
+        // A request has but one number for both sides.
+        Some(_) => return None,
+    }
+    request.validate().ok()?;
+    let most = request.max_results.unwrap_or(config.default_max_results);
+    let time = request.timeout_ms.unwrap_or(config.default_timeout_ms);
+    let patience = Duration::from_millis(time) + GRACE;
+    let Value::Object(mut fields) = serde_json::to_value(&request).ok()? else {
+        return None;
+    };
+    fields.retain(|_, value| !value.is_null());
+    let mut daemon = Connection::open(&meant.socket, &meant.store, None, patience).ok()?;
+    if daemon.welcome.binary_version != env!("CARGO_PKG_VERSION") {
+        return None;
+    }
+    let asked = Request {
+        id: None,
+        asked: Asked::Tool(ToolCall {
+            tool: SEARCH_NAME.to_string(),
+            request: fields,
+        }),
+    };
+    let answer = daemon.ask(&asked).ok()?;
+    let response: SearchResponse = serde_json::from_slice(&answer).ok()?;
+    // A daemon gives no query more time than it is configured to, and its answers fit into one message.
+    let is_late = response.timed_out && time > meant.config.daemon.query_timeout_ms;
+    let is_cut = is_late || (response.truncated && (response.count as u64) < most);
+    (!is_cut).then_some((response, root))
+}

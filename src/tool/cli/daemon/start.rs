@@ -1,0 +1,122 @@
+//! Finding a daemon, or starting one.
+//!
+//! Owns that of many clients that find none, one starts it and all others wait for that.
+
+use std::ffi::OsString;
+use std::thread;
+use std::time::Duration;
+
+use super::Meant;
+use crate::exec::process::{Invocation, start_in_background};
+use crate::tool::daemon::client::{ClientError, Connection};
+use crate::tool::daemon::socket::{Turn, is_taken};
+
+/// How long to wait before looking again.
+const NAP: Duration = Duration::from_millis(20);
+
+/// How often it is looked for a daemon that another process starts, or that is about to end: for 20 seconds.
+const TRIES: u32 = 1_000;
+
+/// How long a daemon may take to begin.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Memory that threads keep for themselves is shared by two of them each: a daemon has many, and most of them sleep.
+const ALLOCATOR: (&str, &str) = ("MALLOC_ARENA_MAX", "2");
+
+/// Starts the daemon in the background, if none is running, and returns when clients are answered.
+///
+/// # Errors
+///
+/// What it says of why it can't begin.
+pub(super) fn in_background(meant: &Meant) -> Result<(), String> {
+    connect_or_start(meant, None, PATIENCE)
+        .map(|_| ())
+        .map_err(|error| match error {
+            Unconnected::Client(error) => error.to_string(),
+            Unconnected::NotStarted(why) => why,
+        })
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(super) enum Unconnected {
+    /// There is a daemon, but it refuses.
+    Client(ClientError),
+    /// There is none, and none could be started.
+    NotStarted(String),
+}
+
+/// Connects to the daemon that is meant; starts it first, if there is none.
+///
+/// # Errors
+///
+/// [`Unconnected`].
+pub(super) fn connect_or_start(
+    meant: &Meant,
+    client_id: Option<&str>,
+    patience: Duration,
+) -> Result<Connection, Unconnected> {
+    let mut turn = None;
+    for _ in 0..TRIES {
+        match Connection::open(&meant.socket, &meant.store, client_id, patience) {
+            Ok(connection) => return Ok(connection),
+            Err(ClientError::Unreachable(_)) => {}
+            // It ended while it was greeted.
+            Err(ClientError::Broken(_)) if !is_taken(&meant.socket) => {}
+            Err(error) => return Err(Unconnected::Client(error)),
+        }
+        match &turn {
+            // What held it may be gone by now, or has just begun.
+            Some(_) if !is_taken(&meant.socket) => start(meant)?,
+            Some(_) => thread::sleep(NAP),
+            None => {
+                turn = Turn::take(&meant.socket)
+                    .map_err(|error| Unconnected::NotStarted(error.to_string()))?;
+                if turn.is_none() {
+                    thread::sleep(NAP);
+                }
+            }
+        }
+    }
+    Err(Unconnected::NotStarted(format!(
+        "no daemon answers at {} although one is being started, or is about to end; try again",
+        meant.socket.display()
+    )))
+}
+
+/// Starts it: this very program, whatever it is called.
+fn start(meant: &Meant) -> Result<(), Unconnected> {
+    let not_started = |why: String| Unconnected::NotStarted(why);
+    let program = std::env::current_exe()
+        .map_err(|error| not_started(format!("this program can't find itself: {error}")))?;
+    let mut args: Vec<OsString> = vec!["serve".into(), "--background".into()];
+    args.extend(["--socket".into(), meant.socket.clone().into()]);
+    if let Some(root) = &meant.setup.root {
+        args.extend(["--root".into(), root.into()]);
+    }
+    if let Some(config) = &meant.setup.config {
+        args.extend(["--config".into(), config.into()]);
+    }
+    for setting in &meant.setup.set {
+        args.extend(["--set".into(), setting.into()]);
+    }
+    let invocation = Invocation {
+        program: &program,
+        args: &args,
+    };
+    let begun = start_in_background(invocation, &[ALLOCATOR], PATIENCE)
+        .map_err(|error| not_started(error.to_string()))?;
+    match begun {
+        None => Err(not_started(format!(
+            "the daemon did not begin within {PATIENCE:?}"
+        ))),
+        Some(begun) if begun.exit.is_some() && !is_taken(&meant.socket) => {
+            let said = String::from_utf8_lossy(&begun.stderr);
+            let said = said.trim().trim_start_matches("forge-search: ");
+            Err(not_started(format!(
+                "the daemon could not be started: {said}"
+            )))
+        }
+        Some(_) => Ok(()),
+    }
+}

@@ -1,0 +1,522 @@
+//! The programs: `forge-search serve`, `ggrep`, and searches that a daemon answers.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use forge_search::tool::daemon::frame::{encode, read};
+use serde_json::{Value, json};
+
+use super::{LONG, schemas};
+use crate::cli::command;
+
+/// A tree, and a place for sockets of its own. Daemons that run when it is dropped are killed.
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let place = Place {
+            dir: tempfile::tempdir().unwrap(),
+        };
+        let private = fs::Permissions::from_mode(0o700);
+        fs::create_dir_all(place.dir.path().join("run")).unwrap();
+        fs::set_permissions(place.dir.path().join("run"), private).unwrap();
+        place.write("src/delay.rs", "pub fn retry_delay() -> u64 {\n    42\n}\n");
+        place.write("src/use.rs", "fn main() {\n    retry_delay();\n}\n");
+        place.write("notes.txt", "esc \u{1b}[31mretry\u{9b}\u{7}\n");
+        place
+    }
+
+    fn root(&self) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join("tree")
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.dir.path().join("tree").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn command(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = command(program, &self.root());
+        command
+            .env("XDG_RUNTIME_DIR", self.dir.path().join("run"))
+            .env("XDG_CACHE_HOME", self.dir.path().join("cache"))
+            .env("HOME", self.dir.path().join("home"))
+            .args(args)
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn ggrep(&self, args: &[&str]) -> Output {
+        self.command(env!("CARGO_BIN_EXE_ggrep"), args)
+            .output()
+            .unwrap()
+    }
+
+    fn forge_search(&self, args: &[&str]) -> Output {
+        let program = env!("CARGO_BIN_EXE_forge-search");
+        self.command(program, args).output().unwrap()
+    }
+
+    /// Starts a daemon in the foreground; returns when it answers.
+    fn serve(&self, args: &[&str]) -> Child {
+        let program = env!("CARGO_BIN_EXE_forge-search");
+        let mut child = self
+            .command(program, &[&["serve"], args].concat())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        said.read_line(&mut line).unwrap();
+        assert!(line.contains("serving"), "{line}");
+        // Open for as long as it may say something.
+        thread::spawn(move || said.read_to_end(&mut Vec::new()));
+        child
+    }
+
+    /// Returns the process ids of daemons of this place.
+    fn daemons(&self) -> Vec<i32> {
+        let run = self.dir.path().join("run");
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let Some(pid) = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok())
+            else {
+                continue;
+            };
+            let asked = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+            let is_daemon = asked.split(|byte| *byte == 0).any(|word| word == b"serve");
+            let name = format!("XDG_RUNTIME_DIR={}", run.display());
+            let is_here = environment
+                .split(|byte| *byte == 0)
+                .any(|one| one == name.as_bytes());
+            if is_daemon && is_here {
+                found.push(pid);
+            }
+        }
+        found
+    }
+
+    fn sockets(&self) -> Vec<PathBuf> {
+        let Ok(entries) = fs::read_dir(self.dir.path().join("run/forge-search")) else {
+            return Vec::new();
+        };
+        entries
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|ending| ending == "sock"))
+            .collect()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        for pid in self.daemons() {
+            kill(pid, rustix::process::Signal::KILL);
+        }
+    }
+}
+
+fn kill(pid: i32, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    // It may be gone.
+    let _ = rustix::process::kill_process(pid, signal);
+}
+
+fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is() {
+        assert!(began.elapsed() < LONG, "not in time: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[track_caller]
+fn ok(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    text(&output.stdout)
+}
+
+#[test]
+fn ggrep_a_question_starts_a_daemon_that_goes_on() {
+    let place = Place::new();
+    let first = ok(&place.ggrep(&["retry delay"]));
+    assert!(
+        first.starts_with("src/delay.rs:1-2 (100%, definition)\n"),
+        "{first}"
+    );
+    assert!(
+        first.contains("     1  pub fn retry_delay() -> u64 {\n"),
+        "{first}"
+    );
+    let daemons = place.daemons();
+    assert_eq!(daemons.len(), 1);
+    assert_eq!(ok(&place.ggrep(&["retry delay"])), first);
+    assert_eq!(place.daemons(), daemons, "the same one");
+    // From a directory below it is the same daemon, and the answer is of that directory.
+    let mut below = place.command(env!("CARGO_BIN_EXE_ggrep"), &["--json", "retry"]);
+    fs::create_dir(place.root().join(".git")).unwrap();
+    below.current_dir(place.root().join("src"));
+    let answer: Value = serde_json::from_str(&ok(&below.output().unwrap())).unwrap();
+    schemas::check("query_success", &answer);
+    let paths: Vec<&str> = answer["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|found| found["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(paths, ["src/delay.rs", "src/use.rs"]);
+    assert_eq!(place.daemons(), daemons);
+}
+
+#[test]
+fn ggrep_twenty_clients_that_start_at_once_start_one_daemon() {
+    let place = Place::new();
+    let clients: Vec<Child> = (0..20)
+        .map(|_| {
+            place
+                .command(env!("CARGO_BIN_EXE_ggrep"), &["retry delay"])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    let mut answers: Vec<String> = clients
+        .into_iter()
+        .map(|client| ok(&client.wait_with_output().unwrap()))
+        .collect();
+    answers.dedup();
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    assert_eq!(place.daemons().len(), 1);
+}
+
+#[test]
+fn ggrep_a_daemon_that_was_killed_is_replaced() {
+    let place = Place::new();
+    let first = ok(&place.ggrep(&["retry"]));
+    let killed = place.daemons();
+    for pid in &killed {
+        kill(*pid, rustix::process::Signal::KILL);
+    }
+    wait_until("it is gone", || place.daemons().is_empty());
+    assert_eq!(place.sockets().len(), 1, "as it left it");
+    assert_eq!(ok(&place.ggrep(&["retry"])), first);
+    let now = place.daemons();
+    assert!(now.len() == 1 && now != killed);
+}
+
+#[test]
+fn ggrep_stop_ends_the_daemon_and_says_where_there_is_none() {
+    let place = Place::new();
+    ok(&place.ggrep(&["retry"]));
+    assert_eq!(ok(&place.ggrep(&["stop"])), "stopped\n");
+    wait_until("it is gone", || place.daemons().is_empty());
+    assert_eq!(place.sockets(), Vec::<PathBuf>::new());
+    let again = place.ggrep(&["stop", "--json"]);
+    assert_eq!(ok(&again), "{\"stopped\":false}\n");
+    let again = place.ggrep(&["stop"]);
+    assert!(
+        text(&again.stderr).contains("no daemon was running"),
+        "{again:?}"
+    );
+}
+
+#[test]
+fn ggrep_serve_detaches_and_there_is_only_one() {
+    let place = Place::new();
+    let socket = ok(&place.forge_search(&["serve", "--detach"]));
+    assert_eq!(place.sockets(), [PathBuf::from(socket.trim_end())]);
+    let daemons = place.daemons();
+    assert_eq!(daemons.len(), 1);
+    // It has a session of its own, so no terminal takes it along.
+    let stat = fs::read_to_string(format!("/proc/{}/stat", daemons[0])).unwrap();
+    let fields: Vec<&str> = stat
+        .rsplit_once(')')
+        .unwrap()
+        .1
+        .split_whitespace()
+        .collect();
+    assert_eq!(fields[3], daemons[0].to_string(), "session of {stat}");
+    assert_eq!(ok(&place.forge_search(&["serve", "--detach"])), socket);
+    assert_eq!(place.daemons(), daemons);
+    let second = place.forge_search(&["serve"]);
+    assert_eq!(second.status.code(), Some(2));
+    assert!(
+        text(&second.stderr).contains("another daemon already listens"),
+        "{second:?}"
+    );
+    assert!(!ok(&place.ggrep(&["--no-start", "retry"])).is_empty());
+}
+
+#[test]
+fn ggrep_a_daemon_ends_in_order_on_a_signal() {
+    let place = Place::new();
+    for signal in [rustix::process::Signal::TERM, rustix::process::Signal::INT] {
+        let mut daemon = place.serve(&[]);
+        ok(&place.ggrep(&["--no-start", "retry"]));
+        kill(i32::try_from(daemon.id()).unwrap(), signal);
+        let began = Instant::now();
+        assert_eq!(daemon.wait().unwrap().code(), Some(0));
+        // index_shutdown_timeout_ms, and what two processors take beside other tests.
+        assert!(
+            began.elapsed() < Duration::from_secs(10),
+            "{:?}",
+            began.elapsed()
+        );
+        assert_eq!(place.sockets(), Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn ggrep_a_daemon_that_nobody_asks_ends_by_itself() {
+    let place = Place::new();
+    let idle = ["--set", "tools.daemon.idle_exit_ms=300"];
+    ok(&place.ggrep(&[&idle[..], &["retry"]].concat()));
+    wait_until("nobody asks", || place.daemons().is_empty());
+    assert_eq!(place.sockets(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn ggrep_without_a_daemon_only_what_was_asked_for_is_done() {
+    let place = Place::new();
+    let none = place.ggrep(&["--no-start", "retry"]);
+    assert_eq!(none.status.code(), Some(1));
+    assert!(
+        text(&none.stderr).contains("forge-search serve"),
+        "{none:?}"
+    );
+    let none = place.ggrep(&["--no-start", "--json", "retry"]);
+    let failure: Value = serde_json::from_slice(&none.stdout).unwrap();
+    schemas::check("query_error", &failure);
+    let own = ok(&place.ggrep(&["--no-start", "--fallback", "retry delay"]));
+    assert!(place.daemons().is_empty());
+    assert_eq!(ok(&place.ggrep(&["retry delay"])), own);
+    // A daemon that can't be started is said, with the reason.
+    let taken = place.dir.path().join("taken");
+    fs::create_dir(&taken).unwrap();
+    fs::set_permissions(&taken, fs::Permissions::from_mode(0o755)).unwrap();
+    let socket = taken.join("s.sock");
+    let refused = place.ggrep(&["--socket", socket.to_str().unwrap(), "retry"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("0700"), "{refused:?}");
+}
+
+#[test]
+fn ggrep_wrong_questions_are_refused_before_a_daemon_is_started() {
+    let place = Place::new();
+    for (args, part) in [
+        (&["  "][..], "query is blank"),
+        (&["x", "/nowhere/at/all"], "/nowhere/at/all"),
+        (&["--set", "max_filez=1", "x"], "max_files"),
+    ] {
+        let refused = place.ggrep(args);
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        assert!(text(&refused.stderr).contains(part), "{refused:?}");
+        assert!(refused.stdout.is_empty());
+        let json = place.ggrep(&[&["--json"], args].concat());
+        let failure: Value = serde_json::from_slice(&json.stdout).unwrap();
+        schemas::check("query_error", &failure);
+        assert_eq!(failure["error"]["code"], "invalid_request");
+    }
+    assert!(place.daemons().is_empty());
+}
+
+/// Plays a daemon that answers every handshake so; returns its socket.
+fn play(place: &Place, greeting: Value, answer: Option<Value>) -> PathBuf {
+    let dir = place.dir.path().join("played");
+    fs::create_dir_all(&dir).unwrap();
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).unwrap();
+    let socket = dir.join("s.sock");
+    let _ = fs::remove_file(&socket);
+    let listener = UnixListener::bind(&socket).unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            for said in [Some(&greeting), answer.as_ref()].into_iter().flatten() {
+                let Ok(Some(_)) = read(&mut stream, 1 << 20) else {
+                    break;
+                };
+                let frame = encode(said.to_string().as_bytes(), 1 << 20).unwrap();
+                std::io::Write::write_all(&mut stream, &frame).unwrap();
+            }
+        }
+    });
+    socket
+}
+
+fn welcome() -> Value {
+    json!({
+        "protocol_version": 1, "protocol_versions": [1], "binary_version": "9.9.9",
+        "supported_schema_versions": {"query_success": [1], "query_error": [1], "status": [1], "health": [1]},
+        "store_id": "s", "config_fingerprint": "c",
+    })
+}
+
+#[test]
+fn ggrep_each_error_has_its_exit_status() {
+    let place = Place::new();
+    for (code, status) in [
+        ("busy", 10),
+        ("timeout", 11),
+        ("cancelled", 12),
+        ("incompatible", 13),
+        ("invalid_request", 1),
+        ("internal", 1),
+    ] {
+        let error = json!({"error": {"code": code, "message": "so it is", "retry_after_ms": 7}});
+        let socket = play(&place, welcome(), Some(error.clone()));
+        let args = ["--socket", socket.to_str().unwrap(), "x"];
+        let failed = place.ggrep(&args);
+        assert_eq!(failed.status.code(), Some(status), "{failed:?}");
+        assert_eq!(text(&failed.stderr), "ggrep: so it is; try again in 7 ms\n");
+        let failed = place.ggrep(&[&["--json"], &args[..]].concat());
+        assert_eq!(failed.status.code(), Some(status));
+        assert_eq!(
+            serde_json::from_slice::<Value>(&failed.stdout).unwrap(),
+            error
+        );
+    }
+}
+
+#[test]
+fn ggrep_a_daemon_of_another_protocol_is_not_asked() {
+    let place = Place::new();
+    let error = json!({"error": {"code": "incompatible", "message": "this daemon speaks 7"}});
+    let socket = play(&place, error, None);
+    for args in [&["x"][..], &["--fallback", "x"], &["stop"]] {
+        let socket = ["--socket", socket.to_str().unwrap()];
+        let failed = match args {
+            ["stop"] => place.ggrep(&[args, &socket].concat()),
+            args => place.ggrep(&[&socket, args].concat()),
+        };
+        assert_eq!(failed.status.code(), Some(13), "{failed:?}");
+        assert!(text(&failed.stderr).contains("speaks 7"), "{failed:?}");
+    }
+    assert!(place.daemons().is_empty());
+}
+
+#[test]
+fn ggrep_a_daemon_of_another_configuration_is_not_asked() {
+    let place = Place::new();
+    let mut daemon = place.serve(&[
+        "--socket",
+        place.dir.path().join("run/x.sock").to_str().unwrap(),
+    ]);
+    let socket = place.dir.path().join("run/x.sock");
+    let args = ["--socket", socket.to_str().unwrap(), "retry"];
+    assert!(!ok(&place.ggrep(&args)).is_empty());
+    let other = place.ggrep(&[&["--set", "threads=1"], &args[..]].concat());
+    assert_eq!(other.status.code(), Some(1), "{other:?}");
+    assert!(
+        text(&other.stderr).contains("leave out --socket"),
+        "{other:?}"
+    );
+    kill(
+        i32::try_from(daemon.id()).unwrap(),
+        rustix::process::Signal::TERM,
+    );
+    daemon.wait().unwrap();
+}
+
+#[test]
+fn ipc_must_003_what_files_hold_reaches_no_terminal() {
+    let place = Place::new();
+    place.write("na\u{1b}me.txt", "retry \u{1b}]0;x\u{7}\n");
+    let safe = |bytes: &[u8]| {
+        let shown = text(bytes);
+        assert!(!shown.is_empty());
+        shown.chars().all(|c| c == '\n' || !c.is_control())
+    };
+    for args in [
+        &["retry"][..],
+        &["--json", "retry"],
+        &["--explain", "retry"],
+    ] {
+        let output = place.ggrep(args);
+        ok(&output);
+        assert!(safe(&output.stdout), "{args:?} {output:?}");
+    }
+    let shown = ok(&place.ggrep(&["retry"]));
+    assert!(
+        shown.contains("esc \\x1b[31mretry\\u{9b}\\x07")
+            || shown.contains("esc \\x1b[31mretry\\x9b\\x07"),
+        "{shown}"
+    );
+    let raw = ok(&place.ggrep(&["--raw", "retry"]));
+    assert!(raw.contains("esc \u{1b}[31mretry\u{9b}\u{7}"), "{raw:?}");
+    let json: Value = serde_json::from_str(&ok(&place.ggrep(&["--json", "esc"]))).unwrap();
+    assert_eq!(
+        json["results"][0]["content"],
+        "esc \u{1b}[31mretry\u{9b}\u{7}"
+    );
+}
+
+/// Compares what a search prints with and without a daemon.
+#[track_caller]
+fn same(place: &Place, all: &[&[&str]]) {
+    let without: Vec<Output> = all.iter().map(|args| place.forge_search(args)).collect();
+    let mut daemon = place.serve(&[]);
+    for (args, without) in all.iter().zip(without) {
+        let with = place.forge_search(args);
+        assert_eq!(with.status.code(), without.status.code(), "{args:?}");
+        assert_eq!(text(&with.stdout), text(&without.stdout), "{args:?}");
+        assert_eq!(text(&with.stderr), text(&without.stderr), "{args:?}");
+    }
+    kill(
+        i32::try_from(daemon.id()).unwrap(),
+        rustix::process::Signal::TERM,
+    );
+    daemon.wait().unwrap();
+}
+
+#[test]
+fn ggrep_a_search_that_a_daemon_answers_prints_the_same_bytes() {
+    let place = Place::new();
+    for n in 0..300 {
+        place.write(
+            &format!("many/{n}.txt"),
+            &"line with needle\n".repeat(n % 5),
+        );
+    }
+    let deep = place.root().join("src");
+    let other = Path::new("/usr/share/doc");
+    same(
+        &place,
+        &[
+            &["retry"],
+            &["--json", "retry"],
+            &["-C1", "retry"],
+            &["-A1", "retry"],
+            &["-i", "RETRY", "src"],
+            &["-F", "delay(", deep.to_str().unwrap()],
+            &["needle"],
+            &["--json", "--max-results", "1000", "needle"],
+            &["--max-files", "10", "needle"],
+            &["-m", "1", "-g", "!many/1*", "needle"],
+            &["nothing at all"],
+            &["retry("],
+            &["retry", "no/such/path"],
+            &["--fuzzy", "1", "retri"],
+            &["--timeout-ms", "100000", "retry"],
+            &["--set", "nonsense=1", "retry"],
+            &["--hidden", "--no-ignore", "retry"],
+            &["zzz_not_there", other.to_str().unwrap()],
+        ],
+    );
+}
