@@ -21,7 +21,7 @@ use forge_search::tool::daemon::handshake::Store;
 use forge_search::tool::daemon::request::{Asked, Request, SearchQuery, ToolCall};
 use forge_search::tool::daemon::server::{Server, Settings};
 use forge_search::tool::daemon::service::{Parts, Service};
-use forge_search::tool::daemon::socket::OwnSocket;
+use forge_search::tool::daemon::socket::{Access, OwnSocket};
 use forge_search::tool::engines::Engines;
 use forge_search::tool::indexing::{CachePlaces, Indexes, Surroundings, wall_clock_ns};
 use forge_search::tool::sandbox::Sandbox;
@@ -75,10 +75,13 @@ impl World {
             root: top,
             config,
             wall: Arc::new(wall_clock_ns),
+            log: None,
+            git: None,
+            fingerprint: None,
         })
         .unwrap();
         let store = service.store().clone();
-        let socket = OwnSocket::listen(&dir.join("run").join("d.sock")).unwrap();
+        let socket = OwnSocket::listen(&dir.join("run").join("d.sock"), Access::Owner).unwrap();
         World {
             server: Server::start(service, socket, Settings::default()).unwrap(),
             store,

@@ -76,6 +76,7 @@ impl World {
         let places = CachePlaces {
             user_cache: Some(cache.to_path_buf()),
             temporary: None,
+            ..CachePlaces::default()
         };
         let indexes = Indexes::new(&config.search, &engines, &sandbox, None, &places).unwrap();
         let indexes = Arc::new(indexes);

@@ -53,6 +53,7 @@ pub(crate) fn indexed(top: &Path, config: Config) -> (Indexed, Arc<Snapshot>) {
     let places = CachePlaces {
         user_cache: Some(cache.path().to_path_buf()),
         temporary: None,
+        ..CachePlaces::default()
     };
     let indexes = Indexes::new(&config.search, &engines, &sandbox, None, &places).unwrap();
     let indexes = Arc::new(indexes);

@@ -202,6 +202,19 @@ pub struct SearchPath<'a> {
     pub working_dir: &'a Path,
 }
 
+impl SearchPath<'_> {
+    /// Finds a program by its name in the directories of the path, absolute ones only.
+    pub(crate) fn find(&self, name: &str) -> Option<PathBuf> {
+        let dirs = self.path.iter().flat_map(std::env::split_paths);
+        dirs.filter(|dir| dir.is_absolute())
+            .map(|dir| {
+                dir.join(name)
+                    .with_added_extension(std::env::consts::EXE_EXTENSION)
+            })
+            .find(|path| is_executable(path))
+    }
+}
+
 /// Finds a program and reads its version. `configured` is a name, which is looked for on the search path, or
 /// a path. Starts the program once and waits up to [`VERSION_TIMEOUT`] for it.
 ///

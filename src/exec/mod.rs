@@ -30,3 +30,5 @@ pub mod schedule;
 pub mod stepper;
 pub mod stop;
 pub mod ugrep;
+#[cfg(all(unix, feature = "daemon"))]
+pub(crate) mod untracked;

@@ -23,6 +23,7 @@ use crate::index::block::{Direct, FileGrams, STORED_HASHES, Shape, Spreads, enco
 use crate::index::bloom::BloomParams;
 use crate::index::casefold::Casefold;
 use crate::index::enumerate::{Enumeration, FileEntry};
+use crate::index::handles::TooMany;
 use crate::index::inputs::Inputs;
 use crate::index::pace::{Exceeded, Piece};
 use crate::index::sections::{Sections, Slot, write_rows};
@@ -169,15 +170,20 @@ pub enum BuildError {
     /// The output could not be published.
     #[error("{0}")]
     Format(#[from] FormatError),
-    /// It is larger than all indexes together may be.
+    /// It is larger than one index, or all together, may be.
     #[error(
-        "the index would take more than the {limit} bytes that index_max_db_bytes of [tools.search] allows for all \
-         indexes; raise that, or index a smaller tree. What was there before stays"
+        "the index would take more than the {limit} bytes that {key} of [tools.search] allows; raise that, or index a \
+         smaller tree. What was there before stays"
     )]
     OverLimit {
         /// The limit, in bytes.
         limit: u64,
+        /// The key that sets it.
+        key: &'static str,
     },
+    /// One more segment would be open than may be.
+    #[error("the index was not built: {0}. What was there before stays")]
+    TooManyOpen(#[from] TooMany),
     /// It is kept in memory, and larger than it may be there.
     #[error(
         "the index takes {bytes} bytes of memory, more than the {limit} that index_max_memory_bytes of [tools.search] \

@@ -53,7 +53,7 @@ use crate::index::watch::{Barrier, Watcher, WatcherFactory};
 use self::status::Status;
 
 pub use self::pin::{Pin, Pinned};
-pub use self::status::Report;
+pub use self::status::{Done, Report, Works};
 
 /// What a living index needs of its surroundings.
 pub trait Ground: Send + Sync {
@@ -275,6 +275,11 @@ impl LiveIndex {
         self.shared.status().report()
     }
 
+    /// Returns the state of the index that is in use, whether or not searches may rely on it. Looks at nothing.
+    pub fn published(&self) -> Option<Arc<Snapshot>> {
+        self.shared.status().published.clone()
+    }
+
     /// Says how what is in use is kept; nothing if nothing is. Takes no time, unlike a report.
     pub fn storage(&self) -> Option<StorageMode> {
         self.shared.status().storage()
@@ -373,6 +378,15 @@ impl std::fmt::Debug for LiveIndex {
 impl Shared {
     fn status(&self) -> MutexGuard<'_, Status> {
         lock(&self.status)
+    }
+
+    /// Notes that something has ended that began at a time of the ground's clock.
+    fn done(&self, begun_ms: u64, succeeded: bool) -> Done {
+        Done {
+            ended_ns: self.ground.host().now_ns(),
+            took_ms: self.ground.now_ms().saturating_sub(begun_ms),
+            succeeded,
+        }
     }
 
     /// Ends the watcher. Closing a queue that holds much takes time, and no search waits for it.

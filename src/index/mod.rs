@@ -12,6 +12,7 @@ pub mod deny;
 pub mod dirty;
 pub mod enumerate;
 pub mod gram;
+pub mod handles;
 pub mod inputs;
 pub mod key;
 pub mod live;

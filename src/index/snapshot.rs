@@ -15,6 +15,7 @@ use rayon::prelude::*;
 use crate::format::error::FormatError;
 use crate::format::manifest::KeyParts;
 use crate::index::beneath::RootDir;
+use crate::index::handles::Handle;
 use crate::index::inputs::Inputs;
 use crate::index::overlay::Overlay;
 use crate::index::ranks::RankSet;
@@ -61,6 +62,8 @@ pub struct Snapshot {
     inputs: Arc<Inputs>,
     /// What the enumeration could not read: files may be hidden behind it.
     enumeration_errors: u64,
+    /// Counts the segment as open for as long as any snapshot of it is in use.
+    handle: Option<Arc<Handle>>,
     /// Sets of files of the segment; later snapshots with the same segment have them too.
     sets: Arc<KeptSets>,
     /// Sets of files beside the segment.
@@ -102,6 +105,7 @@ impl Snapshot {
             segment: Arc::new(segment),
             inputs: Arc::new(inputs),
             enumeration_errors,
+            handle: None,
             sets: Arc::default(),
             extra_sets: KeptSets::default(),
         }
@@ -111,6 +115,13 @@ impl Snapshot {
     #[must_use]
     pub fn published_as(mut self, generation: u64) -> Snapshot {
         self.generation = Some(generation);
+        self
+    }
+
+    /// Counts the segment as open, from now until nobody uses it any more.
+    #[must_use]
+    pub fn counted(mut self, handle: Handle) -> Snapshot {
+        self.handle = Some(Arc::new(handle));
         self
     }
 
@@ -131,6 +142,7 @@ impl Snapshot {
             overlay,
             inputs,
             enumeration_errors,
+            handle: self.handle.clone(),
             sets: self.sets.clone(),
             extra_sets: KeptSets::default(),
         }

@@ -35,6 +35,7 @@ use crate::format::storage::Privacy;
 use crate::index::beneath::metadata_following;
 use crate::index::bloom::BloomParams;
 use crate::index::builder::{BuildError, BuildHost, Built};
+use crate::index::handles::Handles;
 use crate::index::inputs::Inputs;
 use crate::index::key::{bloom_parts, hash_of};
 use crate::index::segment::Segment;
@@ -117,6 +118,7 @@ impl Store {
             map: true,
             check: false,
             limits: Limits::NONE,
+            handles: Handles::default(),
         };
         let form = &files::Files;
         Ok(Store { root, terms, form })
@@ -180,6 +182,13 @@ impl Store {
         self
     }
 
+    /// Counts its open segments among others, and opens no more than there may be (`IPC.MUST.005`).
+    #[must_use]
+    pub fn counted(mut self, handles: Handles) -> Store {
+        self.terms.handles = handles;
+        self
+    }
+
     /// Returns how indexes are kept.
     pub fn mode(&self) -> StorageMode {
         self.form.mode()
@@ -210,6 +219,8 @@ impl Store {
         host: &dyn BuildHost,
         build: impl FnOnce(&mut dyn io::Write) -> Result<Built, BuildError>,
     ) -> Result<(Built, Snapshot), BuildError> {
+        // Before anything is done for it: the old one stays in use as long as there is no room for another.
+        let handle = self.terms.handles.take()?;
         let dir = self.dir_of(publication.key);
         let lock = match self.lock_to_publish(&dir, host) {
             // Somebody has removed the index, with its directory, between its being made and its being locked.
@@ -243,7 +254,8 @@ impl Store {
         self.remove_others(disk, &dir, &[&manifest], false);
         access::note_first(disk, &dir, host.now_ns() / 1_000_000);
         built.eviction = self.make_room(Some(&dir));
-        Ok((built, snapshot_of(self.form, manifest, segment)))
+        let snapshot = snapshot_of(self.form, manifest, segment);
+        Ok((built, snapshot.counted(handle)))
     }
 
     /// Waits until nobody writes an index, as long as is configured (`index_lock_timeout_ms`).
@@ -305,7 +317,14 @@ impl Store {
             opened => opened?,
         };
         drop(lock);
-        Ok(opened.map(|(manifest, segment)| snapshot_of(self.form, manifest, segment)))
+        let Some((manifest, segment)) = opened else {
+            return Ok(None);
+        };
+        let handle = self.terms.handles.take();
+        let handle = handle.map_err(|many| FormatError::io("open", io::Error::other(many)))?;
+        Ok(Some(
+            snapshot_of(self.form, manifest, segment).counted(handle),
+        ))
     }
 
     /// Opens what an earlier build with a key has left that was not finished, for the next one to go on from

@@ -230,7 +230,7 @@ impl Indexes {
                 RegexStrategy::Boolean => Strategy::Boolean,
             },
             frozen: config.index_frozen,
-            keeping: Arc::new(Keeping::new(place, options)),
+            keeping: Arc::new(Keeping::new(place, options, places.handles.clone())),
             roots,
             living: OnceLock::new(),
             listless,
@@ -252,6 +252,11 @@ impl Indexes {
     /// certain that it will do. If it does not, indexes are in memory from now on.
     pub fn make_place(&self) {
         self.keeping.make_place();
+    }
+
+    /// Returns how many segments are open, of all indexes that were set up with the same [`CachePlaces`] (`IPC.MUST.005`).
+    pub fn open_segments(&self) -> usize {
+        self.keeping.handles().open()
     }
 
     /// Returns where indexes are kept, wherever they were configured to be.

@@ -49,6 +49,7 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
     let Some(watching) = shared.watching() else {
         return;
     };
+    let begun_ms = shared.ground.now_ms();
     let (losses, earlier) = {
         let mut status = shared.status();
         status.since_build = Some(DirtySet::new());
@@ -66,6 +67,7 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
         .pool()
         .install(|| ground.build(&enter, &progressed, earlier, true));
     shared.check_place();
+    shared.status().works.merge = Some(shared.done(begun_ms, built.is_ok()));
     let built = built.map_err(|error| match error {
         BuildError::Format(error) if error.is_corrupt() => shared.damaged(&error),
         error => {
@@ -212,6 +214,7 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
         .install(|| ground.build(&enter, &progressed, earlier, keep));
     timers.rest(shared, begun_ms);
     shared.check_place();
+    shared.status().works.build = Some(shared.done(begun_ms, built.is_ok()));
     match built {
         Ok((built, snapshot)) => {
             let mut errors = Vec::new();

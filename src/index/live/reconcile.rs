@@ -119,6 +119,7 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
             status.reconcile_wanted = false;
         }
     }
+    let begun_ms = shared.ground.now_ms();
     let (moment, losses, standing) = {
         let status = shared.status();
         (status.dirty.now(), status.losses, status.standing)
@@ -175,10 +176,12 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
         tracked.publish(shared);
         tracked.known.errors().len()
     };
+    let done = shared.done(begun_ms, errors == 0);
     let mut status = shared.status();
     if status.losses != losses {
         return;
     }
+    status.works.reconcile = Some(done);
     status.clear(moment);
     let version = status.version();
     status

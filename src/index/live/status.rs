@@ -58,6 +58,8 @@ pub(super) struct Status {
     pub(super) busy: bool,
     pub(super) stop: bool,
     pub(super) ended: bool,
+    /// What the worker did last.
+    pub(super) works: Works,
     /// What other processes were told.
     pub(super) said: Said,
 }
@@ -102,6 +104,7 @@ impl Default for Status {
             busy: false,
             stop: false,
             ended: false,
+            works: Works::default(),
             said: Said::default(),
         }
     }
@@ -132,6 +135,32 @@ pub struct Report {
     pub unwatched: Option<String>,
     /// Why the state is not `COMPLETE`.
     pub why: Option<String>,
+    /// Whether the worker is at something.
+    pub busy: bool,
+    /// What the worker did last.
+    pub works: Works,
+}
+
+/// What the worker of an index did last, of each kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Works {
+    /// Building the index where it could not be used.
+    pub build: Option<Done>,
+    /// Building another one in the place of one that is in use, so that little is beside it.
+    pub merge: Option<Done>,
+    /// Comparing the whole tree with what is known.
+    pub reconcile: Option<Done>,
+}
+
+/// Something that was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// When it ended, in nanoseconds since 1970.
+    pub ended_ns: i64,
+    /// How long it took, in milliseconds.
+    pub took_ms: u64,
+    /// Whether it did what it was for.
+    pub succeeded: bool,
 }
 
 impl Status {
@@ -282,6 +311,8 @@ impl Status {
             tracking: self.tracking,
             unwatched: self.unwatched.clone(),
             why: self.why.clone(),
+            busy: self.busy,
+            works: self.works,
         }
     }
 }

@@ -26,6 +26,8 @@ use crate::index::key::root_of;
 pub struct Limits {
     /// Bytes of all indexes together (`index_max_db_bytes`).
     pub bytes: u64,
+    /// Bytes of one index (`index_max_store_bytes`).
+    pub one: u64,
     /// Indexes (`index_max_indexes`).
     pub indexes: u64,
 }
@@ -34,8 +36,27 @@ impl Limits {
     /// No limits.
     pub const NONE: Limits = Limits {
         bytes: u64::MAX,
+        one: u64::MAX,
         indexes: u64::MAX,
     };
+
+    /// Checks that an index of so many bytes can be kept at all.
+    pub(super) fn check(&self, bytes: u64) -> Result<(), BuildError> {
+        let limit = self.bytes.min(self.one);
+        match bytes > limit {
+            true => Err(self.over(limit)),
+            false => Ok(()),
+        }
+    }
+
+    /// Says that an index would take more than a limit, and which.
+    fn over(&self, limit: u64) -> BuildError {
+        let key = match self.one < self.bytes {
+            true => "index_max_store_bytes",
+            false => "index_max_db_bytes",
+        };
+        BuildError::OverLimit { limit, key }
+    }
 }
 
 /// What had to go to keep limits, and what could not.
@@ -196,7 +217,7 @@ impl Bounded<'_> {
         out: &mut dyn io::Write,
         build: impl FnOnce(&mut dyn io::Write) -> Result<Built, BuildError>,
     ) -> Result<Built, BuildError> {
-        let limit = terms.limits.bytes;
+        let limit = terms.limits.bytes.min(terms.limits.one);
         let mut bounded = Bounded {
             out,
             left: limit,
@@ -204,7 +225,7 @@ impl Bounded<'_> {
         };
         let built = build(&mut bounded);
         match bounded.exceeded {
-            true => Err(BuildError::OverLimit { limit }),
+            true => Err(terms.limits.over(limit)),
             false => built,
         }
     }

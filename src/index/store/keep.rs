@@ -15,6 +15,7 @@ use crate::format::lock::DirLock;
 use crate::format::manifest::{KeyParts, Manifest};
 use crate::format::storage::Privacy;
 use crate::index::builder::{BuildError, BuildHost, Built, Phase, Progress};
+use crate::index::handles::Handles;
 use crate::index::segment::Segment;
 use crate::index::snapshot::StorageMode;
 use crate::index::store::evict::Limits;
@@ -34,6 +35,8 @@ pub(super) struct Terms {
     pub(super) check: bool,
     /// How much may be kept.
     pub(super) limits: Limits,
+    /// How many segments are open.
+    pub(super) handles: Handles,
 }
 
 impl Terms {
@@ -41,13 +44,9 @@ impl Terms {
     ///
     /// # Errors
     ///
-    /// [`BuildError::OverLimit`] if it alone is more than all may take.
+    /// [`BuildError::OverLimit`] if it alone is more than one, or all together, may take.
     pub(super) fn check_size(&self, bytes: u64) -> Result<(), BuildError> {
-        let limit = self.limits.bytes;
-        match bytes > limit {
-            true => Err(BuildError::OverLimit { limit }),
-            false => Ok(()),
-        }
+        self.limits.check(bytes)
     }
 }
 

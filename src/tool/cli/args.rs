@@ -393,6 +393,10 @@ pub(super) struct ServeArgs {
     /// Listen here instead of where clients look by themselves.
     #[arg(long, value_name = "PATH")]
     pub(super) socket: Option<PathBuf>,
+    /// Log queries here, one JSON object a line, without what they are about [default: a file in forge-search in $XDG_STATE_HOME or
+    /// ~/.local/state].
+    #[arg(long, value_name = "FILE")]
+    pub(super) log: Option<PathBuf>,
     /// Go on in the background, and return as soon as clients are answered.
     #[arg(long)]
     pub(super) detach: bool,

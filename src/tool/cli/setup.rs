@@ -31,6 +31,8 @@ pub(super) struct Environment {
     pub(super) global_excludes: Option<PathBuf>,
     /// Where indexes may be kept.
     pub(super) cache: CachePlaces,
+    /// Where logs are kept.
+    pub(super) state: Option<PathBuf>,
     /// Where sockets of daemons may be.
     #[cfg(unix)]
     pub(super) sockets: SocketPlaces,
@@ -67,6 +69,8 @@ impl Environment {
             global_excludes: ignore::gitignore::gitconfig_excludes_path()
                 .filter(|file| file.exists()),
             cache: cache_places(&set),
+            state: absolute(set("XDG_STATE_HOME"))
+                .or_else(|| Some(absolute(set("HOME"))?.join(".local").join("state"))),
             #[cfg(unix)]
             sockets: SocketPlaces {
                 runtime_dir: absolute(set("XDG_RUNTIME_DIR")),
@@ -124,6 +128,7 @@ fn cache_places(set: &dyn Fn(&str) -> Option<std::ffi::OsString>) -> CachePlaces
     CachePlaces {
         user_cache,
         temporary: Some(temporary.join(format!("forge-search-{user}"))),
+        ..CachePlaces::default()
     }
 }
 

@@ -87,12 +87,6 @@ pub const SLOW_QUERY_MS: Cap = Cap {
     most: 600_000,
 };
 
-/// Bytes of the index of one tree.
-pub const MAX_STORE_BYTES: Cap = Cap {
-    default: 1 << 30,
-    most: 1 << 40,
-};
-
 /// Bytes of the logs of one daemon.
 pub const MAX_LOG_BYTES: Cap = Cap {
     default: 10 << 20,
@@ -127,7 +121,6 @@ mod tests {
             MAX_QUERY_QUEUE_DEPTH,
             QUERY_TIMEOUT_MS,
             SLOW_QUERY_MS,
-            MAX_STORE_BYTES,
             MAX_LOG_BYTES,
         ] {
             assert!(0 < cap.default && cap.default <= cap.most, "{cap:?}");

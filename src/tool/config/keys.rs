@@ -249,6 +249,8 @@ tables! {
         /// The space that stored indexes may take together, in bytes. Those that were not used for
         /// longest make room for a new one; one that takes more by itself is not kept.
         index_max_db_bytes: u64 = 1024 * MIB; Kind::POSITIVE;
+        /// The space that one stored index may take, in bytes. A larger one is not kept; what was there before stays.
+        index_max_store_bytes: u64 = 1024 * MIB; Kind::POSITIVE;
         /// The memory that indexing may take, in bytes. Files of more than a quarter of it are always
         /// searched, and such that would take more than half of it together with their n-grams.
         index_max_memory_bytes: u64 = 512 * MIB; Kind::POSITIVE;
@@ -399,8 +401,22 @@ tables! {
         /// The bytes of one snippet.
         max_snippet_bytes_per_result: u64 = caps::MAX_SNIPPET_BYTES_PER_RESULT.default;
             up_to(caps::MAX_SNIPPET_BYTES_PER_RESULT);
+        /// The segments of indexes that a query may have open. It needs one, so every value is enough.
+        max_open_segments_per_query: u64 = caps::MAX_OPEN_SEGMENTS_PER_QUERY.default;
+            up_to(caps::MAX_OPEN_SEGMENTS_PER_QUERY);
+        /// The segments that a daemon has open. One that would be more is not opened, so that searches go on with the last one, or
+        /// without.
+        max_open_segments_global: u64 = caps::MAX_OPEN_SEGMENTS_GLOBAL.default; up_to(caps::MAX_OPEN_SEGMENTS_GLOBAL);
+        /// The bytes of the log of a daemon, the one before included.
+        max_log_bytes: u64 = caps::MAX_LOG_BYTES.default; no_less(65_536, caps::MAX_LOG_BYTES);
         /// How long a daemon that was started by a client may be without requests until it ends, in milliseconds. 0 means for ever.
         idle_exit_ms: u64 = 4 * 60 * MINUTE_MS; DELAY;
+        /// Whether a daemon takes less of the machine: a quarter of the queries at once, building with at most a fifth of the
+        /// processors and never faster, and changes read after a second at the earliest.
+        low_impact: bool = false; Kind::Boolean;
+        /// Whether users of the group that the directory of the socket has can use a daemon. That directory then has the mode 0770;
+        /// give it with --socket.
+        group_access: bool = false; Kind::Boolean;
         /// How long changes of the configuration are collected before a daemon takes note of them, in milliseconds.
         config_debounce_ms: u64 = 2_000; PAUSE;
     }
@@ -419,6 +435,16 @@ tables! {
         /// Whether the patterns that protect keys and certificates (`**/.ssh/**`, `**/.gnupg/**`,
         /// `**/id_rsa*`, `**/*.pem`, `**/*.key`) are denied as well.
         include_default_denies: bool = true; Kind::Boolean;
+    }
+}
+
+impl DaemonConfig {
+    /// Returns how many queries run at once: a quarter of those that may, where the daemon is to take less of the machine.
+    pub fn concurrent_queries(&self) -> u64 {
+        match self.low_impact {
+            true => self.max_concurrent_queries.div_ceil(4),
+            false => self.max_concurrent_queries,
+        }
     }
 }
 

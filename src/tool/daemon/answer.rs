@@ -81,6 +81,8 @@ pub(super) struct Answering<'a> {
     pub deadline: Deadline,
     /// How long the question waited to be let in.
     pub waited: Duration,
+    /// Whether the configuration has changed since the daemon began.
+    pub stale: bool,
 }
 
 /// Reads and counts.
@@ -141,6 +143,11 @@ impl Answering<'_> {
                 Some(all),
                 None,
             );
+        }
+
+        if self.stale {
+            let message = "the configuration has changed since the daemon began; ask again, which starts another one";
+            remarks.warn("stale_config", message, None);
         }
 
         let began = self.now();
@@ -244,7 +251,7 @@ impl Answering<'_> {
             request_id,
             store_id: self.store_id.to_string(),
             config_fingerprint: self.config_fingerprint.to_string(),
-            ignore_fingerprint: ignore_fingerprint(snapshot.as_deref()),
+            ignore_fingerprint: identity::ignore_fingerprint(snapshot.as_deref()),
             query_fingerprint,
             embed_config_fingerprint: identity::embed_config_fingerprint(),
             degraded: snapshot_id.is_none(),
@@ -614,17 +621,6 @@ impl Explained<'_> {
 fn warn_changed(remarks: &mut Remarks, path: &str) {
     let message = "the file has changed since the snapshot and is left out; ask again";
     remarks.warn("changed_since_snapshot", message, Some(path));
-}
-
-/// Returns the fingerprint of what decides about which files are eligible, as the snapshot has it.
-fn ignore_fingerprint(snapshot: Option<&Snapshot>) -> String {
-    let list = snapshot.map_or(&[][..], |snapshot| snapshot.inputs().list());
-    let parts: Vec<Vec<u8>> = list
-        .iter()
-        .filter(|input| input.stat.is_some())
-        .map(|input| format!("{:?} {:?}", input.path, input.stat).into_bytes())
-        .collect();
-    identity::fingerprint("ignore", parts.iter().map(Vec::as_slice))
 }
 
 /// Cuts a text between two characters.

@@ -11,6 +11,7 @@ use ulid::Ulid;
 
 use super::request::{Mode, SearchQuery, SnippetMode};
 use crate::exec::rank::Profile;
+use crate::index::snapshot::Snapshot;
 use crate::tool::config::Config;
 
 /// Bytes of a fingerprint that name a socket.
@@ -96,6 +97,23 @@ pub fn snapshot_id(store_id: &str, created_ms: u64, publication: &[u8], sequence
     // 48 bits of time, 80 of what tells them apart.
     let time = u128::from(created_ms & ((1 << 48) - 1)) << 80;
     Ulid(time | (u128::from_be_bytes(low) >> 48)).to_string()
+}
+
+/// Returns the fingerprint of what decides about which files are eligible, as the snapshot has it.
+pub fn ignore_fingerprint(snapshot: Option<&Snapshot>) -> String {
+    let list = snapshot.map_or(&[][..], |snapshot| snapshot.inputs().list());
+    let parts: Vec<Vec<u8>> = list
+        .iter()
+        .filter(|input| input.stat.is_some())
+        .map(|input| format!("{:?} {:?}", input.path, input.stat).into_bytes())
+        .collect();
+    fingerprint("ignore", parts.iter().map(Vec::as_slice))
+}
+
+/// Returns when the snapshot with an id was first named, in milliseconds since 1970.
+pub fn created_ms(snapshot_id: &str) -> Option<i64> {
+    let ulid = Ulid::from_string(snapshot_id).ok()?;
+    i64::try_from(ulid.timestamp_ms()).ok()
 }
 
 /// Returns the id of a request in deterministic mode, which asks the same of the same.

@@ -15,9 +15,13 @@ mod gate;
 mod git;
 pub mod handshake;
 pub mod identity;
+#[cfg(unix)]
+pub mod inspect;
 pub mod limits;
+pub mod log;
 pub mod metrics;
 pub mod reply;
+pub mod report;
 pub mod request;
 #[cfg(unix)]
 pub mod server;

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::handshake::Store;
 use super::limits::{LimitHit, Warning};
+use super::report::{Exposition, Health, Status};
 use super::request::Hello;
 
 /// The version of all schemas.
@@ -332,6 +333,9 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         ("query_success", schema::<Success>()),
         ("query_error", schema::<Failure>()),
         ("acknowledged", schema::<Acknowledged>()),
+        ("status", schema::<Status>()),
+        ("health", schema::<Health>()),
+        ("metrics", schema::<Exposition>()),
     ]
 }
 

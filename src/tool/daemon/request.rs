@@ -253,6 +253,12 @@ pub enum Asked {
     Search(SearchQuery),
     /// What a tool answers.
     Tool(ToolCall),
+    /// How the daemon is.
+    Status,
+    /// Whether anything is wrong.
+    Health,
+    /// What was counted, for Prometheus.
+    Metrics,
     /// That a request of this connection ends.
     Cancel,
     /// That the daemon ends.
@@ -307,6 +313,9 @@ impl Request {
         let (kind, mut all) = match &self.asked {
             Asked::Search(query) => ("search", fields(serde_json::to_value(query))),
             Asked::Tool(call) => ("tool", fields(serde_json::to_value(call))),
+            Asked::Status => ("status", Map::new()),
+            Asked::Health => ("health", Map::new()),
+            Asked::Metrics => ("metrics", Map::new()),
             Asked::Cancel => ("cancel", Map::new()),
             Asked::Shutdown => ("shutdown", Map::new()),
         };
@@ -339,6 +348,9 @@ impl Asked {
                 Ok(Asked::Search(query))
             }
             "tool" => typed(Value::Object(fields), "tool").map(Asked::Tool),
+            "status" => bare(Asked::Status),
+            "health" => bare(Asked::Health),
+            "metrics" => bare(Asked::Metrics),
             "cancel" => bare(Asked::Cancel),
             "shutdown" => bare(Asked::Shutdown),
             other => Err(Refused::new(format!(
@@ -349,7 +361,7 @@ impl Asked {
     }
 }
 
-const TYPES: &str = "search, tool, cancel and shutdown are known";
+const TYPES: &str = "search, tool, status, health, metrics, cancel and shutdown are known";
 
 fn object(payload: &[u8]) -> Result<Map<String, Value>, Refused> {
     match serde_json::from_slice(payload) {

@@ -21,11 +21,13 @@ use super::admission::{Bounds, Client, Share};
 use super::frame::{Decoder, FrameError, encode};
 use super::gate::{Gate, Permit};
 use super::handshake::{PROTOCOL_VERSIONS, negotiate};
-use super::metrics::{Counts, Metrics, Outcome};
+use super::inspect::Load;
+use super::metrics::{Counts, Metrics, exposition};
 use super::reply::{Acknowledged, ErrorCode, Failure};
+use super::report::Exposition;
 use super::request::{Asked, Hello, Request};
 use super::service::{Admitted, Answer, Ending, Service, ended, payload};
-use super::socket::OwnSocket;
+use super::socket::{Access, OwnSocket};
 use crate::exec::stop::{Deadline, StopReason};
 use crate::tool::config::Config;
 
@@ -37,6 +39,9 @@ const READ: usize = 16 << 10;
 
 /// How much longer than its time a search may take to notice that it is over, before its client is answered without it.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// Requests for the status that are answered at once. For the health it is one: that reads all of an index.
+const STATUSES: usize = 4;
 
 /// How a server behaves.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +64,10 @@ pub struct Settings {
     pub shutdown: Duration,
     /// How long a query takes that counts as a slow one.
     pub slow: Duration,
+    /// Who may use it.
+    pub access: Access,
+    /// How often it is looked whether the configuration has changed; a change counts when it is there twice.
+    pub config_debounce: Duration,
     /// How long nobody may have asked for anything before the server ends by itself; never, if there is none.
     pub idle_exit: Option<Duration>,
 }
@@ -75,7 +84,7 @@ impl From<&Config> for Settings {
         let number = |cap: u64| usize::try_from(cap).unwrap_or(usize::MAX);
         Settings {
             bounds: Bounds::new(
-                number(daemon.max_concurrent_queries),
+                number(daemon.concurrent_queries()),
                 number(daemon.max_query_queue_depth),
             ),
             timeout: Duration::from_millis(daemon.query_timeout_ms),
@@ -86,6 +95,11 @@ impl From<&Config> for Settings {
             idle: Duration::from_secs(30 * 60),
             shutdown: Duration::from_millis(shutdown),
             slow: Duration::from_millis(daemon.slow_query_ms),
+            access: match daemon.group_access {
+                true => Access::Group,
+                false => Access::Owner,
+            },
+            config_debounce: Duration::from_millis(daemon.config_debounce_ms.max(10)),
             idle_exit: None,
         }
     }
@@ -107,6 +121,9 @@ struct Shared {
     ending: Arc<watch::Sender<bool>>,
     /// When somebody last asked for something.
     asked: Mutex<Instant>,
+    /// Turns of those who ask for the status, and for the health.
+    statuses: Semaphore,
+    healths: Semaphore,
 }
 
 impl Server {
@@ -139,6 +156,8 @@ impl Server {
             gate: Gate::new(settings.bounds, service.clock().clone()),
             metrics: Metrics::new(settings.slow),
             asked: Mutex::new(service.clock().now()),
+            statuses: Semaphore::new(STATUSES),
+            healths: Semaphore::new(1),
             service,
             settings,
             ending: ending.clone(),
@@ -224,6 +243,7 @@ async fn accept(listener: UnixListener, shared: &Arc<Shared>) -> bool {
     let room = Arc::new(Semaphore::new(shared.settings.connections));
     let mut connections = JoinSet::new();
     tokio::spawn(end_when_idle(shared.clone()));
+    tokio::spawn(follow_config(shared.clone()));
     loop {
         let permit = tokio::select! {
             _ = ending.wait_for(|ending| *ending) => break,
@@ -275,6 +295,30 @@ async fn end_when_idle(shared: Arc<Shared>) {
             _ = ending.wait_for(|ending| *ending) => return,
             () = sleep(left) => {}
         }
+    }
+}
+
+/// Looks whether the configuration has changed, and makes the daemon stale when it has, and stays so.
+async fn follow_config(shared: Arc<Shared>) {
+    let mut ending = shared.ending.subscribe();
+    let mut changed = false;
+    loop {
+        tokio::select! {
+            _ = ending.wait_for(|ending| *ending) => return,
+            () = sleep(shared.settings.config_debounce) => {}
+        }
+        let service = shared.service.clone();
+        let look = tokio::task::spawn_blocking(move || service.is_outdated());
+        let now = look.await.unwrap_or(false);
+        if now && changed {
+            let service = shared.service.clone();
+            let told = tokio::task::spawn_blocking(move || service.become_stale());
+            // It ends in time; the daemon is stale in any case.
+            let _ = told.await;
+            tracing::warn!(target: "forge_search::daemon", "stale_config");
+            return;
+        }
+        changed = now;
     }
 }
 
@@ -347,7 +391,9 @@ async fn connection(stream: UnixStream, shared: Arc<Shared>) {
     let Ok(peer) = stream.peer_cred() else { return };
     let own = rustix::process::geteuid().as_raw();
     // The mode of the socket says the same, where the system looks at that.
-    if peer.uid() != own && peer.uid() != 0 {
+    // What a group may is what the mode of the directory lets it.
+    let is_open = shared.settings.access == Access::Group;
+    if peer.uid() != own && peer.uid() != 0 && !is_open {
         return;
     }
     let (read, mut write) = stream.into_split();
@@ -598,6 +644,7 @@ async fn answer(asked: Asked, coming: Coming<'_>, shared: &Arc<Shared>) -> Vec<u
     let asked_for = match &asked {
         Asked::Search(query) => query.timeout_ms.map(Duration::from_millis),
         Asked::Tool(_) => None,
+        Asked::Status | Asked::Health | Asked::Metrics => return inspect(asked, shared).await,
         Asked::Shutdown | Asked::Cancel => {
             return payload(&Acknowledged {
                 done: true,
@@ -622,7 +669,67 @@ async fn answer(asked: Asked, coming: Coming<'_>, shared: &Arc<Shared>) -> Vec<u
     };
     let took = clock.now().saturating_duration_since(came);
     shared.metrics.ended(answer.outcome, waited, took);
+    note(&answer, coming.active, waited, took);
     answer.payload
+}
+
+/// Writes a query to the log: what it was about stays out.
+fn note(answer: &Answer, active: &Active, waited: Duration, took: Duration) {
+    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let facts = answer.facts.clone().unwrap_or_default();
+    tracing::info!(
+        target: "forge_search::query",
+        request_id = facts.request_id.as_deref().or(active.id.as_deref()),
+        snapshot_id = facts.snapshot_id,
+        profile = facts.profile,
+        max_results = facts.max_results,
+        per_file = facts.per_file,
+        snippet = facts.snippet,
+        admission_ms = ms(waited),
+        snapshot_read_ms = facts.timings.snapshot_read,
+        retrieve_ms = facts.timings.retrieve,
+        rank_ms = facts.timings.rank,
+        format_ms = facts.timings.format,
+        total_ms = ms(took),
+        status = answer.outcome.as_str(),
+    );
+}
+
+/// Says how the daemon is. That never waits for queries, and queries don't wait for it.
+async fn inspect(asked: Asked, shared: &Arc<Shared>) -> Vec<u8> {
+    let (counts, (running, waiting)) = (shared.metrics.counts(), shared.gate.counts());
+    if asked == Asked::Metrics {
+        return payload(&Exposition {
+            content_type: "text/plain; version=0.0.4; charset=utf-8".to_string(),
+            text: exposition(&counts, running, waiting),
+        });
+    }
+    let turns = match asked {
+        Asked::Health => &shared.healths,
+        _ => &shared.statuses,
+    };
+    let busy = || {
+        let message = "others ask the same at this moment";
+        let mut failure = Failure::new(ErrorCode::Busy, message);
+        failure.error.retry_after_ms = Some(250);
+        payload(&failure)
+    };
+    let Ok(Ok(_turn)) = timeout(shared.settings.patience, turns.acquire()).await else {
+        return busy();
+    };
+    let service = shared.service.clone();
+    let looked = tokio::task::spawn_blocking(move || match asked {
+        Asked::Health => payload(&service.health()),
+        _ => payload(&service.status(&Load {
+            counts,
+            running,
+            waiting,
+        })),
+    });
+    looked.await.unwrap_or_else(|_| {
+        let message = "looking ended in an unexpected way; please report how to repeat it";
+        payload(&Failure::new(ErrorCode::Internal, message))
+    })
 }
 
 /// Waits at the gate, but no longer than the answer may take or is wanted.
@@ -665,10 +772,8 @@ async fn run(
         match &asked {
             Asked::Tool(call) => shared.service.call(call, admitted),
             Asked::Search(query) => shared.service.answer(query, admitted),
-            Asked::Shutdown | Asked::Cancel => Answer {
-                payload: Vec::new(),
-                outcome: Outcome::Answered,
-            },
+            // Those are not let in.
+            _ => Failure::new(ErrorCode::Internal, "this is no query").into(),
         }
     });
     let late = async {

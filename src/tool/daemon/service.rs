@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,8 +16,12 @@ use serde_json::Value;
 use super::answer::{Answering, Caps, of_tool};
 use super::handshake::Store;
 use super::identity;
+#[cfg(unix)]
+use super::inspect::{Inspected, Load};
 use super::metrics::Outcome;
-use super::reply::{ErrorCode, Failure, Success};
+use super::reply::{ErrorCode, Failure, Success, Timings};
+#[cfg(unix)]
+use super::report::{Health, Status};
 use super::request::{SearchQuery, ToolCall};
 use crate::exec::stop::{CancelHandle, Deadline, Stop, StopReason};
 use crate::index::snapshot::Snapshot;
@@ -44,7 +48,16 @@ pub struct Parts {
     pub config: Config,
     /// The time that ids begin with.
     pub wall: WallClock,
+    /// The log of the process, if it has one.
+    pub log: Option<PathBuf>,
+    /// The program that is asked which files git does not know.
+    pub git: Option<PathBuf>,
+    /// Computes the fingerprint of the configuration as it is now; nothing where it can't be read.
+    pub fingerprint: Option<Fingerprint>,
 }
+
+/// Computes a fingerprint.
+pub type Fingerprint = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
 /// Answers requests about one tree.
 pub struct Service {
@@ -58,6 +71,13 @@ pub struct Service {
     caps: Caps,
     /// Told apart from those of other processes by this.
     born: String,
+    started_ns: i64,
+    config: Config,
+    log: Option<PathBuf>,
+    git: Option<PathBuf>,
+    fingerprint: Option<Fingerprint>,
+    /// Whether the configuration has changed since.
+    stale: AtomicBool,
     ids: AtomicU64,
     snapshots: Mutex<VecDeque<(SnapshotKey, String)>>,
 }
@@ -92,6 +112,41 @@ pub struct Answer {
     pub payload: Vec<u8>,
     /// How the request ended.
     pub outcome: Outcome,
+    /// What is written to the log of an answer to a question.
+    pub facts: Option<Facts>,
+}
+
+/// What is known of the answer to a question, but not what it was about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The request.
+    pub request_id: Option<String>,
+    /// What was searched.
+    pub snapshot_id: Option<String>,
+    /// How it was ranked.
+    pub profile: String,
+    /// How many results there may have been.
+    pub max_results: u64,
+    /// How many of one file.
+    pub per_file: u64,
+    /// How much was shown of each.
+    pub snippet: String,
+    /// How long each stage took.
+    pub timings: Timings,
+}
+
+impl Facts {
+    fn of(success: &Success) -> Facts {
+        Facts {
+            request_id: Some(success.request_id.clone()),
+            snapshot_id: success.snapshot_id.clone(),
+            profile: success.mode.clone(),
+            max_results: success.limits.max_results,
+            per_file: success.limits.per_file,
+            snippet: success.limits.snippet.clone(),
+            timings: success.timings_ms.unwrap_or_default(),
+        }
+    }
 }
 
 impl From<Failure> for Answer {
@@ -99,6 +154,7 @@ impl From<Failure> for Answer {
         Answer {
             payload: payload(&failure),
             outcome: Outcome::Failed(failure.error.code),
+            facts: None,
         }
     }
 }
@@ -108,6 +164,7 @@ impl Answer {
         Answer {
             payload,
             outcome: Outcome::Answered,
+            facts: None,
         }
     }
 }
@@ -149,7 +206,8 @@ impl Service {
             .build()
             .map_err(std::io::Error::other)?;
         let excludes = parts.context.global_excludes.as_deref();
-        let born = format!("{} {}", std::process::id(), (parts.wall)());
+        let started_ns = (parts.wall)();
+        let born = format!("{} {started_ns}", std::process::id());
         Ok(Service {
             store: Store {
                 store_id: identity::store_id(&parts.root),
@@ -163,6 +221,12 @@ impl Service {
             pool,
             caps: Caps::from(&parts.config.daemon),
             born,
+            started_ns,
+            config: parts.config,
+            log: parts.log,
+            git: parts.git,
+            fingerprint: parts.fingerprint,
+            stale: AtomicBool::new(false),
             ids: AtomicU64::new(0),
             snapshots: Mutex::default(),
         })
@@ -196,6 +260,56 @@ impl Service {
         ended.fold(true, |all, one| all & one)
     }
 
+    /// Returns whether the configuration has changed since.
+    pub fn is_stale(&self) -> bool {
+        self.stale.load(Ordering::SeqCst)
+    }
+
+    /// Returns whether the configuration is another one now, or can't be read, so that no client has this one. Blocks.
+    pub fn is_outdated(&self) -> bool {
+        self.fingerprint.as_ref().is_some_and(|fingerprint| {
+            fingerprint().as_deref() != Some(self.store.config_fingerprint.as_str())
+        })
+    }
+
+    /// Notes that the configuration has changed: the tree is followed no more, every answer says so, and searches read all of it.
+    pub fn become_stale(&self) {
+        if !self.stale.swap(true, Ordering::SeqCst) {
+            self.shut_down();
+        }
+    }
+
+    /// Says how the daemon is. Blocks, for as long as a few files can't be looked at.
+    #[cfg(unix)]
+    pub fn status(&self, load: &Load) -> Status {
+        self.inspected(&|snapshot| self.name_of(snapshot))
+            .status(load)
+    }
+
+    /// Looks for whatever may be wrong. Blocks: reads all of the index, and asks git.
+    #[cfg(unix)]
+    pub fn health(&self) -> Health {
+        let (id, checks) = self.inspected(&|snapshot| self.name_of(snapshot)).health();
+        Health::new(self.store.store_id.clone(), id, checks)
+    }
+
+    #[cfg(unix)]
+    fn inspected<'a>(&'a self, name_of: &'a dyn Fn(&Snapshot) -> String) -> Inspected<'a> {
+        Inspected {
+            root: &self.root,
+            store: &self.store,
+            config: &self.config,
+            context: &self.context,
+            search: self.search.indexes(),
+            files: self.files.indexes(),
+            log: self.log.as_deref(),
+            git: self.git.as_deref(),
+            started_ns: self.started_ns,
+            stale: self.is_stale(),
+            name_of,
+        }
+    }
+
     /// Answers a question. Blocks.
     pub fn answer(&self, query: &SearchQuery, admitted: Admitted<'_>) -> Answer {
         let id = match (&admitted.id, query.deterministic) {
@@ -215,11 +329,18 @@ impl Service {
             caps: self.caps,
             pool: &self.pool,
             stop: &admitted.ending.stop,
+            stale: self.is_stale(),
             deadline: admitted.deadline,
             waited: admitted.waited,
         };
         match answering.answer(query, id) {
-            Ok(success) => Answer::of(fitted(success, admitted.max_response_bytes)),
+            Ok(success) => {
+                let facts = Some(Facts::of(&success));
+                Answer {
+                    facts,
+                    ..Answer::of(fitted(success, admitted.max_response_bytes))
+                }
+            }
             Err(failure) => failure.into(),
         }
     }
@@ -252,6 +373,7 @@ impl Service {
                     error => Answer {
                         payload: error.to_json().to_string().into_bytes(),
                         outcome: Outcome::Failed(failure.error.code),
+                        facts: None,
                     },
                 }
             }

@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -27,12 +27,14 @@ pub enum SocketError {
     #[error("the path of the socket, {}, has more than {LONGEST} bytes; give a shorter one with --socket", .0.display())]
     TooLong(PathBuf),
     /// Others could reach the socket.
-    #[error("the directory {} of the socket {why}; it has to be a directory of this user's own with the mode 0700", dir.display())]
+    #[error("the directory {} of the socket {why}; it has to be a directory of this user's own with the mode {mode:04o}", dir.display())]
     Insecure {
         /// The directory.
         dir: PathBuf,
         /// What is wrong with it.
         why: String,
+        /// The mode that it should have.
+        mode: u32,
     },
     /// Something else is in the way.
     #[error("{} is there and is no socket; remove it, or give another path with --socket", .0.display())]
@@ -45,6 +47,34 @@ pub enum SocketError {
         /// What the system says.
         error: io::Error,
     },
+}
+
+/// Who may use a daemon.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// The user whose it is.
+    #[default]
+    Owner,
+    /// The group of the socket's directory, too.
+    Group,
+}
+
+impl Access {
+    /// Returns the mode of the directory.
+    fn dir(self) -> u32 {
+        match self {
+            Access::Owner => 0o700,
+            Access::Group => 0o770,
+        }
+    }
+
+    /// Returns the mode of the socket and of the files beside it.
+    fn file(self) -> u32 {
+        match self {
+            Access::Owner => 0o600,
+            Access::Group => 0o660,
+        }
+    }
 }
 
 /// Where sockets may be, as the environment says.
@@ -92,7 +122,7 @@ impl OwnSocket {
     /// # Errors
     ///
     /// [`SocketError`].
-    pub fn listen(path: &Path) -> Result<OwnSocket, SocketError> {
+    pub fn listen(path: &Path, access: Access) -> Result<OwnSocket, SocketError> {
         let fail = |error: io::Error| SocketError::Io {
             path: path.to_path_buf(),
             error,
@@ -100,12 +130,12 @@ impl OwnSocket {
         if path.as_os_str().len() > LONGEST {
             return Err(SocketError::TooLong(path.to_path_buf()));
         }
-        private_dir(dir_of(path))?;
+        private_dir(dir_of(path), access)?;
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)
             .write(true)
-            .mode(0o600)
+            .mode(access.file())
             .open(beside(path, ".lock"))
             .map_err(fail)?;
         match lock.try_lock_exclusive() {
@@ -123,7 +153,7 @@ impl OwnSocket {
         }
         let listener = UnixListener::bind(path).map_err(fail)?;
         // Nobody else can enter the directory, so nobody was here before this.
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(fail)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(access.file())).map_err(fail)?;
         let meta = fs::symlink_metadata(path).map_err(fail)?;
         Ok(OwnSocket {
             path: path.to_path_buf(),
@@ -166,17 +196,17 @@ impl Turn {
     /// # Errors
     ///
     /// [`SocketError`].
-    pub fn take(path: &Path) -> Result<Option<Turn>, SocketError> {
+    pub fn take(path: &Path, access: Access) -> Result<Option<Turn>, SocketError> {
         let fail = |error: io::Error| SocketError::Io {
             path: path.to_path_buf(),
             error,
         };
-        private_dir(dir_of(path))?;
+        private_dir(dir_of(path), access)?;
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)
             .write(true)
-            .mode(0o600)
+            .mode(access.file())
             .open(beside(path, ".start"))
             .map_err(fail)?;
         match lock.try_lock_exclusive() {
@@ -208,33 +238,46 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Makes sure that a directory is there that only this user can enter.
-fn private_dir(dir: &Path) -> Result<(), SocketError> {
+/// Makes sure that a directory is there that only this user, or its group too, can enter.
+fn private_dir(dir: &Path, access: Access) -> Result<(), SocketError> {
     let insecure = |why: &str| SocketError::Insecure {
         dir: dir.to_path_buf(),
         why: why.to_string(),
+        mode: access.dir(),
     };
-    let made = fs::DirBuilder::new();
-    let made = {
-        use std::os::unix::fs::DirBuilderExt;
-        let mut made = made;
-        made.recursive(true).mode(0o700);
-        made
-    };
-    made.create(dir)
+    let was_there = dir.exists();
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
         .map_err(|error| insecure(&format!("can't be made ({error})")))?;
     let meta = fs::symlink_metadata(dir)
         .map_err(|error| insecure(&format!("can't be looked at ({error})")))?;
     if meta.file_type().is_symlink() {
         return Err(insecure("is a symbolic link"));
     }
-    if meta.uid() != rustix::process::geteuid().as_raw() {
+    let own = meta.uid() == rustix::process::geteuid().as_raw();
+    let is_member = access == Access::Group && is_of_group(meta.gid());
+    if !own && !is_member {
         return Err(insecure("belongs to another user"));
     }
-    if meta.mode() & 0o077 != 0 {
+    if access == Access::Group && own && !was_there {
+        // What the mask of the process takes away is given back.
+        fs::set_permissions(dir, fs::Permissions::from_mode(access.dir()))
+            .map_err(|error| insecure(&format!("can't be opened for its group ({error})")))?;
+        return Ok(());
+    }
+    if meta.mode() & 0o777 & !access.dir() != 0 {
         return Err(insecure("can be entered by others"));
     }
     Ok(())
+}
+
+/// Returns whether this process has a group.
+fn is_of_group(gid: u32) -> bool {
+    let own = rustix::process::getegid().as_raw() == gid;
+    own || rustix::process::getgroups()
+        .is_ok_and(|groups| groups.iter().any(|group| group.as_raw() == gid))
 }
 
 #[cfg(test)]
@@ -250,7 +293,7 @@ mod tests {
     #[test]
     fn ggrep_the_directory_is_0700_and_the_socket_0600() {
         let (_dir, own) = own_dir();
-        let socket = OwnSocket::listen(&own.join("a.sock")).unwrap();
+        let socket = OwnSocket::listen(&own.join("a.sock"), Access::Owner).unwrap();
         assert_eq!(fs::metadata(&own).unwrap().mode() & 0o777, 0o700);
         assert_eq!(fs::metadata(socket.path()).unwrap().mode() & 0o777, 0o600);
         assert_eq!(
@@ -260,14 +303,30 @@ mod tests {
     }
 
     #[test]
+    fn ggrep_a_group_gets_0770_and_0660_where_that_is_asked_for() {
+        let (_dir, own) = own_dir();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        let path = own.join("a.sock");
+        let socket = OwnSocket::listen(&path, Access::Group).unwrap();
+        assert_eq!((mode(&own), mode(&path)), (0o770, 0o660));
+        drop(socket);
+        // Who did not ask for it is not served there, and nobody where all others can enter.
+        let error = OwnSocket::listen(&path, Access::Owner).unwrap_err();
+        assert!(error.to_string().contains("0700"), "{error}");
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o775)).unwrap();
+        let error = OwnSocket::listen(&path, Access::Group).unwrap_err();
+        assert!(error.to_string().contains("0770"), "{error}");
+    }
+
+    #[test]
     fn ggrep_a_second_daemon_is_refused_and_a_leftover_is_replaced() {
         let (_dir, own) = own_dir();
         let path = own.join("a.sock");
         assert!(!is_taken(&path));
-        let first = OwnSocket::listen(&path).unwrap();
+        let first = OwnSocket::listen(&path, Access::Owner).unwrap();
         assert!(is_taken(&path));
         assert!(matches!(
-            OwnSocket::listen(&path),
+            OwnSocket::listen(&path, Access::Owner),
             Err(SocketError::Taken(_))
         ));
         assert!(path.exists(), "the first one's socket stays");
@@ -276,14 +335,14 @@ mod tests {
         // As a process leaves it that was killed.
         drop(UnixListener::bind(&path).unwrap());
         assert!(!is_taken(&path));
-        let again = OwnSocket::listen(&path).unwrap();
+        let again = OwnSocket::listen(&path, Access::Owner).unwrap();
         // Should somebody replace it, that is not ours to remove.
         fs::remove_file(&path).unwrap();
         fs::write(&path, "x").unwrap();
         drop(again);
         assert!(path.exists());
         assert!(matches!(
-            OwnSocket::listen(&path),
+            OwnSocket::listen(&path, Access::Owner),
             Err(SocketError::Occupied(_))
         ));
     }
@@ -292,14 +351,14 @@ mod tests {
     fn ggrep_one_process_at_a_time_starts_a_daemon() {
         let (_dir, own) = own_dir();
         let path = own.join("a.sock");
-        let turn = Turn::take(&path).unwrap();
+        let turn = Turn::take(&path, Access::Owner).unwrap();
         assert!(turn.is_some());
-        assert!(Turn::take(&path).unwrap().is_none());
-        let other = Turn::take(&own.join("b.sock")).unwrap();
+        assert!(Turn::take(&path, Access::Owner).unwrap().is_none());
+        let other = Turn::take(&own.join("b.sock"), Access::Owner).unwrap();
         assert!(other.is_some(), "that is about another socket");
         assert!(!is_taken(&path), "nobody listens yet");
         drop(turn);
-        assert!(Turn::take(&path).unwrap().is_some());
+        assert!(Turn::take(&path, Access::Owner).unwrap().is_some());
     }
 
     #[test]
@@ -307,12 +366,12 @@ mod tests {
         let (_dir, own) = own_dir();
         fs::create_dir(&own).unwrap();
         fs::set_permissions(&own, fs::Permissions::from_mode(0o750)).unwrap();
-        let error = OwnSocket::listen(&own.join("a.sock")).unwrap_err();
+        let error = OwnSocket::listen(&own.join("a.sock"), Access::Owner).unwrap_err();
         assert!(error.to_string().contains("0700"), "{error}");
         let link = own.with_file_name("link");
         fs::set_permissions(&own, fs::Permissions::from_mode(0o700)).unwrap();
         std::os::unix::fs::symlink(&own, &link).unwrap();
-        let error = OwnSocket::listen(&link.join("a.sock")).unwrap_err();
+        let error = OwnSocket::listen(&link.join("a.sock"), Access::Owner).unwrap_err();
         assert!(error.to_string().contains("symbolic link"), "{error}");
     }
 
@@ -340,7 +399,7 @@ mod tests {
         );
         let long = PathBuf::from("/").join("x".repeat(LONGEST));
         assert!(matches!(
-            OwnSocket::listen(&long),
+            OwnSocket::listen(&long, Access::Owner),
             Err(SocketError::TooLong(_))
         ));
     }

@@ -12,6 +12,7 @@ use crate::format::storage::Storage;
 use crate::index::builder::{
     BuildError, BuildHost, BuildOptions, Built, Earlier, MAX_SETTLE, build_from,
 };
+use crate::index::handles::Handles;
 use crate::index::inputs::Inputs;
 use crate::index::segment::Segment;
 use crate::index::snapshot::{Snapshot, StorageMode};
@@ -23,6 +24,8 @@ use crate::tool::sandbox::Sandbox;
 #[derive(Debug)]
 pub(super) struct Keeping {
     options: BuildOptions,
+    /// Counts open segments, also those in memory.
+    handles: Handles,
     store: Option<Store>,
     /// Why indexes are kept elsewhere than configured; that also shows when the directory is made.
     fallback: OnceLock<Fallback>,
@@ -31,7 +34,7 @@ pub(super) struct Keeping {
 }
 
 impl Keeping {
-    pub(super) fn new(place: Place, options: BuildOptions) -> Keeping {
+    pub(super) fn new(place: Place, options: BuildOptions, handles: Handles) -> Keeping {
         let (store, fallback, nowhere) = match place {
             Place::Store(store) => (Some(store), None, None),
             Place::Memory(fallback) => (None, fallback, None),
@@ -39,6 +42,7 @@ impl Keeping {
         };
         Keeping {
             options,
+            handles,
             store,
             fallback: fallback.map_or_else(OnceLock::new, OnceLock::from),
             nowhere,
@@ -52,6 +56,10 @@ impl Keeping {
     pub(super) fn store(&self) -> Option<&Store> {
         let store = self.store.as_ref();
         store.filter(|_| self.fallback.get().is_none())
+    }
+
+    pub(super) fn handles(&self) -> &Handles {
+        &self.handles
     }
 
     pub(super) fn storage(&self) -> StorageMode {
@@ -125,6 +133,7 @@ impl Keeping {
                 store.publish(&publication, host, build)?
             }
             None => {
+                let handle = self.handles.take()?;
                 let mut bytes = Vec::new();
                 let built = build(&mut bytes)?;
                 let limit = self.options.max_memory_bytes;
@@ -142,7 +151,7 @@ impl Keeping {
                     inputs,
                     built.errors.len() as u64,
                 );
-                (built, snapshot)
+                (built, snapshot.counted(handle))
             }
         };
         let snapshot = Arc::new(snapshot);

@@ -184,6 +184,11 @@ impl Indexes {
         Some(self.living_at(root)?.index.report())
     }
 
+    /// Returns the state of the living index of a root that is in use; `None` if none is.
+    pub fn live_snapshot(&self, root: &Path) -> Option<Arc<Snapshot>> {
+        self.living_at(root)?.index.published()
+    }
+
     /// Says how far the build of the living index of a root is (`FR-LSI-BG-21`); `None` if none lives there, or none is being
     /// built. A merge, which makes a new segment while the index is in use, is no such build.
     pub fn live_build(&self, root: &Path) -> Option<BuildReport> {

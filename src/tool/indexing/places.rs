@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::format::error::FormatError;
 use crate::format::lock::check_private_dir;
 use crate::format::storage::Privacy;
+use crate::index::handles::Handles;
 use crate::index::snapshot::StorageMode;
 use crate::index::state::DisabledReason;
 use crate::index::store::{Limits, Store};
@@ -23,6 +24,8 @@ pub struct CachePlaces {
     pub user_cache: Option<PathBuf>,
     /// The directory of temporary files, with a name for this user in it.
     pub temporary: Option<PathBuf>,
+    /// Counts the segments that are open, of all indexes that are set up with it.
+    pub handles: Handles,
 }
 
 /// Why an index is not kept where it was configured to be (FR-LSI-STOR-FALLBACK-01).
@@ -147,7 +150,8 @@ pub(super) fn choose<'a>(
         IndexStorage::Sqlite => StorageMode::Sqlite,
         IndexStorage::Mmap | IndexStorage::Memory => StorageMode::Mmap,
     };
-    match open(&root, config).map(|store| store.kept_as(mode)) {
+    let counted = |store: Store| store.counted(places.handles.clone()).kept_as(mode);
+    match open(&root, config).map(counted) {
         Ok(Some(store)) => Place::Store(store),
         // A configuration that says so is refused, but one need not have come from a file.
         Ok(None) => fall_back(
@@ -168,6 +172,7 @@ fn open(root: &Path, config: &SearchConfig) -> Result<Store, FormatError> {
     let check = config.index_integrity_check != IntegrityCheck::Off;
     let limits = Limits {
         bytes: config.index_max_db_bytes,
+        one: config.index_max_store_bytes,
         indexes: config.index_max_indexes,
     };
     // A link is looked at before it is followed: that of somebody else could lead elsewhere the next time.

@@ -1,6 +1,7 @@
 //! The daemon, at a real socket. What goes over the wire is written and read by hand here, so that it is the wire that is tested and
 //! not the library's own idea of it.
 
+mod inspect;
 mod program;
 mod protocol;
 mod queries;
@@ -17,7 +18,7 @@ use forge_search::tool::config::{Config, IndexMode, IndexStorage, Loader, Profil
 use forge_search::tool::daemon::handshake::Store;
 use forge_search::tool::daemon::server::{Server, Settings};
 use forge_search::tool::daemon::service::{Parts, Service};
-use forge_search::tool::daemon::socket::OwnSocket;
+use forge_search::tool::daemon::socket::{Access, OwnSocket};
 use forge_search::tool::engines::Engines;
 use forge_search::tool::indexing::{CachePlaces, Indexes, Surroundings, wall_clock_ns};
 use forge_search::tool::sandbox::Sandbox;
@@ -88,11 +89,15 @@ impl World {
             root: tree.root().to_path_buf(),
             config,
             wall: Arc::new(wall_clock_ns),
+            log: None,
+            git: git(),
+            fingerprint: None,
         });
         let service = service.unwrap();
         let store = service.store().clone();
         let dir = tempfile::tempdir().unwrap();
-        let socket = OwnSocket::listen(&dir.path().join("run").join("d.sock")).unwrap();
+        let socket =
+            OwnSocket::listen(&dir.path().join("run").join("d.sock"), Access::Owner).unwrap();
         World {
             server: Server::start(service, socket, settings).unwrap(),
             store,
@@ -223,4 +228,11 @@ impl Wire {
         schemas::check("query_success", &answer);
         answer
     }
+}
+
+/// Returns where git is, if it is anywhere.
+fn git() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let mut dirs = std::env::split_paths(&path);
+    dirs.find_map(|dir| Some(dir.join("git")).filter(|path| path.is_file()))
 }

@@ -49,6 +49,8 @@ impl Place {
         command
             .env("XDG_RUNTIME_DIR", self.dir.path().join("run"))
             .env("XDG_CACHE_HOME", self.dir.path().join("cache"))
+            .env("XDG_STATE_HOME", self.dir.path().join("state"))
+            .env("XDG_CONFIG_HOME", self.dir.path().join("config"))
             .env("HOME", self.dir.path().join("home"))
             .args(args)
             .stdin(Stdio::null());
@@ -519,4 +521,214 @@ fn ggrep_a_search_that_a_daemon_answers_prints_the_same_bytes() {
             &["zzz_not_there", other.to_str().unwrap()],
         ],
     );
+}
+
+fn status(place: &Place) -> Value {
+    let status: Value = serde_json::from_str(&ok(&place.ggrep(&["status", "--json"]))).unwrap();
+    schemas::check("status", &status);
+    status
+}
+
+#[test]
+fn ggrep_status_and_health_are_printed_for_people_and_programs() {
+    let place = Place::new();
+    let none = status(&place);
+    assert_eq!(none["daemon"]["running"], false);
+    assert_eq!(none["canonical_root"], place.root().to_str().unwrap());
+    for args in [&["health"][..], &["status", "--prometheus"]] {
+        let failed = place.ggrep(args);
+        assert_eq!(failed.status.code(), Some(1));
+        assert!(
+            text(&failed.stderr).contains("no daemon is running"),
+            "{failed:?}"
+        );
+    }
+    assert!(place.daemons().is_empty(), "asking how it is starts none");
+    ok(&place.ggrep(&["retry"]));
+    let one = status(&place);
+    assert_eq!(one["daemon"]["running"], true);
+    assert_eq!(one["daemon"]["pid"], place.daemons()[0]);
+    assert_eq!(one["store_id"], none["store_id"]);
+    let shown = ok(&place.ggrep(&["status"]));
+    assert!(shown.contains("daemon.running: true\n"), "{shown}");
+    assert!(shown.contains("queries.max_concurrent: 8\n"), "{shown}");
+    let shown = ok(&place.ggrep(&["health"]));
+    assert!(
+        shown
+            .lines()
+            .any(|line| line.starts_with("ok   manifest_present")),
+        "{shown}"
+    );
+    let health: Value = serde_json::from_str(&ok(&place.ggrep(&["health", "--json"]))).unwrap();
+    schemas::check("health", &health);
+    let shown = ok(&place.ggrep(&["status", "--prometheus"]));
+    assert!(
+        shown.contains("forge_search_queries_total{outcome=\"ok\"} 1\n"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn ggrep_searches_of_people_are_counted_by_the_daemon_that_answers_them() {
+    let place = Place::new();
+    let count = || {
+        let shown = ok(&place.ggrep(&["status", "--prometheus"]));
+        let line = "forge_search_queries_total{outcome=\"ok\"} ";
+        let found = shown.lines().find_map(|one| one.strip_prefix(line));
+        found.unwrap().parse::<u64>().unwrap()
+    };
+    let mut daemon = place.serve(&[]);
+    ok(&place.forge_search(&["-C1", "retry"]));
+    assert_eq!(count(), 1);
+    // Another configuration, other context on both sides, diagnostics: in the process itself.
+    for args in [
+        &["--set", "threads=1", "retry"][..],
+        &["-A1", "retry"],
+        &["--stats", "retry"],
+    ] {
+        ok(&place.forge_search(args));
+        assert_eq!(count(), 1, "{args:?}");
+    }
+    ok(&place.forge_search(&["retry", "src"]));
+    assert_eq!(count(), 2);
+    kill(
+        i32::try_from(daemon.id()).unwrap(),
+        rustix::process::Signal::TERM,
+    );
+    daemon.wait().unwrap();
+}
+
+#[test]
+fn ggrep_queries_are_logged_without_what_they_are_about() {
+    let place = Place::new();
+    ok(&place.ggrep(&["--mode", "debug", "--limit", "7", "retry delay"]));
+    assert_eq!(
+        place
+            .ggrep(&["--timeout-ms", "1", "--json", "retry"])
+            .status
+            .code()
+            .map(|code| code < 13),
+        Some(true)
+    );
+    ok(&place.ggrep(&["stop"]));
+    let dir = place.dir.path().join("state/forge-search");
+    let logs: Vec<PathBuf> = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    assert_eq!(logs.len(), 1);
+    assert_eq!(
+        fs::metadata(&logs[0]).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    let log = fs::read_to_string(&logs[0]).unwrap();
+    assert!(!log.contains("retry") && !log.contains("delay"), "{log}");
+    let lines: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let query = lines
+        .iter()
+        .find(|line| line["target"] == "forge_search::query")
+        .unwrap();
+    for field in [
+        "request_id",
+        "profile",
+        "max_results",
+        "per_file",
+        "snippet",
+        "admission_ms",
+        "snapshot_read_ms",
+        "retrieve_ms",
+        "rank_ms",
+        "format_ms",
+        "status",
+    ] {
+        assert!(!query[field].is_null(), "{field} in {query}");
+    }
+    assert_eq!(
+        (&query["profile"], &query["max_results"], &query["status"]),
+        (&json!("debug"), &json!(7), &json!("ok"))
+    );
+}
+
+#[test]
+fn ggrep_stale_daemons_say_so_and_clients_go_on_to_another_one() {
+    let place = Place::new();
+    let config = place.dir.path().join("config/forge-search");
+    fs::create_dir_all(&config).unwrap();
+    let write = |threads: u32| {
+        let text = format!(
+            "[tools.search]\nthreads = {threads}\n[tools.daemon]\nconfig_debounce_ms = 20\n"
+        );
+        fs::write(config.join("config.toml"), text).unwrap();
+    };
+    write(1);
+    let socket = ok(&place.forge_search(&["serve", "--detach"]));
+    let first = place.daemons();
+    let stale = |socket: &str| {
+        let mut stream = std::os::unix::net::UnixStream::connect(socket.trim_end()).unwrap();
+        let mut exchange = |message: &Value| -> Value {
+            let frame = encode(message.to_string().as_bytes(), 1 << 20).unwrap();
+            std::io::Write::write_all(&mut stream, &frame).unwrap();
+            serde_json::from_slice(&read(&mut stream, 1 << 24).unwrap().unwrap()).unwrap()
+        };
+        exchange(
+            &json!({"protocol_versions": [1], "store_id": first_store(&place), "config_fingerprint": pinned(&place)}),
+        );
+        let status = exchange(&json!({"type": "status"}));
+        let found = exchange(&json!({"type": "search", "query": "retry"}));
+        let tool =
+            exchange(&json!({"type": "tool", "tool": "Search", "request": {"pattern": "retry"}}));
+        (status, found, tool)
+    };
+    let before = status(&place);
+    fs::write(
+        place.dir.path().join("pinned"),
+        before["config_fingerprint"].as_str().unwrap(),
+    )
+    .unwrap();
+    write(2);
+    wait_until("it is stale", || {
+        stale(&socket).0["daemon"]["stale"] == true
+    });
+    let (status_of_old, found, tool) = stale(&socket);
+    schemas::check("status", &status_of_old);
+    schemas::check("query_success", &found);
+    assert_eq!(status_of_old["sync"]["state"], "stale");
+    assert_eq!(found["warnings"][0]["code"], "stale_config");
+    assert_eq!(found["degraded"], true);
+    assert_eq!(tool["count"], 3);
+    // What is edited now is found all the same: the whole tree is searched.
+    place.write("src/more.rs", "retry\n");
+    assert_eq!(stale(&socket).2["count"], 4);
+    // A client has the new configuration, and so another daemon.
+    let answer: Value = serde_json::from_str(&ok(&place.ggrep(&["--json", "retry"]))).unwrap();
+    assert_eq!(answer["warnings"], json!([]));
+    assert_eq!(place.daemons().len(), 2);
+    assert!(place.daemons().iter().any(|pid| !first.contains(pid)));
+}
+
+fn first_store(place: &Place) -> String {
+    forge_search::tool::daemon::identity::store_id(&place.root())
+}
+
+fn pinned(place: &Place) -> String {
+    fs::read_to_string(place.dir.path().join("pinned")).unwrap()
+}
+
+#[test]
+fn ggrep_a_group_is_let_in_where_that_is_configured() {
+    let place = Place::new();
+    let dir = place.dir.path().join("shared");
+    let socket = dir.join("s.sock");
+    let shared = [
+        "--set",
+        "tools.daemon.group_access=true",
+        "--socket",
+        socket.to_str().unwrap(),
+    ];
+    ok(&place.ggrep(&[&shared[..], &["retry"]].concat()));
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&dir), mode(&socket)), (0o770, 0o660));
 }

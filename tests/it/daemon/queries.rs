@@ -24,7 +24,7 @@ fn paths(answer: &Value) -> Vec<&str> {
 }
 
 /// Asks until the index is relied on.
-fn with_snapshot(world: &World, query: &Value) -> Value {
+pub(super) fn with_snapshot(world: &World, query: &Value) -> Value {
     let began = Instant::now();
     loop {
         let answer = world.client().found(query.clone());

@@ -88,3 +88,110 @@ fn ggrep_schemas_require_what_the_contract_requires_and_allow_nothing_else() {
         false
     );
 }
+
+/// Lists what a schema requires, with the names that lead there; every object has to allow nothing else.
+fn required(schema: &Value, at: &str, found: &mut Vec<String>) {
+    if let Some(items) = schema.get("items") {
+        required(items, &format!("{at}[]"), found);
+    }
+    let Some(fields) = schema.get("properties").and_then(Value::as_object) else {
+        return;
+    };
+    assert_eq!(schema["additionalProperties"], false, "{at}");
+    let names: Vec<String> = serde_json::from_value(schema["required"].clone()).unwrap();
+    for (name, field) in fields {
+        assert!(names.contains(name), "{at}.{name} is optional");
+        found.push(format!("{at}.{name}"));
+        required(field, &format!("{at}.{name}"), found);
+    }
+}
+
+#[test]
+fn ggrep_status_and_health_have_the_fields_of_the_contract() {
+    let all: BTreeMap<_, _> = schemas().into_iter().collect();
+    let fields = |name: &str| {
+        let mut found = Vec::new();
+        required(&all[name], "", &mut found);
+        found.sort();
+        found
+    };
+    let expected = |tables: &[(&str, &str)]| {
+        let mut expected: Vec<String> = tables
+            .iter()
+            .flat_map(|(at, names)| {
+                names
+                    .split_whitespace()
+                    .map(move |name| format!("{at}.{name}"))
+            })
+            .collect();
+        expected.sort();
+        expected
+    };
+    let status = expected(&[
+        (
+            "",
+            "schema_version store_id canonical_root config_fingerprint ignore_fingerprint daemon snapshot sync queries \
+             resources performance",
+        ),
+        (
+            ".daemon",
+            "running pid started_at binary_version protocol_version stale supported_schema_versions",
+        ),
+        (
+            ".snapshot",
+            "active_snapshot_id head_sha dirty untracked_included degraded created_at",
+        ),
+        (
+            ".sync",
+            "state last_sync_at last_result last_duration_ms staging_txn_id",
+        ),
+        (
+            ".queries",
+            "max_concurrent max_queue_depth timeout_ms in_flight queue_depth busy_total timeouts_total slow_total",
+        ),
+        (".resources", "embed_global disk open_handles"),
+        (
+            ".resources.embed_global",
+            "max_concurrent in_use stale_lock",
+        ),
+        (
+            ".resources.disk",
+            "store_bytes store_budget_bytes cache_bytes cache_budget_bytes log_bytes log_budget_bytes",
+        ),
+        (".resources.open_handles", "segments_open segments_budget"),
+        (
+            ".performance",
+            "query_latency_p50_ms query_latency_p95_ms query_latency_budget_p50_ms query_latency_budget_p95_ms \
+             segments_touched_max segments_touched_budget publish_time_last_ms publish_time_budget_ms gc_time_last_ms \
+             gc_time_budget_ms compaction_time_last_ms compaction_time_budget_ms",
+        ),
+    ]);
+    let found = fields("status");
+    // Nothing, or an object: its fields are those of the handshake.
+    let found: Vec<String> = found
+        .into_iter()
+        .filter(|name| !name.starts_with(".daemon.supported_schema_versions."))
+        .collect();
+    assert_eq!(found, status);
+    let health = expected(&[
+        ("", "schema_version store_id active_snapshot_id ok checks"),
+        (".checks[]", "code severity message"),
+    ]);
+    assert_eq!(fields("health"), health);
+    let severity = &all["health"]["properties"]["checks"]["items"]["properties"]["severity"];
+    let words: Vec<&str> = match severity.get("enum") {
+        Some(words) => words
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(Value::as_str)
+            .collect(),
+        None => severity["oneOf"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|one| one["const"].as_str())
+            .collect(),
+    };
+    assert_eq!(words, ["ok", "warn", "fail"]);
+}

@@ -16,6 +16,7 @@ use crate::differential::Seeded;
 const ONE: Limits = Limits {
     bytes: u64::MAX,
     indexes: 1,
+    ..Limits::NONE
 };
 
 /// A life of two indexes: made, replaced, evicted and removed, in an order of its own for each seed.

@@ -264,6 +264,7 @@ impl Growing {
                 let one = Limits {
                     bytes: u64::MAX,
                     indexes: 1,
+                    ..Limits::NONE
                 };
                 let limited = store.clone().limited(one);
                 other

@@ -62,6 +62,7 @@ const ACTS: [Act; 6] = [
 const ONE: Limits = Limits {
     bytes: u64::MAX,
     indexes: 1,
+    ..Limits::NONE
 };
 
 /// A store in which something is done.

@@ -23,6 +23,7 @@ fn fr_lsi_cache_root_01_the_configured_path_comes_first_then_the_users_cache_the
     let places = CachePlaces {
         user_cache: Some(PathBuf::from("/home/u/.cache")),
         temporary: Some(PathBuf::from("/tmp/forge-search-7")),
+        ..CachePlaces::default()
     };
     let root = |places: &CachePlaces, config: &_| places.cache_root(config, Path::new("/src"));
     assert_eq!(root(&places, &config), Some(world.cache.clone()));
@@ -49,6 +50,7 @@ fn fr_lsi_idx_stor_02_by_default_indexes_are_in_the_users_cache_outside_of_the_t
     let places = CachePlaces {
         user_cache: Some(home.path().join(".cache")),
         temporary: None,
+        ..CachePlaces::default()
     };
     let context = world.setup.context();
     let indexes = |config: &_| {

@@ -59,6 +59,7 @@ impl World {
 const ONE: Limits = Limits {
     bytes: u64::MAX,
     indexes: 1,
+    ..Limits::NONE
 };
 
 /// An index in the model: number, bytes, time of last use, and whether somebody holds a lock.
@@ -119,7 +120,7 @@ proptest! {
         indexes in 0u64..9,
         but in prop::option::of(0usize..9),
     ) {
-        let limits = Limits { bytes, indexes };
+        let limits = Limits { bytes, indexes, ..Limits::NONE };
         let world = World::new(limits);
         let but = but.filter(|n| *n < all.len());
         let mut modelled = Vec::new();
@@ -162,6 +163,7 @@ fn fr_lsi_idx_rm_01_nothing_goes_within_the_limits() {
     let world = World::new(Limits {
         bytes: 30,
         indexes: 3,
+        ..Limits::NONE
     });
     for n in 0..3 {
         world.index(n, 10, n as i64);
@@ -171,6 +173,7 @@ fn fr_lsi_idx_rm_01_nothing_goes_within_the_limits() {
     let less = world.store().limited(Limits {
         bytes: 29,
         indexes: 3,
+        ..Limits::NONE
     });
     assert_eq!(less.make_room(None).evicted.len(), 1);
     assert_eq!(world.kept(), BTreeSet::from([1, 2]));
@@ -262,6 +265,7 @@ fn foreign_directories_are_never_touched() {
     let world = World::new(Limits {
         bytes: 0,
         indexes: 0,
+        ..Limits::NONE
     });
     world.index(1, 10, 1);
     let root = world.root();

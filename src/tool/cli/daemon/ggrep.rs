@@ -16,8 +16,10 @@ use super::start::{Unconnected, connect_or_start};
 use super::{Meant, canonical, people, root_of, serve};
 use crate::exec::stop::Deadline;
 use crate::tool::daemon::client::{ClientError, Connection};
+use crate::tool::daemon::inspect;
 use crate::tool::daemon::limits::{MAX_PER_FILE, MAX_RESULTS, QUERY_TIMEOUT_MS};
 use crate::tool::daemon::reply::{ErrorCode, Failure, Success};
+use crate::tool::daemon::report::{Exposition, Health};
 use crate::tool::daemon::request::{Asked, Mode, Request, SearchQuery, SnippetMode};
 use crate::tool::daemon::service::{Admitted, Ending, payload};
 use crate::tool::daemon::socket::is_taken;
@@ -36,6 +38,7 @@ Examples:
   ggrep --json --limit 5 parse_header         one JSON object, for programs
   ggrep --explain scheduler                   how the answer came about
   ggrep status                                what the daemon of this tree does
+  ggrep health                                checks everything that it relies on
   ggrep stop                                  ends it
   ggrep -- status                             a question that is the name of a command
 
@@ -68,6 +71,10 @@ struct Ggrep {
 /// What can be asked of a daemon but a question.
 #[derive(Debug, Subcommand)]
 enum Other {
+    /// Say what the daemon does: what it searches, how that is kept up to date, queries, resources.
+    Status(StatusArgs),
+    /// Check everything that the daemon relies on: reads all of its index.
+    Health(DaemonArgs),
     /// End the daemon, if there is one: what it is asked at that moment is answered as cancelled.
     Stop(DaemonArgs),
     /// Print a completion script for a shell.
@@ -102,6 +109,17 @@ struct DaemonArgs {
     /// Which one.
     #[command(flatten)]
     which: WhichArgs,
+}
+
+/// `ggrep status`.
+#[derive(Clone, Debug, Args)]
+struct StatusArgs {
+    /// Print what was counted in the text format of Prometheus.
+    #[arg(long, conflicts_with = "json")]
+    prometheus: bool,
+    /// Which daemon, and how to print.
+    #[command(flatten)]
+    daemon: DaemonArgs,
 }
 
 /// A question.
@@ -200,7 +218,8 @@ pub fn main() -> u8 {
     };
     let json = match &cli.command {
         None => cli.question.json,
-        Some(Other::Stop(args)) => args.json,
+        Some(Other::Stop(args) | Other::Health(args)) => args.json,
+        Some(Other::Status(args)) => args.daemon.json,
         Some(Other::Completions { .. } | Other::Man) => false,
     };
     match run(cli) {
@@ -211,6 +230,7 @@ pub fn main() -> u8 {
             complain_as("ggrep", &format!("the output can't be written: {error}"));
             1
         }
+        Err(Ended::Unhealthy) => 1,
         Err(Ended::Failed(failure)) => {
             let told = match json {
                 true => {
@@ -254,6 +274,8 @@ fn background() -> u8 {
 /// Why the program did not do what it was asked for.
 enum Ended {
     Failed(Failure),
+    /// A check failed, which was printed.
+    Unhealthy,
     Output(io::Error),
 }
 
@@ -288,6 +310,8 @@ fn run(cli: Ggrep) -> Result<(), Ended> {
     let mut out = io::stdout().lock();
     match cli.command {
         None => ask(&cli.question, &Environment::read(), &mut out),
+        Some(Other::Status(args)) => status(&args, &Environment::read(), &mut out),
+        Some(Other::Health(args)) => health(&args, &Environment::read(), &mut out),
         Some(Other::Stop(args)) => stop(&args, &Environment::read(), &mut out),
         Some(Other::Completions { shell }) => {
             let mut script = Vec::new();
@@ -337,24 +361,19 @@ fn ask(args: &QuestionArgs, environment: &Environment, out: &mut dyn Write) -> R
     // What is wrong with it is said before a daemon is started for it.
     Request::parse(&payload(&request.to_value()))
         .map_err(|refused| Ended::failed(ErrorCode::InvalidRequest, refused.message))?;
-    let answer = match connect(&meant, args) {
-        Ok(mut connection) => connection.ask(&request)?,
-        Err(error) if args.fallback && is_absent(&error) => {
-            in_process(&meant, &request, environment)?
+    let (mut answer, mut success) = answered(&meant, &request, args, environment)?;
+    let is_stale = success
+        .warnings
+        .iter()
+        .any(|warning| warning.code == "stale_config");
+    if is_stale {
+        // The configuration has changed since it was read here, or the daemon was named. Once more, with that of now.
+        let now = Meant::find(&root, &args.which.setup, socket, environment)?;
+        if now.store != meant.store && !now.named {
+            (answer, success) = answered(&now, &request, args, environment)?;
         }
-        Err(error) => return Err(refused(error, &meant)),
-    };
+    }
     let text = String::from_utf8_lossy(&answer);
-    let success: Success = match serde_json::from_slice(&answer) {
-        Ok(success) => success,
-        Err(error) => {
-            let failure = serde_json::from_slice(&answer).map_err(|_| {
-                let message = format!("the daemon's answer can't be read: {error}");
-                Ended::failed(ErrorCode::Internal, message)
-            })?;
-            return Err(Ended::Failed(failure));
-        }
-    };
     if args.json {
         let text = match args.raw {
             true => text,
@@ -367,6 +386,32 @@ fn ask(args: &QuestionArgs, environment: &Environment, out: &mut dyn Write) -> R
     out.flush()?;
     people::remark(&success);
     Ok(())
+}
+
+/// Gets an answer from the daemon, or where that was asked for and there is none, without.
+fn answered(
+    meant: &Meant,
+    request: &Request,
+    args: &QuestionArgs,
+    environment: &Environment,
+) -> Result<(Vec<u8>, Success), Ended> {
+    let answer = match connect(meant, args) {
+        Ok(mut connection) => connection.ask(request)?,
+        Err(error) if args.fallback && is_absent(&error) => {
+            in_process(meant, request, environment)?
+        }
+        Err(error) => return Err(refused(error, meant)),
+    };
+    match serde_json::from_slice(&answer) {
+        Ok(success) => Ok((answer, success)),
+        Err(error) => {
+            let failure = serde_json::from_slice(&answer).map_err(|_| {
+                let message = format!("the daemon's answer can't be read: {error}");
+                Ended::failed(ErrorCode::Internal, message)
+            })?;
+            Err(Ended::Failed(failure))
+        }
+    }
 }
 
 /// Returns the path that is asked for; nothing for all of the tree.
@@ -458,7 +503,7 @@ fn in_process(
         CliFailure::Output(error) => Ended::from(error),
         CliFailure::Signal(_) => Ended::failed(ErrorCode::Cancelled, "a signal came"),
     };
-    let service = serve::service(setup, None).map_err(failed)?;
+    let service = serve::service(setup, None, serve::Own::default()).map_err(failed)?;
     let Asked::Search(query) = &request.asked else {
         let message = "only questions are answered without a daemon";
         return Err(Ended::failed(ErrorCode::Internal, message));
@@ -478,23 +523,105 @@ fn in_process(
     Ok(service.answer(query, admitted).payload)
 }
 
-fn stop(args: &DaemonArgs, environment: &Environment, out: &mut dyn Write) -> Result<(), Ended> {
-    let root = root_of(args.which.setup.root.as_deref(), None, environment)?;
-    let socket = args.which.socket.as_deref();
-    let meant = Meant::find(&root, &args.which.setup, socket, environment)?;
-    let patience = patience(&meant, None);
-    let stopped = match Connection::open(&meant.socket, &meant.store, None, patience) {
-        Err(ClientError::Unreachable(_)) => false,
-        Err(error) => return Err(refused(Unconnected::Client(error), &meant)),
+/// Returns the daemon that a command means.
+fn meant_by(which: &WhichArgs, environment: &Environment) -> Result<Meant, Ended> {
+    let root = root_of(which.setup.root.as_deref(), None, environment)?;
+    Ok(Meant::find(
+        &root,
+        &which.setup,
+        which.socket.as_deref(),
+        environment,
+    )?)
+}
+
+/// Asks a daemon that runs; `None` if there is none.
+fn ask_running(meant: &Meant, asked: Asked) -> Result<Option<Vec<u8>>, Ended> {
+    let request = Request { id: None, asked };
+    let patience = patience(meant, None);
+    match Connection::open(&meant.socket, &meant.store, None, patience) {
         Ok(mut connection) => {
-            let request = Request {
-                id: None,
-                asked: Asked::Shutdown,
-            };
-            connection.ask(&request)?;
-            true
+            let answer = connection.ask(&request)?;
+            match serde_json::from_slice(&answer) {
+                Ok(failure) => Err(Ended::Failed(failure)),
+                Err(_) => Ok(Some(answer)),
+            }
         }
+        Err(ClientError::Unreachable(_)) => Ok(None),
+        Err(error) => Err(refused(Unconnected::Client(error), meant)),
+    }
+}
+
+/// Prints an answer: as it is, or a line for each field.
+fn print(answer: &[u8], args: &DaemonArgs, out: &mut dyn Write) -> Result<(), Ended> {
+    let text = String::from_utf8_lossy(answer);
+    match args.json {
+        true => {
+            let text = match args.raw {
+                true => text,
+                false => people::safe_json(&text),
+            };
+            Ok(writeln!(out, "{text}")?)
+        }
+        false => {
+            let value = serde_json::from_slice(answer).unwrap_or_default();
+            Ok(people::print_fields(
+                "",
+                &value,
+                &people::shown(args.raw),
+                out,
+            )?)
+        }
+    }
+}
+
+fn status(args: &StatusArgs, environment: &Environment, out: &mut dyn Write) -> Result<(), Ended> {
+    let meant = meant_by(&args.daemon.which, environment)?;
+    if args.prometheus {
+        let Some(answer) = ask_running(&meant, Asked::Metrics)? else {
+            return Err(absent(&meant));
+        };
+        let unread =
+            |error: serde_json::Error| Ended::failed(ErrorCode::Internal, error.to_string());
+        let exposition: Exposition = serde_json::from_slice(&answer).map_err(unread)?;
+        out.write_all(exposition.text.as_bytes())?;
+        return Ok(());
+    }
+    let answer = match ask_running(&meant, Asked::Status)? {
+        Some(answer) => answer,
+        None => payload(&inspect::absent(&meant.store, &meant.root, &meant.config)),
     };
+    print(&answer, &args.daemon, out)
+}
+
+/// Prints what was looked at. Fails if a check failed.
+fn health(args: &DaemonArgs, environment: &Environment, out: &mut dyn Write) -> Result<(), Ended> {
+    let meant = meant_by(&args.which, environment)?;
+    let answer = ask_running(&meant, Asked::Health)?.ok_or_else(|| absent(&meant))?;
+    let unread = |error: serde_json::Error| Ended::failed(ErrorCode::Internal, error.to_string());
+    let health: Health = serde_json::from_slice(&answer).map_err(unread)?;
+    match args.json {
+        true => print(&answer, args, out)?,
+        false => people::print_health(&health, args.raw, out)?,
+    }
+    match health.ok {
+        true => Ok(()),
+        false => Err(Ended::Unhealthy),
+    }
+}
+
+fn absent(meant: &Meant) -> Ended {
+    Ended::failed(
+        ErrorCode::Internal,
+        format!(
+            "no daemon is running for {}; `forge-search serve` or a question starts one",
+            meant.root.display()
+        ),
+    )
+}
+
+fn stop(args: &DaemonArgs, environment: &Environment, out: &mut dyn Write) -> Result<(), Ended> {
+    let meant = meant_by(&args.which, environment)?;
+    let stopped = ask_running(&meant, Asked::Shutdown)?.is_some();
     let most = Duration::from_millis(meant.config.search.index_shutdown_timeout_ms) * 2 + GRACE;
     let mut waited = Duration::ZERO;
     while is_taken(&meant.socket) {

@@ -33,6 +33,8 @@ pub(super) struct Meant {
     pub(super) setup: SetupArgs,
     /// Whether the socket was named by the caller.
     pub(super) named: bool,
+    /// Where it is to log, if that was said.
+    pub(super) log: Option<PathBuf>,
 }
 
 impl Meant {
@@ -77,6 +79,7 @@ impl Meant {
             socket: path,
             setup,
             named: socket.is_some(),
+            log: None,
         })
     }
 }

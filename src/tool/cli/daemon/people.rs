@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::super::complain_as;
 use crate::tool::daemon::reply::{Failure, Success};
+use crate::tool::daemon::report::{Health, Severity};
 use crate::tool::render::escape_controls;
 
 /// Escapes what a terminal would take for a command in JSON, where it can only be inside of strings. It means the same afterwards.
@@ -30,12 +31,36 @@ pub(super) fn safe_json(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Prints results: a line that says where each is and how well it answers, and the lines themselves below, with their numbers.
-pub(super) fn print(success: &Success, raw: bool, out: &mut dyn Write) -> io::Result<()> {
-    let shown = |text: &str| match raw {
+/// Returns what makes texts safe for terminals, or leaves them as they are.
+pub(super) fn shown(raw: bool) -> impl Fn(&str) -> String {
+    move |text| match raw {
         true => text.to_string(),
         false => escape_controls(text).into_owned(),
-    };
+    }
+}
+
+/// Prints what was looked at, a line for each check.
+pub(super) fn print_health(health: &Health, raw: bool, out: &mut dyn Write) -> io::Result<()> {
+    let shown = shown(raw);
+    for check in &health.checks {
+        let severity = match check.severity {
+            Severity::Ok => "ok",
+            Severity::Warn => "WARN",
+            Severity::Fail => "FAIL",
+        };
+        writeln!(
+            out,
+            "{severity:<5}{:<22}{}",
+            shown(&check.code),
+            shown(&check.message)
+        )?;
+    }
+    Ok(())
+}
+
+/// Prints results: a line that says where each is and how well it answers, and the lines themselves below, with their numbers.
+pub(super) fn print(success: &Success, raw: bool, out: &mut dyn Write) -> io::Result<()> {
+    let shown = shown(raw);
     for (nth, found) in success.results.iter().enumerate() {
         if nth > 0 && !found.content.is_empty() {
             writeln!(out)?;

@@ -2,19 +2,25 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::super::args::ServeArgs;
 use super::super::building;
-use super::super::setup::{Environment, Setup, prepare};
+use super::super::setup::{Environment, Setup, load_config, prepare};
 use super::super::{FAILED, Failure, complain};
 use super::{Meant, root_of, start};
+use crate::index::handles::Handles;
+use crate::tool::config::SearchConfig;
+use crate::tool::daemon::identity;
+use crate::tool::daemon::log::LogFile;
 use crate::tool::daemon::server::{Server, Settings};
-use crate::tool::daemon::service::{Parts, Service};
+use crate::tool::daemon::service::{Fingerprint, Parts, Service};
 use crate::tool::daemon::socket::OwnSocket;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::wall_clock_ns;
+use crate::tool::search_files::FilesTool;
 
 /// How long a signal waits for the daemon to end in order, beyond what that may take.
 const MARGIN: Duration = Duration::from_secs(2);
@@ -23,7 +29,14 @@ const MARGIN: Duration = Duration::from_secs(2);
 pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Result<u8, Failure> {
     let named = args.tree.as_deref().or(args.setup.root.as_deref());
     let root = root_of(named, None, environment)?;
-    let meant = Meant::find(&root, &args.setup, args.socket.as_deref(), environment)?;
+    let meant = Meant {
+        log: args
+            .log
+            .as_deref()
+            .map(|log| environment.absolute(log))
+            .transpose()?,
+        ..Meant::find(&root, &args.setup, args.socket.as_deref(), environment)?
+    };
     if args.detach {
         start::in_background(&meant).map_err(|message| failed(&message))?;
         writeln!(io::stdout(), "{}", meant.socket.display())?;
@@ -34,11 +47,17 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
         let _ = rustix::process::setsid();
     }
     // First of all, so that a second daemon builds nothing.
-    let socket = OwnSocket::listen(&meant.socket).map_err(|error| failed(&error.to_string()))?;
-    let setup = prepare(&meant.setup, environment, None)?.for_files(environment);
     let settings = settings(&meant, args.background);
+    let socket = OwnSocket::listen(&meant.socket, settings.access)
+        .map_err(|error| failed(&error.to_string()))?;
+    let mut environment = environment.clone();
+    let most = usize::try_from(meant.config.daemon.max_open_segments_global).unwrap_or(usize::MAX);
+    environment.cache.handles = Handles::at_most(most);
+    let environment = &environment;
+    let setup = prepare(&meant.setup, environment, None)?.for_files(environment);
+    let log = log_to(&meant, environment);
     let signals = setup.signals.clone();
-    let service = live_service(setup)?;
+    let service = live_service(setup, &meant, log, environment)?;
     let cant = |error: io::Error| failed(&format!("the daemon can't be started: {error}"));
     let mut server = Server::start(service, socket, settings).map_err(cant)?;
     let end = server.ender();
@@ -78,14 +97,96 @@ fn settings(meant: &Meant, background: bool) -> Settings {
     }
 }
 
+/// Has everything that is logged from now on written to a file; returns which.
+fn log_to(meant: &Meant, environment: &Environment) -> Option<PathBuf> {
+    let path = match &meant.log {
+        Some(path) => path.clone(),
+        None => {
+            let name = meant.socket.file_name()?;
+            let dir = environment.state.as_ref()?.join("forge-search");
+            // A log in the tree would be a change of the tree with each query.
+            if dir.starts_with(&meant.root) {
+                return None;
+            }
+            private(&dir).ok()?;
+            dir.join(name).with_extension("log")
+        }
+    };
+    let log = match LogFile::open(&path, meant.config.daemon.max_log_bytes) {
+        Ok(log) => log,
+        Err(error) => {
+            complain(&format!("nothing is logged: {}: {error}", path.display()));
+            return None;
+        }
+    };
+    tracing_subscriber::fmt()
+        .json()
+        .flatten_event(true)
+        .with_writer(Mutex::new(log))
+        .init();
+    tracing::info!(target: "forge_search::daemon", pid = std::process::id(), "started");
+    Some(path)
+}
+
+/// Makes a directory that only this user can enter.
+fn private(dir: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    let mut made = std::fs::DirBuilder::new();
+    made.recursive(true).mode(0o700).create(dir)
+}
+
 /// Makes a service of what was set up, with indexes that follow the tree.
-fn live_service(mut setup: Setup) -> Result<Service, Failure> {
-    building::follow(setup.tool.indexes(), &setup.config.search, &setup);
+fn live_service(
+    mut setup: Setup,
+    meant: &Meant,
+    log: Option<PathBuf>,
+    environment: &Environment,
+) -> Result<Service, Failure> {
+    let low_impact = meant.config.daemon.low_impact;
+    let pace = |config: SearchConfig| match low_impact {
+        true => gentle(config),
+        false => config,
+    };
+    building::follow(
+        setup.tool.indexes(),
+        &pace(setup.config.search.clone()),
+        &setup,
+    );
     let files = setup.files.take();
     if let Some(files) = &files {
-        building::follow(files.indexes(), &setup.indexing_files(), &setup);
+        building::follow(files.indexes(), &pace(setup.indexing_files()), &setup);
     }
-    service(setup, files)
+    let arguments = meant.setup.clone();
+    let own = Own {
+        log,
+        git: environment.programs(&meant.root).find("git"),
+        fingerprint: Some(Arc::new(move || {
+            let environment = Environment::read();
+            let config = load_config(&arguments, &environment).ok()?;
+            let excludes = environment.global_excludes.as_deref();
+            Some(identity::config_fingerprint(&config, excludes))
+        })),
+    };
+    service(setup, files, own)
+}
+
+/// Follows a tree with less of the machine (GGREP, low-impact mode).
+fn gentle(config: SearchConfig) -> SearchConfig {
+    SearchConfig {
+        index_build_max_cpu_percent: config.index_build_max_cpu_percent.min(20),
+        // A day without searches, so never.
+        index_idle_boost_ms: 24 * 60 * 60 * 1000,
+        index_watch_debounce_ms: config.index_watch_debounce_ms.max(1_000),
+        ..config
+    }
+}
+
+/// What only a daemon has.
+#[derive(Default)]
+pub(super) struct Own {
+    log: Option<PathBuf>,
+    git: Option<PathBuf>,
+    fingerprint: Option<Fingerprint>,
 }
 
 /// Makes a service of what was set up.
@@ -95,7 +196,8 @@ fn live_service(mut setup: Setup) -> Result<Service, Failure> {
 /// [`ToolError::ExecutionFailed`] if there can be no more threads.
 pub(super) fn service(
     setup: Setup,
-    files: Option<crate::tool::search_files::FilesTool>,
+    files: Option<FilesTool>,
+    own: Own,
 ) -> Result<Service, Failure> {
     let Some(files) = files.or(setup.files) else {
         return Err(failed("the tool search_files was not set up"));
@@ -107,6 +209,9 @@ pub(super) fn service(
         root: setup.root,
         config: setup.config,
         wall: Arc::new(wall_clock_ns),
+        log: own.log,
+        git: own.git,
+        fingerprint: own.fingerprint,
     })
     .map_err(|error| failed(&error.to_string()))
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Meant;
 use crate::exec::process::{Invocation, start_in_background};
 use crate::tool::daemon::client::{ClientError, Connection};
-use crate::tool::daemon::socket::{Turn, is_taken};
+use crate::tool::daemon::socket::{Access, Turn, is_taken};
 
 /// How long to wait before looking again.
 const NAP: Duration = Duration::from_millis(20);
@@ -70,7 +70,7 @@ pub(super) fn connect_or_start(
             Some(_) if !is_taken(&meant.socket) => start(meant)?,
             Some(_) => thread::sleep(NAP),
             None => {
-                turn = Turn::take(&meant.socket)
+                turn = Turn::take(&meant.socket, access(meant))
                     .map_err(|error| Unconnected::NotStarted(error.to_string()))?;
                 if turn.is_none() {
                     thread::sleep(NAP);
@@ -84,6 +84,13 @@ pub(super) fn connect_or_start(
     )))
 }
 
+fn access(meant: &Meant) -> Access {
+    match meant.config.daemon.group_access {
+        true => Access::Group,
+        false => Access::Owner,
+    }
+}
+
 /// Starts it: this very program, whatever it is called.
 fn start(meant: &Meant) -> Result<(), Unconnected> {
     let not_started = |why: String| Unconnected::NotStarted(why);
@@ -91,6 +98,9 @@ fn start(meant: &Meant) -> Result<(), Unconnected> {
         .map_err(|error| not_started(format!("this program can't find itself: {error}")))?;
     let mut args: Vec<OsString> = vec!["serve".into(), "--background".into()];
     args.extend(["--socket".into(), meant.socket.clone().into()]);
+    if let Some(log) = &meant.log {
+        args.extend(["--log".into(), log.into()]);
+    }
     if let Some(root) = &meant.setup.root {
         args.extend(["--root".into(), root.into()]);
     }

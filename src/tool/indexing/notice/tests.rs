@@ -3,6 +3,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::*;
 use crate::format::lock::{DirLock, LockFile};
+use crate::index::live::Works;
 
 fn living(standing: Standing) -> LivingIndex {
     LivingIndex {
@@ -40,6 +41,8 @@ fn report_of(living: &LivingIndex) -> Report {
         tracking: living.tracking,
         unwatched: None,
         why: living.why.clone(),
+        busy: false,
+        works: Works::default(),
     }
 }
 

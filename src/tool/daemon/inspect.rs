@@ -1,0 +1,788 @@
+//! Finding out how a daemon is: `status` and `health`.
+//!
+//! Owns what is looked at and what counts as amiss. Nothing here changes anything, and nothing is said that was not looked at just now.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::handshake::{PROTOCOL_VERSIONS, Store};
+use super::metrics::{Counts, Outcome};
+use super::reply::{ErrorCode, SCHEMA_VERSION, SchemaVersions};
+use super::report::{
+    Check, DaemonStatus, DiskUse, EmbedUse, HandleUse, Performance, QueryStatus, Resources,
+    Severity, SnapshotStatus, Status, SyncStatus,
+};
+use crate::exec::untracked::{Untracked, untracked};
+use crate::format::error::FormatError;
+use crate::format::publish::is_unfinished;
+use crate::index::live::{Done, Report};
+use crate::index::snapshot::Snapshot;
+use crate::index::state::Standing;
+use crate::tool::config::Config;
+use crate::tool::indexing::Indexes;
+use crate::tool::search::ToolContext;
+
+/// Files that are compared with what the index has of them.
+const SAMPLE: usize = 1_000;
+
+/// Paths that are looked at.
+const PATHS: u32 = 200_000;
+
+/// What half of all queries should take at most, in milliseconds: the time in which a person does not notice a wait.
+const P50_BUDGET_MS: u64 = 100;
+
+/// What nineteen of twenty queries should take at most.
+const P95_BUDGET_MS: u64 = 500;
+
+/// From how many percent of a budget on it is warned.
+const NEAR: u64 = 90;
+
+/// How long git may take to list files.
+const GIT: Duration = Duration::from_secs(5);
+
+/// What is known of queries at one moment.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// What was counted.
+    pub counts: Counts,
+    /// Queries that run.
+    pub running: usize,
+    /// Queries that wait.
+    pub waiting: usize,
+}
+
+/// What is looked at.
+pub(super) struct Inspected<'a> {
+    pub(super) root: &'a Path,
+    pub(super) store: &'a Store,
+    pub(super) config: &'a Config,
+    pub(super) context: &'a ToolContext,
+    pub(super) search: Option<&'a Arc<Indexes>>,
+    pub(super) files: Option<&'a Arc<Indexes>>,
+    pub(super) log: Option<&'a Path>,
+    pub(super) git: Option<&'a Path>,
+    pub(super) started_ns: i64,
+    pub(super) stale: bool,
+    pub(super) name_of: &'a dyn Fn(&Snapshot) -> String,
+}
+
+/// What is in use of the index of `Search`.
+struct InUse {
+    report: Report,
+    snapshot: Option<Arc<Snapshot>>,
+}
+
+impl Inspected<'_> {
+    /// Says how the daemon is. One look at each file of its indexes; waits for nobody.
+    pub(super) fn status(&self, load: &Load) -> Status {
+        let in_use = self.in_use();
+        let report = in_use.as_ref().map(|one| &one.report);
+        let snapshot = in_use.as_ref().and_then(|one| one.snapshot.as_deref());
+        let id = snapshot.map(|snapshot| (self.name_of)(snapshot));
+        let relied_on = report.is_some_and(|report| report.standing.allows_exclusion());
+        let created_at = id.as_deref().and_then(super::identity::created_ms);
+        let count = |outcome| load.counts.of(Outcome::Failed(outcome));
+        let daemon = &self.config.daemon;
+        let works = report.map(|report| report.works).unwrap_or_default();
+        let ms = |us: Option<u64>| us.map(|us| us.div_ceil(1_000));
+        let took = |done: Option<Done>| done.map(|done| done.took_ms);
+        let search = &self.config.search;
+        Status {
+            schema_version: SCHEMA_VERSION,
+            store_id: self.store.store_id.clone(),
+            canonical_root: self.root.to_string_lossy().into_owned(),
+            config_fingerprint: self.store.config_fingerprint.clone(),
+            ignore_fingerprint: super::identity::ignore_fingerprint(snapshot),
+            daemon: DaemonStatus {
+                running: true,
+                pid: Some(std::process::id()),
+                started_at: time(self.started_ns),
+                binary_version: Some(env!("CARGO_PKG_VERSION").to_string()),
+                protocol_version: PROTOCOL_VERSIONS.iter().max().copied(),
+                stale: self.stale,
+                supported_schema_versions: Some(SchemaVersions::own()),
+            },
+            snapshot: SnapshotStatus {
+                active_snapshot_id: id,
+                head_sha: super::git::head_sha(self.root),
+                dirty: None,
+                untracked_included: Some(true),
+                degraded: !relied_on,
+                created_at: created_at.and_then(|ms| time(ms.saturating_mul(1_000_000))),
+            },
+            sync: self.sync(report),
+            queries: QueryStatus {
+                max_concurrent: daemon.concurrent_queries(),
+                max_queue_depth: daemon.max_query_queue_depth,
+                timeout_ms: daemon.query_timeout_ms,
+                in_flight: load.running as u64,
+                queue_depth: load.waiting as u64,
+                busy_total: count(ErrorCode::Busy),
+                timeouts_total: count(ErrorCode::Timeout),
+                slow_total: load.counts.slow,
+            },
+            resources: self.resources(),
+            performance: Performance {
+                query_latency_p50_ms: ms(load.counts.p50_us),
+                query_latency_p95_ms: ms(load.counts.p95_us),
+                query_latency_budget_p50_ms: P50_BUDGET_MS,
+                query_latency_budget_p95_ms: P95_BUDGET_MS,
+                // All of an index that is in use is one segment.
+                segments_touched_max: snapshot.map(|_| 1),
+                segments_touched_budget: daemon.max_open_segments_per_query,
+                publish_time_last_ms: took(works.build),
+                publish_time_budget_ms: search.index_build_timeout_ms,
+                gc_time_last_ms: took(works.reconcile),
+                gc_time_budget_ms: search.index_build_timeout_ms,
+                compaction_time_last_ms: took(works.merge),
+                compaction_time_budget_ms: search.index_build_timeout_ms,
+            },
+        }
+    }
+
+    fn in_use(&self) -> Option<InUse> {
+        let indexes = self.search?;
+        let root = indexes.root_for(self.root)?;
+        Some(InUse {
+            report: indexes.live_report(root)?,
+            snapshot: indexes.live_snapshot(root),
+        })
+    }
+
+    fn sync(&self, report: Option<&Report>) -> SyncStatus {
+        let works = report.map(|report| report.works).unwrap_or_default();
+        let done = [works.build, works.merge, works.reconcile];
+        let last = done.into_iter().flatten().max_by_key(|done| done.ended_ns);
+        let building = report.is_some_and(|report| report.standing == Standing::Building);
+        let state = match report {
+            _ if self.stale => "stale",
+            None => "off",
+            Some(report) => match report.standing {
+                Standing::Building => "building",
+                Standing::Disabled(_) => "off",
+                Standing::Complete if !report.busy && report.dirty == 0 => "idle",
+                Standing::Complete => "syncing",
+                Standing::Absent | Standing::Corrupt | Standing::Uncertain(_) => {
+                    match report.busy {
+                        true => "syncing",
+                        false => "waiting",
+                    }
+                }
+            },
+        };
+        // One build follows the other, so its number names it.
+        let epoch = report.map_or(0, |report| report.epoch);
+        SyncStatus {
+            state: state.to_string(),
+            last_sync_at: last.and_then(|done| time(done.ended_ns)),
+            last_result: last.map(|done| match done.succeeded {
+                true => "ok".to_string(),
+                false => "failed".to_string(),
+            }),
+            last_duration_ms: last.map(|done| done.took_ms),
+            staging_txn_id: building.then(|| format!("{}-{}", std::process::id(), epoch + 1)),
+        }
+    }
+
+    /// Returns the indexes of both tools.
+    fn both(&self) -> impl Iterator<Item = &Arc<Indexes>> {
+        [self.search, self.files].into_iter().flatten()
+    }
+
+    fn resources(&self) -> Resources {
+        let mut disk = DiskUse {
+            store_budget_bytes: self.config.search.index_max_store_bytes.saturating_mul(2),
+            cache_budget_bytes: self.config.search.index_max_db_bytes,
+            log_budget_bytes: self.config.daemon.max_log_bytes,
+            ..DiskUse::default()
+        };
+        let mut roots = std::collections::BTreeSet::new();
+        for indexes in self.both() {
+            let Some(store) = indexes.store() else {
+                continue;
+            };
+            for dir in indexes.dirs() {
+                disk.store_bytes += store.look_at(&dir).bytes;
+            }
+            if roots.insert(store.root().to_path_buf()) {
+                let all = store.list_with_unfinished().unwrap_or_default();
+                disk.cache_bytes += all.iter().map(|one| one.bytes).sum::<u64>();
+            }
+        }
+        let size = |path: PathBuf| std::fs::metadata(path).map_or(0, |meta| meta.len());
+        if let Some(log) = self.log {
+            disk.log_bytes = size(log.to_path_buf()) + size(super::log::before(log));
+        }
+        let open = self
+            .both()
+            .next()
+            .map_or(0, |indexes| indexes.open_segments());
+        Resources {
+            embed_global: EmbedUse::default(),
+            disk,
+            open_handles: HandleUse {
+                segments_open: open as u64,
+                segments_budget: self.config.daemon.max_open_segments_global,
+            },
+        }
+    }
+
+    /// Looks at everything. Reads all of the index, and asks git for files that it does not know.
+    pub(super) fn health(&self) -> (Option<String>, Vec<Check>) {
+        let in_use = self.in_use();
+        let report = in_use.as_ref().map(|one| &one.report);
+        let snapshot = in_use.as_ref().and_then(|one| one.snapshot.as_deref());
+        let mut checks = vec![self.manifest(snapshot, report), self.segments(snapshot)];
+        match snapshot {
+            None => {
+                let nothing = "there is no index, so that the whole tree is searched";
+                for code in [
+                    "tombstones_enforced",
+                    "path_safety",
+                    "casefold_collisions",
+                    "catalog_drift",
+                    "segment_growth",
+                ] {
+                    checks.push(ok(code, nothing));
+                }
+            }
+            Some(snapshot) => {
+                let looked_at = self.catalog(snapshot, report);
+                checks.extend(looked_at.unwrap_or_else(|error| {
+                    vec![fail(
+                        "catalog_drift",
+                        format!("the index is damaged: {error}; `forge-search index build` makes another one"),
+                    )]
+                }));
+            }
+        }
+        checks.push(self.watcher(report));
+        checks.push(self.hygiene());
+        checks.push(self.leftovers(report));
+        checks.extend(self.budgets());
+        checks.push(ok(
+            "embed_limiter",
+            "no embedding is configured, so there is nothing to be limited",
+        ));
+        if self.stale {
+            checks.push(warn(
+                "stale_config",
+                "the configuration has changed since the daemon began; clients with the new one start another daemon",
+            ));
+        }
+        (snapshot.map(|snapshot| (self.name_of)(snapshot)), checks)
+    }
+
+    fn manifest(&self, snapshot: Option<&Snapshot>, report: Option<&Report>) -> Check {
+        let code = "manifest_present";
+        let why = report.and_then(|report| report.why.clone());
+        let why = why.map_or(String::new(), |why| format!(": {why}"));
+        let stored = self.search.and_then(|indexes| {
+            let (store, dir) = (indexes.store()?, indexes.dirs().next()?);
+            Some(store.look_at(&dir))
+        });
+        match (snapshot, stored) {
+            (None, _) => ok(code, format!("there is no index{why}")),
+            (Some(_), None) => ok(code, "the index is in memory, and its catalog is there"),
+            (Some(snapshot), Some(stored)) => match stored.manifest {
+                Ok(manifest) if manifest.segments.is_empty() => {
+                    fail(code, "the manifest names no segment; build the index again")
+                }
+                Ok(manifest) => ok(
+                    code,
+                    format!(
+                        "manifest {} names {} files",
+                        manifest.state.sequence, manifest.segments[0].files
+                    ),
+                ),
+                // What was built beside another process that writes is kept later.
+                Err(_) if snapshot.generation().is_none() => {
+                    ok(code, "the index is in memory until it can be kept")
+                }
+                Err(error) => fail(
+                    code,
+                    format!(
+                        "the manifest can't be read: {error}; the index in use goes on, and is built again"
+                    ),
+                ),
+            },
+        }
+    }
+
+    fn segments(&self, snapshot: Option<&Snapshot>) -> Check {
+        let code = "segments_present";
+        let Some(snapshot) = snapshot else {
+            return ok(code, "there is no index, so no segment is missing");
+        };
+        if let Err(error) = snapshot.segment().verify() {
+            return fail(code, format!("the segment in use is damaged: {error}"));
+        }
+        let stored = self.search.and_then(|indexes| {
+            let (store, dir) = (indexes.store()?, indexes.dirs().next()?);
+            snapshot.generation()?;
+            Some(store.check(&dir, true, &mut std::thread::sleep))
+        });
+        match stored {
+            Some(Err(error)) if error.is_locked() => warn(
+                code,
+                "the segment in use is whole; what is kept is being written at this moment",
+            ),
+            Some(Err(error)) => fail(
+                code,
+                format!("what is kept of the index is damaged: {error}"),
+            ),
+            Some(Ok(())) => ok(code, "every page of every segment is as it was written"),
+            None => ok(
+                code,
+                "every page of the segment in memory is as it was written",
+            ),
+        }
+    }
+
+    /// Looks at what the catalog says.
+    fn catalog(
+        &self,
+        snapshot: &Snapshot,
+        report: Option<&Report>,
+    ) -> Result<Vec<Check>, FormatError> {
+        Ok(vec![
+            self.tombstones(snapshot)?,
+            paths(snapshot)?,
+            collisions(snapshot)?,
+            self.drift(snapshot, report)?,
+            growth(snapshot),
+        ])
+    }
+
+    /// Compares files with what the snapshot has of them: for each of these ranks whether the file is still as it was.
+    fn unchanged(
+        &self,
+        snapshot: &Snapshot,
+        ranks: impl Iterator<Item = u32>,
+    ) -> Result<BTreeMap<u32, bool>, FormatError> {
+        let root = self.search.and_then(|indexes| indexes.root_for(self.root));
+        let Some((allowed, base)) = root.and_then(|root| self.context.sandbox.locate(root)) else {
+            return Ok(BTreeMap::new());
+        };
+        let mut by_dir: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for rank in ranks {
+            let dir = snapshot.segment().file(rank)?.dir;
+            by_dir.entry(dir).or_default().push(rank);
+        }
+        let mut all = BTreeMap::new();
+        for (dir, ranks) in by_dir {
+            let same = snapshot.unchanged(&allowed, &base, dir, &ranks)?;
+            all.extend(ranks.into_iter().zip(same));
+        }
+        Ok(all)
+    }
+
+    /// No file may be left out as gone or replaced that is neither.
+    fn tombstones(&self, snapshot: &Snapshot) -> Result<Check, FormatError> {
+        let code = "tombstones_enforced";
+        let overlay = snapshot.overlay();
+        let Some(dead) = overlay.dead() else {
+            return Ok(ok(code, "no file of the segment is gone or replaced"));
+        };
+        let sample: Vec<u32> = dead
+            .iter(0..snapshot.segment().file_count())
+            .take(SAMPLE)
+            .collect();
+        let mut wrong = 0;
+        for (rank, same) in self.unchanged(snapshot, sample.iter().copied())? {
+            let path = snapshot.segment().path(rank)?;
+            wrong += u64::from(same && overlay.extra(&path).is_none());
+        }
+        let (count, seen) = (overlay.dead_count(), sample.len());
+        Ok(match wrong {
+            0 => ok(
+                code,
+                format!("{count} files of the segment are gone or replaced, {seen} were looked at"),
+            ),
+            wrong => fail(
+                code,
+                format!("{wrong} of {seen} files that count as gone are there"),
+            ),
+        })
+    }
+
+    /// What the catalog says of files has to be what they are, unless a change is known.
+    fn drift(&self, snapshot: &Snapshot, report: Option<&Report>) -> Result<Check, FormatError> {
+        let code = "catalog_drift";
+        let files = snapshot.segment().file_count();
+        let dead = snapshot.overlay().dead();
+        let step = usize::try_from(files)
+            .unwrap_or(usize::MAX)
+            .div_ceil(SAMPLE)
+            .max(1);
+        let ranks = (0..files)
+            .step_by(step)
+            .filter(|rank| !dead.is_some_and(|dead| dead.contains(*rank)));
+        let compared = self.unchanged(snapshot, ranks)?;
+        let changed = compared.values().filter(|same| !**same).count();
+        let meta = snapshot.segment().meta();
+        if meta.files != files {
+            let message = format!(
+                "the segment says {} files, its table has {files}",
+                meta.files
+            );
+            return Ok(fail(code, message));
+        }
+        let known = report.map_or(0, |report| report.dirty);
+        let seen = compared.len();
+        Ok(match changed {
+            0 => ok(
+                code,
+                format!("{seen} of {files} files were compared and are as the catalog says"),
+            ),
+            changed if changed <= known => ok(
+                code,
+                format!(
+                    "{changed} of {seen} files have just changed, and {known} changes are about to be read"
+                ),
+            ),
+            changed => warn(
+                code,
+                format!(
+                    "{changed} of {seen} files are not as the catalog says; every search looks at changed files itself"
+                ),
+            ),
+        })
+    }
+
+    fn watcher(&self, report: Option<&Report>) -> Check {
+        let code = "watcher";
+        let indexes = self.search;
+        let living = indexes.and_then(|indexes| indexes.living(indexes.root_for(self.root)?));
+        let processes: std::collections::BTreeSet<u32> =
+            living.iter().flatten().map(|one| one.process).collect();
+        match report {
+            None => ok(code, "no index is kept up to date"),
+            Some(Report {
+                unwatched: Some(why),
+                ..
+            }) => warn(
+                code,
+                format!("the tree is not watched, so each search compares it: {why}"),
+            ),
+            Some(_) if processes.len() > 1 => warn(
+                code,
+                format!(
+                    "{} processes watch this tree, each with watches of its own; ones with the same configuration could share a daemon",
+                    processes.len()
+                ),
+            ),
+            Some(report) => ok(
+                code,
+                format!(
+                    "the tree is followed; the state is {}",
+                    report.standing.state().as_str()
+                ),
+            ),
+        }
+    }
+
+    fn hygiene(&self) -> Check {
+        let code = "repo_hygiene";
+        if !self.root.join(".git").exists() {
+            return ok(code, "the root is not that of a git working tree");
+        }
+        let Some(git) = self.git else {
+            return ok(
+                code,
+                "there is no git on the search path that could be asked",
+            );
+        };
+        let excludes = self.context.global_excludes.as_deref();
+        match untracked(git, self.root, excludes, GIT, self.context.clock.clone()) {
+            Err(why) => warn(
+                code,
+                format!("git can't tell which files it does not know: {why}"),
+            ),
+            Ok(Untracked { files: 0, .. }) => ok(code, "git knows every file that is not ignored"),
+            Ok(Untracked {
+                files,
+                bytes,
+                whole,
+            }) => {
+                let more = if whole { "" } else { "at least " };
+                warn(
+                    code,
+                    format!(
+                        "{more}{files} files with {bytes} bytes are neither known to git nor ignored; they are searched"
+                    ),
+                )
+            }
+        }
+    }
+
+    /// No file may be there that was only begun.
+    fn leftovers(&self, report: Option<&Report>) -> Check {
+        let code = "artifact_integrity";
+        let mut begun = Vec::new();
+        for indexes in self.both() {
+            for dir in indexes.dirs() {
+                let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten();
+                let names = entries.map(|entry| entry.file_name());
+                begun.extend(names.filter(|name| is_unfinished(name)));
+            }
+        }
+        let at_work = report.is_some_and(|report| report.busy);
+        match begun.is_empty() {
+            false if at_work => ok(code, "an index is being written at this moment"),
+            true => ok(
+                code,
+                "no file is there that was only begun; there are no models or grammars",
+            ),
+            false => warn(
+                code,
+                format!(
+                    "{} files were begun and not finished; the next build removes them",
+                    begun.len()
+                ),
+            ),
+        }
+    }
+
+    fn budgets(&self) -> Vec<Check> {
+        let resources = self.resources();
+        let disk = &resources.disk;
+        let handles = &resources.open_handles;
+        vec![
+            budget(
+                "disk_store",
+                disk.store_bytes,
+                disk.store_budget_bytes,
+                "bytes of indexes of this tree",
+            ),
+            budget(
+                "disk_cache",
+                disk.cache_bytes,
+                disk.cache_budget_bytes,
+                "bytes of all indexes",
+            ),
+            budget(
+                "disk_log",
+                disk.log_bytes,
+                disk.log_budget_bytes,
+                "bytes of logs",
+            ),
+            budget(
+                "open_handles",
+                handles.segments_open,
+                handles.segments_budget,
+                "open segments",
+            ),
+        ]
+    }
+}
+
+/// Every path has to lead downwards from the root.
+fn paths(snapshot: &Snapshot) -> Result<Check, FormatError> {
+    let code = "path_safety";
+    let files = snapshot.segment().file_count();
+    let seen = files.min(PATHS);
+    let mut wrong = 0u64;
+    for rank in 0..seen {
+        let path = snapshot.segment().path(rank)?;
+        let inside = path
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)));
+        wrong += u64::from(!inside);
+    }
+    Ok(match wrong {
+        0 => ok(
+            code,
+            format!("{seen} of {files} paths lead to places inside of the root"),
+        ),
+        wrong => fail(
+            code,
+            format!("{wrong} of {seen} paths lead out of the root"),
+        ),
+    })
+}
+
+/// Paths that differ in case only are one file on some systems.
+fn collisions(snapshot: &Snapshot) -> Result<Check, FormatError> {
+    let code = "casefold_collisions";
+    let files = snapshot.segment().file_count();
+    let seen = files.min(PATHS);
+    let mut folded = Vec::with_capacity(seen as usize);
+    for rank in 0..seen {
+        let path = snapshot.segment().path(rank)?;
+        let lower = path.to_string_lossy().to_lowercase();
+        folded.push(xxhash_rust::xxh3::xxh3_64(lower.as_bytes()));
+    }
+    folded.sort_unstable();
+    let twice = folded.windows(2).filter(|pair| pair[0] == pair[1]).count();
+    Ok(match twice {
+        0 => ok(code, format!("no two of {seen} paths differ in case only")),
+        twice => warn(
+            code,
+            format!(
+                "{twice} of {seen} paths differ from another one in case only; elsewhere they may be one file"
+            ),
+        ),
+    })
+}
+
+/// What is beside the segment has to be little.
+fn growth(snapshot: &Snapshot) -> Check {
+    let overlay = snapshot.overlay();
+    let (files, dead, beside) = (
+        u64::from(snapshot.segment().file_count()),
+        u64::from(overlay.dead_count()),
+        overlay.extras().len() as u64,
+    );
+    let bytes = snapshot.segment().storage().len();
+    let message = format!(
+        "1 segment with {files} files and {bytes} bytes, {dead} tombstones, {beside} files beside it"
+    );
+    // A merge comes at a quarter; where it can't, this grows on.
+    match dead + beside > files / 2 + 1_000 {
+        true => warn("segment_growth", format!("{message}; a merge is overdue")),
+        false => ok("segment_growth", message),
+    }
+}
+
+fn budget(code: &str, used: u64, most: u64, what: &str) -> Check {
+    let message = format!("{used} of {most} {what}");
+    match used {
+        used if used > most => fail(
+            code,
+            format!("{message}: nothing more is kept until there is room"),
+        ),
+        used if u128::from(used) * 100 >= u128::from(most) * u128::from(NEAR) => {
+            warn(code, format!("{message}: nearly all that is allowed"))
+        }
+        _ => ok(code, message),
+    }
+}
+
+fn ok(code: &str, message: impl Into<String>) -> Check {
+    check(code, Severity::Ok, message)
+}
+
+fn warn(code: &str, message: impl Into<String>) -> Check {
+    check(code, Severity::Warn, message)
+}
+
+fn fail(code: &str, message: impl Into<String>) -> Check {
+    check(code, Severity::Fail, message)
+}
+
+fn check(code: &str, severity: Severity, message: impl Into<String>) -> Check {
+    Check {
+        code: code.to_string(),
+        severity,
+        message: message.into(),
+    }
+}
+
+/// Writes a time as RFC 3339 has it, to the second.
+fn time(ns: i64) -> Option<String> {
+    let seconds = ns.div_euclid(1_000_000_000);
+    Some(Timestamp::from_second(seconds).ok()?.to_string())
+}
+
+/// Says how a daemon is that does not run.
+pub fn absent(store: &Store, root: &Path, config: &Config) -> Status {
+    let daemon = &config.daemon;
+    let search = &config.search;
+    Status {
+        schema_version: SCHEMA_VERSION,
+        store_id: store.store_id.clone(),
+        canonical_root: root.to_string_lossy().into_owned(),
+        config_fingerprint: store.config_fingerprint.clone(),
+        ignore_fingerprint: super::identity::ignore_fingerprint(None),
+        daemon: DaemonStatus {
+            running: false,
+            pid: None,
+            started_at: None,
+            binary_version: None,
+            protocol_version: None,
+            stale: false,
+            supported_schema_versions: None,
+        },
+        snapshot: SnapshotStatus {
+            active_snapshot_id: None,
+            head_sha: super::git::head_sha(root),
+            dirty: None,
+            untracked_included: None,
+            degraded: true,
+            created_at: None,
+        },
+        sync: SyncStatus {
+            state: "off".to_string(),
+            last_sync_at: None,
+            last_result: None,
+            last_duration_ms: None,
+            staging_txn_id: None,
+        },
+        queries: QueryStatus {
+            max_concurrent: daemon.concurrent_queries(),
+            max_queue_depth: daemon.max_query_queue_depth,
+            timeout_ms: daemon.query_timeout_ms,
+            in_flight: 0,
+            queue_depth: 0,
+            busy_total: 0,
+            timeouts_total: 0,
+            slow_total: 0,
+        },
+        resources: Resources {
+            embed_global: EmbedUse::default(),
+            disk: DiskUse {
+                store_budget_bytes: search.index_max_store_bytes.saturating_mul(2),
+                cache_budget_bytes: search.index_max_db_bytes,
+                log_budget_bytes: daemon.max_log_bytes,
+                ..DiskUse::default()
+            },
+            open_handles: HandleUse {
+                segments_open: 0,
+                segments_budget: daemon.max_open_segments_global,
+            },
+        },
+        performance: Performance {
+            query_latency_p50_ms: None,
+            query_latency_p95_ms: None,
+            query_latency_budget_p50_ms: P50_BUDGET_MS,
+            query_latency_budget_p95_ms: P95_BUDGET_MS,
+            segments_touched_max: None,
+            segments_touched_budget: daemon.max_open_segments_per_query,
+            publish_time_last_ms: None,
+            publish_time_budget_ms: search.index_build_timeout_ms,
+            gc_time_last_ms: None,
+            gc_time_budget_ms: search.index_build_timeout_ms,
+            compaction_time_last_ms: None,
+            compaction_time_budget_ms: search.index_build_timeout_ms,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ggrep_budgets_warn_before_they_are_over() {
+        let severity = |used, most| budget("b", used, most, "bytes").severity;
+        assert_eq!(severity(0, 10), Severity::Ok);
+        assert_eq!(severity(8, 10), Severity::Ok);
+        assert_eq!(severity(9, 10), Severity::Warn);
+        assert_eq!(severity(10, 10), Severity::Warn);
+        assert_eq!(severity(11, 10), Severity::Fail);
+        assert_eq!(severity(u64::MAX, u64::MAX), Severity::Warn);
+    }
+
+    #[test]
+    fn times_are_written_as_the_contract_has_them() {
+        assert_eq!(
+            time(1_767_268_800_999_999_999).unwrap(),
+            "2026-01-01T12:00:00Z"
+        );
+    }
+}

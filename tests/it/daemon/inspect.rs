@@ -1,0 +1,377 @@
+//! `status`, `health` and `metrics`: what they say is so.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use forge_search::index::handles::Handles;
+use forge_search::tool::config::{Config, IndexMode, IndexStorage};
+use forge_search::tool::daemon::server::Settings;
+use forge_search::tool::engines::Engines;
+use forge_search::tool::indexing::{CachePlaces, Indexes, Surroundings};
+use forge_search::tool::sandbox::Sandbox;
+use forge_search::tool::search::{SearchTool, ToolContext};
+use serde_json::{Value, json};
+
+use super::queries::with_snapshot;
+use super::{LONG, World, schemas, small};
+use crate::support::Tree;
+
+fn search(query: &str) -> Value {
+    json!({"type": "search", "query": query})
+}
+
+fn status(world: &World) -> Value {
+    let status = world.client().ask(&json!({"type": "status"}));
+    schemas::check("status", &status);
+    status
+}
+
+/// Waits until nothing is at work; returns the status then.
+fn idle(world: &World) -> Value {
+    let began = Instant::now();
+    loop {
+        let status = status(world);
+        if status["sync"]["state"] == "idle" {
+            return status;
+        }
+        assert!(began.elapsed() < LONG, "{status}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn health(world: &World) -> Value {
+    let health = world.client().ask(&json!({"type": "health"}));
+    schemas::check("health", &health);
+    health
+}
+
+#[track_caller]
+fn severity<'a>(health: &'a Value, code: &str) -> (&'a str, &'a str) {
+    let checks = health["checks"].as_array().unwrap();
+    let check = checks
+        .iter()
+        .find(|check| check["code"] == code)
+        .unwrap_or_else(|| panic!("{code} is not in {health}"));
+    (
+        check["severity"].as_str().unwrap(),
+        check["message"].as_str().unwrap(),
+    )
+}
+
+/// A daemon whose index is kept in files below a directory.
+fn kept(tree: Tree, cache: &Path, change: impl FnOnce(&mut Config)) -> World {
+    World::with(tree, Settings::default(), |config| {
+        config.search.index_storage = IndexStorage::Mmap;
+        config.search.index_path = Some(cache.join("index"));
+        change(config);
+    })
+}
+
+#[test]
+fn ggrep_status_tells_what_is_searched_and_what_was_asked() {
+    let cache = tempfile::tempdir().unwrap();
+    let world = kept(small(), cache.path(), |_| {});
+    let answer = with_snapshot(&world, &search("socket"));
+    let first = idle(&world);
+    assert_eq!(first["canonical_root"], world.tree.root().to_str().unwrap());
+    assert_eq!(first["store_id"], answer["store_id"]);
+    assert_eq!(first["config_fingerprint"], answer["config_fingerprint"]);
+    assert_eq!(first["ignore_fingerprint"], answer["ignore_fingerprint"]);
+    assert_eq!(
+        first["snapshot"]["active_snapshot_id"],
+        answer["snapshot_id"]
+    );
+    assert_eq!(first["snapshot"]["degraded"], false);
+    assert_eq!(first["daemon"]["running"], true);
+    assert_eq!(first["daemon"]["pid"], std::process::id());
+    assert_eq!(first["daemon"]["stale"], false);
+    assert_eq!(first["sync"]["last_result"], "ok");
+    assert_eq!(first["queries"]["max_concurrent"], 8);
+    let disk = &first["resources"]["disk"];
+    let size: u64 = walk(&cache.path().join("index"))
+        .iter()
+        .filter(|path| path.extension().is_some_and(|ending| ending == "seg"))
+        .map(|path| fs::metadata(path).unwrap().len())
+        .sum();
+    let stored = disk["store_bytes"].as_u64().unwrap();
+    assert!(
+        size > 0 && stored >= size && stored < size + 65_536,
+        "{disk} {size}"
+    );
+    assert_eq!(disk["cache_bytes"], disk["store_bytes"]);
+    assert!(
+        first["resources"]["open_handles"]["segments_open"]
+            .as_u64()
+            .unwrap()
+            >= 1
+    );
+    // Times come in order and are written alike.
+    let created = first["snapshot"]["created_at"].as_str().unwrap();
+    let started = first["daemon"]["started_at"].as_str().unwrap();
+    assert!(started <= created && created.len() == "2026-01-01T12:00:00Z".len());
+    // What is asked is counted, and an edit makes another snapshot.
+    let late = json!({"type": "search", "query": "socket", "limit": 0});
+    world.client().refused(&late, "invalid_request");
+    fs::write(world.tree.path("src/new.rs"), "fn socket_new() {}\n").unwrap();
+    let answer = with_snapshot(&world, &search("socket_new"));
+    let second = status(&world);
+    assert_eq!(
+        second["snapshot"]["active_snapshot_id"],
+        answer["snapshot_id"]
+    );
+    assert_ne!(second["snapshot"], first["snapshot"]);
+    assert!(second["performance"]["query_latency_p95_ms"].is_u64());
+}
+
+fn walk(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        match entry.path() {
+            path if path.is_dir() => found.extend(walk(&path)),
+            path => found.push(path),
+        }
+    }
+    found
+}
+
+#[test]
+fn ggrep_health_makes_every_required_check_and_finds_nothing_where_nothing_is() {
+    let cache = tempfile::tempdir().unwrap();
+    let world = kept(small(), cache.path(), |_| {});
+    let answer = with_snapshot(&world, &search("socket"));
+    let health = health(&world);
+    assert_eq!(health["ok"], true, "{health}");
+    assert_eq!(health["active_snapshot_id"], answer["snapshot_id"]);
+    for code in [
+        "manifest_present",
+        "segments_present",
+        "tombstones_enforced",
+        "path_safety",
+        "casefold_collisions",
+        "catalog_drift",
+        "repo_hygiene",
+        "artifact_integrity",
+        "segment_growth",
+        "disk_store",
+        "disk_cache",
+        "disk_log",
+        "embed_limiter",
+        "open_handles",
+        "watcher",
+    ] {
+        assert_eq!(severity(&health, code).0, "ok", "{code}: {health}");
+    }
+    assert!(
+        severity(&health, "catalog_drift").1.contains("6 of 6"),
+        "{health}"
+    );
+}
+
+#[test]
+fn ggrep_health_finds_damage_and_what_is_missing() {
+    let cache = tempfile::tempdir().unwrap();
+    let world = kept(small(), cache.path(), |_| {});
+    with_snapshot(&world, &search("socket"));
+    let files = walk(&cache.path().join("index"));
+    let manifest = files
+        .iter()
+        .find(|path| path.file_name().is_some_and(|name| name == "manifest"))
+        .unwrap();
+    let away = manifest.with_file_name("elsewhere");
+    fs::rename(manifest, &away).unwrap();
+    let without = health(&world);
+    assert_eq!(without["ok"], false);
+    assert_eq!(
+        severity(&without, "manifest_present").0,
+        "fail",
+        "{without}"
+    );
+    fs::rename(&away, manifest).unwrap();
+    let segment = files
+        .iter()
+        .find(|path| path.extension().is_some_and(|ending| ending == "seg"))
+        .unwrap();
+    let whole = fs::read(segment).unwrap();
+    let mut damaged = whole.clone();
+    let at = damaged.len() - 100;
+    damaged[at] ^= 0x10;
+    fs::write(segment, damaged).unwrap();
+    let found = health(&world);
+    assert_eq!(severity(&found, "segments_present").0, "fail", "{found}");
+    assert_eq!(found["ok"], false);
+}
+
+#[test]
+fn ggrep_health_warns_of_names_that_collide_and_of_leftovers() {
+    let cache = tempfile::tempdir().unwrap();
+    let tree = Tree::of([("src/A.rs", "fn a() {}\n"), ("src/a.rs", "fn a() {}\n")]);
+    let world = kept(tree, cache.path(), |_| {});
+    with_snapshot(&world, &search("fn"));
+    let dir = walk(&cache.path().join("index"))[0]
+        .parent()
+        .unwrap()
+        .to_path_buf();
+    fs::write(dir.join(".manifest.1.2.tmp"), "begun").unwrap();
+    idle(&world);
+    let health = health(&world);
+    assert_eq!(health["ok"], true, "a warning is no failure: {health}");
+    let (found, message) = severity(&health, "casefold_collisions");
+    assert!(
+        found == "warn" && message.starts_with("1 of 2"),
+        "{message}"
+    );
+    assert_eq!(
+        severity(&health, "artifact_integrity").0,
+        "warn",
+        "{health}"
+    );
+}
+
+#[test]
+fn ggrep_health_counts_tombstones_and_files_that_git_does_not_know() {
+    let cache = tempfile::tempdir().unwrap();
+    let world = kept(small(), cache.path(), |_| {});
+    with_snapshot(&world, &search("socket"));
+    fs::remove_file(world.tree.path("src/other.rs")).unwrap();
+    world.client().found(search("socket"));
+    let found = health(&world);
+    let (severity_of, message) = severity(&found, "tombstones_enforced");
+    assert!(
+        severity_of == "ok" && message.starts_with("1 files"),
+        "{message}"
+    );
+    assert!(
+        severity(&found, "segment_growth")
+            .1
+            .contains("1 tombstones"),
+        "{found}"
+    );
+    // Git is asked where there is one.
+    let made = std::process::Command::new("git")
+        .args(["init", "-q"])
+        .arg(world.tree.root())
+        .status();
+    if made.is_ok_and(|status| status.success()) {
+        let found = health(&world);
+        let (severity, message) = severity(&found, "repo_hygiene");
+        assert!(
+            severity == "warn" && message.starts_with("5 files"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn ggrep_an_index_over_its_budget_is_not_kept_and_the_last_one_stays() {
+    let cache = tempfile::tempdir().unwrap();
+    let (root, kept_bytes) = {
+        let world = kept(small(), cache.path(), |_| {});
+        with_snapshot(&world, &search("socket"));
+        let bytes = status(&world)["resources"]["disk"]["store_bytes"].clone();
+        (world.tree, bytes)
+    };
+    let world = kept(root, cache.path(), |config| {
+        config.search.index_max_store_bytes = 10
+    });
+    let answer = with_snapshot(&world, &search("open_socket"));
+    assert_eq!(answer["degraded"], false, "what was kept is used");
+    let status = status(&world);
+    assert_eq!(status["resources"]["disk"]["store_bytes"], kept_bytes);
+    let found = health(&world);
+    assert_eq!(severity(&found, "disk_store").0, "fail", "{found}");
+    assert_eq!(found["ok"], false);
+    // What can't be kept is no reason to search less.
+    fs::write(world.tree.path("src/new.rs"), "fn socket_new() {}\n").unwrap();
+    let answer = with_snapshot(&world, &search("socket_new"));
+    assert_eq!(answer["results"][0]["path"], "src/new.rs");
+}
+
+#[test]
+fn ggrep_metrics_are_told_for_prometheus() {
+    let world = World::over(small(), Settings::default());
+    world.client().found(search("socket"));
+    let metrics = world.client().ask(&json!({"type": "metrics"}));
+    schemas::check("metrics", &metrics);
+    let text = metrics["text"].as_str().unwrap();
+    assert!(
+        text.contains("forge_search_queries_total{outcome=\"ok\"} 1\n"),
+        "{text}"
+    );
+    let more = json!({"type": "metrics", "x": 1});
+    world.client().refused(&more, "invalid_request");
+}
+
+#[test]
+fn ggrep_low_impact_runs_fewer_queries() {
+    let world = World::with(small(), Settings::default(), |config| {
+        config.daemon.low_impact = true;
+    });
+    assert_eq!(status(&world)["queries"]["max_concurrent"], 2);
+    assert_eq!(Settings::from(&low_impact()).bounds.concurrent, 2);
+}
+
+fn low_impact() -> Config {
+    let mut config = Config::command_line_default();
+    config.daemon.low_impact = true;
+    config
+}
+
+/// With one segment at most, a merge, which needs two for a moment, does not happen, and what is in use stays; when there is room
+/// again it does.
+#[test]
+fn ipc_must_005_a_segment_too_many_is_not_opened_and_the_one_in_use_stays() {
+    for most in [1, 2] {
+        let tree = small();
+        let mut config = Config::command_line_default();
+        config.search.index_mode = IndexMode::On;
+        config.search.index_storage = IndexStorage::Memory;
+        config.search.index_watch_debounce_ms = 5;
+        let sandbox = Arc::new(Sandbox::new(&config.sandbox, tree.root()).unwrap());
+        let engines = Engines::embedded();
+        let places = CachePlaces {
+            handles: Handles::at_most(most),
+            ..CachePlaces::default()
+        };
+        let indexes = Indexes::new(&config.search, &engines, &sandbox, None, &places).unwrap();
+        let indexes = Arc::new(indexes);
+        let around = Surroundings {
+            merge_files: 2,
+            ..Surroundings::new(sandbox.clone())
+        };
+        indexes.live(&config.search, &around).unwrap();
+        indexes.wait_live(tree.root(), LONG);
+        assert_eq!(indexes.open_segments(), 1);
+        let tool =
+            SearchTool::new(config.search.clone(), engines).with_indexes(Some(indexes.clone()));
+        let context = ToolContext::new(sandbox);
+        for n in 0..20 {
+            fs::write(
+                tree.path(&format!("src/n{n}.rs")),
+                format!("fn needle{n}() {{}}\n"),
+            )
+            .unwrap();
+        }
+        let merged = || {
+            let report = indexes.live_report(tree.root()).unwrap();
+            report.works.merge.map(|merge| merge.succeeded)
+        };
+        let began = Instant::now();
+        while merged().is_none() && began.elapsed() < LONG {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(
+            merged(),
+            Some(most == 2),
+            "{:?}",
+            indexes.live_report(tree.root())
+        );
+        assert!(indexes.open_segments() <= most);
+        let found = tool
+            .call(json!({"pattern": "needle\\d+"}), &context)
+            .unwrap();
+        assert_eq!(found.count, 20);
+        indexes.shut_down();
+    }
+}
