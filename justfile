@@ -22,6 +22,10 @@ soak *ARGS:
     export FORGE_SEARCH_TEST_OPS="${FORGE_SEARCH_TEST_OPS:-420000}"
     export FORGE_SEARCH_TEST_PAIRS="${FORGE_SEARCH_TEST_PAIRS:-100000}"
     export FORGE_SEARCH_TEST_ROUNDS="${FORGE_SEARCH_TEST_ROUNDS:-200}"
+    export FORGE_SEARCH_TEST_CLIENTS="${FORGE_SEARCH_TEST_CLIENTS:-64}"
+    export FORGE_SEARCH_TEST_LOAD_SECONDS="${FORGE_SEARCH_TEST_LOAD_SECONDS:-600}"
+    export FORGE_SEARCH_TEST_FRAMES="${FORGE_SEARCH_TEST_FRAMES:-2000000}"
+    export FORGE_SEARCH_TEST_KILLS="${FORGE_SEARCH_TEST_KILLS:-400}"
     cargo test --release --locked --test it {{ARGS}} -- --nocapture fire:: living:: live::real live::safety
 
 # Formatting and lints, as `.ci/run` checks them.

@@ -165,9 +165,10 @@ impl CatalogSource {
         }))
     }
 
-    /// Returns the snapshot.
-    pub fn snapshot(&self) -> &Arc<Snapshot> {
-        &self.snapshot
+    /// Returns the snapshot, if it says how each file is at the time of the request. One that is compared with the tree says of
+    /// some files how they were.
+    pub fn pinned(&self) -> Option<&Arc<Snapshot>> {
+        (self.look != Look::All).then_some(&self.snapshot)
     }
 
     /// Returns where a source says that its snapshot turned out to be damaged while it was used. What it yielded is
@@ -295,11 +296,15 @@ impl CatalogSource {
         // Files beside the catalog that are passed over since the last one that is not.
         let mut passed = 0;
         let mut beside = self.beside(&unit).iter().peekable();
-        let mut add = |found: FoundFile, passed_before: u64, stamp, within: Option<Box<Within>>| {
+        let is_pinned = self.pinned().is_some();
+        let mut add = |found: FoundFile,
+                       passed_before: u64,
+                       stamp: Option<Stamp>,
+                       within: Option<Box<Within>>| {
             items.push(Item::File(EligibleFile {
                 found,
                 passed_before,
-                stamp,
+                stamp: stamp.filter(|_| is_pinned),
                 within,
             }));
         };

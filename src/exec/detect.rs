@@ -204,7 +204,7 @@ pub struct SearchPath<'a> {
 
 impl SearchPath<'_> {
     /// Finds a program by its name in the directories of the path, absolute ones only.
-    pub(crate) fn find(&self, name: &str) -> Option<PathBuf> {
+    pub fn find(&self, name: &str) -> Option<PathBuf> {
         let dirs = self.path.iter().flat_map(std::env::split_paths);
         dirs.filter(|dir| dir.is_absolute())
             .map(|dir| {

@@ -176,10 +176,10 @@ impl Searcher {
             facts = choice.index;
             if let Some(source) = choice.source {
                 let failure = source.failure();
-                let snapshot = source.snapshot().clone();
+                let snapshot = source.pinned().cloned();
                 let found = work.through(source);
                 match failure.get() {
-                    None => return (found, facts, Some(snapshot)),
+                    None => return (found, facts, snapshot),
                     // What was found does not count: the catalog was not whole.
                     Some(error) => facts = indexes.report_damage(&question.target.canonical, error),
                 }

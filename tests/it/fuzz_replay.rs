@@ -10,6 +10,8 @@ use crate::source::root;
 pub(crate) mod assembled;
 #[path = "../../fuzz/harness/container.rs"]
 mod container;
+#[path = "../../fuzz/harness/daemon.rs"]
+mod daemon;
 #[path = "../../fuzz/harness/fuzzy.rs"]
 mod fuzzy;
 #[path = "../../fuzz/harness/manifest.rs"]
@@ -31,6 +33,7 @@ type Body = fn(&[u8]);
 /// Every fuzz target by name, with its body.
 const TARGETS: &[(&str, Body)] = &[
     ("container", container::run),
+    ("daemon", daemon::run),
     ("fuzzy", fuzzy::run),
     ("manifest", manifest::run),
     ("plan", plan::run),

@@ -288,7 +288,7 @@ pub struct Success {
     pub embed_config_fingerprint: String,
     /// The snapshot that was searched; nothing where the tree itself was.
     pub snapshot_id: Option<String>,
-    /// Whether no index could be relied on, so that the whole tree was searched.
+    /// Whether no snapshot was pinned: what was read is the tree as it was at that moment.
     pub degraded: bool,
     /// What git says.
     pub git: Option<Git>,

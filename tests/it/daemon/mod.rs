@@ -1,6 +1,7 @@
 //! The daemon, at a real socket. What goes over the wire is written and read by hand here, so that it is the wire that is tested and
 //! not the library's own idea of it.
 
+mod fire;
 mod inspect;
 mod program;
 mod protocol;
@@ -107,6 +108,11 @@ impl World {
             _dir: dir,
             tree,
         }
+    }
+
+    /// Ends the daemon; the tree stays.
+    fn into_tree(self) -> Tree {
+        self.tree
     }
 
     fn path(&self) -> PathBuf {

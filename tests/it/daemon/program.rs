@@ -16,12 +16,12 @@ use super::{LONG, schemas};
 use crate::cli::command;
 
 /// A tree, and a place for sockets of its own. Daemons that run when it is dropped are killed.
-struct Place {
+pub(super) struct Place {
     dir: tempfile::TempDir,
 }
 
 impl Place {
-    fn new() -> Place {
+    pub(super) fn new() -> Place {
         let place = Place {
             dir: tempfile::tempdir().unwrap(),
         };
@@ -34,17 +34,17 @@ impl Place {
         place
     }
 
-    fn root(&self) -> PathBuf {
+    pub(super) fn root(&self) -> PathBuf {
         self.dir.path().canonicalize().unwrap().join("tree")
     }
 
-    fn write(&self, path: &str, text: &str) {
+    pub(super) fn write(&self, path: &str, text: &str) {
         let path = self.dir.path().join("tree").join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    fn command(&self, program: &str, args: &[&str]) -> Command {
+    pub(super) fn command(&self, program: &str, args: &[&str]) -> Command {
         let mut command = command(program, &self.root());
         command
             .env("XDG_RUNTIME_DIR", self.dir.path().join("run"))
@@ -57,19 +57,19 @@ impl Place {
         command
     }
 
-    fn ggrep(&self, args: &[&str]) -> Output {
+    pub(super) fn ggrep(&self, args: &[&str]) -> Output {
         self.command(env!("CARGO_BIN_EXE_ggrep"), args)
             .output()
             .unwrap()
     }
 
-    fn forge_search(&self, args: &[&str]) -> Output {
+    pub(super) fn forge_search(&self, args: &[&str]) -> Output {
         let program = env!("CARGO_BIN_EXE_forge-search");
         self.command(program, args).output().unwrap()
     }
 
     /// Starts a daemon in the foreground; returns when it answers.
-    fn serve(&self, args: &[&str]) -> Child {
+    pub(super) fn serve(&self, args: &[&str]) -> Child {
         let program = env!("CARGO_BIN_EXE_forge-search");
         let mut child = self
             .command(program, &[&["serve"], args].concat())
@@ -86,7 +86,7 @@ impl Place {
     }
 
     /// Returns the process ids of daemons of this place.
-    fn daemons(&self) -> Vec<i32> {
+    pub(super) fn daemons(&self) -> Vec<i32> {
         let run = self.dir.path().join("run");
         let mut found = Vec::new();
         for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -111,7 +111,7 @@ impl Place {
         found
     }
 
-    fn sockets(&self) -> Vec<PathBuf> {
+    pub(super) fn sockets(&self) -> Vec<PathBuf> {
         let Ok(entries) = fs::read_dir(self.dir.path().join("run/forge-search")) else {
             return Vec::new();
         };
@@ -130,13 +130,13 @@ impl Drop for Place {
     }
 }
 
-fn kill(pid: i32, signal: rustix::process::Signal) {
+pub(super) fn kill(pid: i32, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     // It may be gone.
     let _ = rustix::process::kill_process(pid, signal);
 }
 
-fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
+pub(super) fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is() {
         assert!(began.elapsed() < LONG, "not in time: {what}");
@@ -144,12 +144,12 @@ fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
 #[track_caller]
-fn ok(output: &Output) -> String {
+pub(super) fn ok(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     text(&output.stdout)
 }

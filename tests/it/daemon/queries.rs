@@ -310,3 +310,26 @@ fn ggrep_ignore_files_count_and_have_a_fingerprint() {
     assert_eq!(after["config_fingerprint"], before["config_fingerprint"]);
     assert!(world.indexes.is_some());
 }
+
+/// An index that is only compared with the tree knows some files as they were. They are no less found for that.
+#[test]
+fn ggrep_what_was_edited_while_no_daemon_ran_is_found_at_once() {
+    let cache = tempfile::tempdir().unwrap();
+    let change = |config: &mut forge_search::tool::config::Config| {
+        config.search.index_storage = forge_search::tool::config::IndexStorage::Mmap;
+        config.search.index_path = Some(cache.path().join("index"));
+    };
+    let world = World::with(small(), Settings::default(), change);
+    with_snapshot(&world, &search("open_socket"));
+    let tree = world.into_tree();
+    fs::write(tree.path("src/other.rs"), "pub fn open_socket_too() {}\n").unwrap();
+    // As if nobody watched: each search compares.
+    let world = World::with(tree, Settings::default(), |config| {
+        change(config);
+        config.search.index_watch = false;
+    });
+    let answer = world.client().found(search("open_socket_too"));
+    assert_eq!(paths(&answer)[0], "src/other.rs", "{answer}");
+    assert_eq!(answer["warnings"], json!([]));
+    assert!(answer["snapshot_id"].is_null() && answer["degraded"] == true);
+}

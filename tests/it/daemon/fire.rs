@@ -1,0 +1,511 @@
+//! The daemon under fire: an independent client, frames that make no sense, a load with edits beside it, and ends at any moment.
+//!
+//! `FORGE_SEARCH_TEST_FRAMES` (4,000), `FORGE_SEARCH_TEST_LOAD_SECONDS` (3), `FORGE_SEARCH_TEST_CLIENTS` (16) and
+//! `FORGE_SEARCH_TEST_KILLS` (12) set how much of it there is.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use forge_search::tool::daemon::frame::{encode, read};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::LONG;
+use super::program::{Place, kill, ok, text, wait_until};
+
+/// A number from the environment.
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).map_or(otherwise, |text| text.parse().unwrap())
+}
+
+/// Numbers that follow from each other.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % sides
+    }
+}
+
+/// A connection that has been greeted.
+struct Talk(UnixStream);
+
+impl Talk {
+    fn open(socket: &Path, hello: &Value) -> Talk {
+        let stream = UnixStream::connect(socket).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        let mut talk = Talk(stream);
+        let welcome = talk.ask(hello);
+        assert_eq!(welcome["protocol_version"], 1, "{welcome}");
+        talk
+    }
+
+    fn ask(&mut self, message: &Value) -> Value {
+        self.send(message.to_string().as_bytes());
+        let answer = read(&mut self.0, 1 << 26).unwrap().expect("an answer");
+        serde_json::from_slice(&answer).unwrap()
+    }
+
+    fn send(&mut self, payload: &[u8]) {
+        self.0
+            .write_all(&encode(payload, 1 << 26).unwrap())
+            .unwrap();
+    }
+}
+
+/// What a client says first, and where.
+fn greeting(place: &Place) -> (std::path::PathBuf, Value) {
+    let status: Value = serde_json::from_str(&ok(&place.ggrep(&["status", "--json"]))).unwrap();
+    assert_eq!(status["daemon"]["running"], true);
+    let hello = json!({
+        "protocol_versions": [1],
+        "store_id": status["store_id"],
+        "config_fingerprint": status["config_fingerprint"],
+    });
+    (place.sockets()[0].clone(), hello)
+}
+
+/// Memory in KiB and open files of a process.
+fn held(pid: i32) -> (u64, usize) {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = text.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    let memory = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    (
+        memory,
+        fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count(),
+    )
+}
+
+#[test]
+fn ggrep_an_independent_client_agrees_with_the_protocol() {
+    let place = Place::new();
+    ok(&place.forge_search(&["serve", "--detach"]));
+    let (socket, hello) = greeting(&place);
+    let client = Command::new("python3")
+        .arg(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/clients/daemon_client.py"
+        ))
+        .arg(&socket)
+        .arg(hello["store_id"].as_str().unwrap())
+        .arg(hello["config_fingerprint"].as_str().unwrap())
+        .arg(place.root())
+        .output();
+    match client {
+        Err(_) if std::env::var_os("FORGE_SEARCH_REQUIRE_PEERS").is_none() => {
+            println!("passed over: there is no python3 here");
+        }
+        client => {
+            let client = client.unwrap();
+            assert!(
+                client.status.success(),
+                "{}{}",
+                text(&client.stdout),
+                text(&client.stderr)
+            );
+            assert_eq!(
+                text(&client.stdout).lines().count(),
+                6,
+                "{}",
+                text(&client.stdout)
+            );
+        }
+    }
+}
+
+/// Makes a frame of no sense, or one that is nearly right.
+fn nonsense(dice: &mut Dice) -> Vec<u8> {
+    let mut payload = match dice.roll(4) {
+        0 => (0..dice.roll(200)).map(|_| dice.roll(256) as u8).collect(),
+        1 => format!("{{\"type\":\"search\",\"query\":{}}}", "[".repeat(dice.roll(300))).into_bytes(),
+        2 => json!({"type": "search", "query": "retry", "limit": dice.roll(3), "mode": dice.roll(9)}).to_string().into_bytes(),
+        _ => json!({"type": "tool", "tool": "Search", "request": {"pattern": "retry", "context": "x"}}).to_string().into_bytes(),
+    };
+    for _ in 0..dice.roll(4) {
+        if !payload.is_empty() {
+            let at = dice.roll(payload.len());
+            payload[at] = dice.roll(256) as u8;
+        }
+    }
+    // What ends the daemon, or is a right question, is not nonsense.
+    match serde_json::from_slice::<Value>(&payload) {
+        Ok(value) if value["type"] == "shutdown" => Vec::new(),
+        _ => payload,
+    }
+}
+
+#[test]
+fn ggrep_frames_of_no_sense_do_no_harm_and_leave_nothing_behind() {
+    let place = Place::new();
+    ok(&place.forge_search(&["serve", "--detach"]));
+    let (socket, hello) = greeting(&place);
+    let pid = place.daemons()[0];
+    let count = number("FORGE_SEARCH_TEST_FRAMES", 4_000);
+    let fire = |count: u64, seed: u64| {
+        let mut dice = Dice(seed);
+        let mut sent = 0;
+        while sent < count {
+            let mut talk = Talk::open(&socket, &hello);
+            // Every so often a right question in between, which is answered.
+            for turn in 0..200.min(count - sent) {
+                if turn % 50 == 49 {
+                    let found = talk.ask(&json!({"type": "search", "query": "retry_delay"}));
+                    assert_eq!(found["results"][0]["path"], "src/delay.rs", "{found}");
+                } else {
+                    talk.send(&nonsense(&mut dice));
+                    let answer = read(&mut talk.0, 1 << 24).unwrap().expect("an answer");
+                    let answer: Value = serde_json::from_slice(&answer).unwrap();
+                    assert!(answer.is_object(), "{answer}");
+                }
+                sent += 1;
+            }
+            // The end of a connection is any.
+            let garbage: Vec<u8> = (0..dice.roll(64)).map(|_| dice.roll(256) as u8).collect();
+            let _ = talk.0.write_all(&garbage);
+            if dice.roll(2) == 0 {
+                let _ = talk.0.shutdown(std::net::Shutdown::Write);
+                let _ = talk.0.read_to_end(&mut Vec::new());
+            }
+        }
+    };
+    // What is used once is there afterwards.
+    fire(count / 4, 1);
+    thread::sleep(Duration::from_millis(200));
+    let before = held(pid);
+    fire(count, 2);
+    let began = Instant::now();
+    loop {
+        let after = held(pid);
+        // Five percent, and a page for each of the threads that were not needed before.
+        if after.0 <= before.0 * 105 / 100 + 1_024 && after.1 <= before.1 {
+            println!("{count} frames: {before:?} before, {after:?} after (KiB, open files)");
+            break;
+        }
+        assert!(began.elapsed() < LONG, "{before:?} before, {after:?} after");
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(place.daemons(), [pid], "the same one");
+}
+
+/// Files that are edited, each with a name of its own to be looked for.
+const SLOTS: usize = 300;
+
+/// What all clients have seen together.
+#[derive(Default)]
+struct Seen {
+    answered: AtomicU64,
+    busy: AtomicU64,
+    times: Mutex<Vec<Duration>>,
+}
+
+#[test]
+fn ggrep_under_load_and_edits_every_answer_is_right_and_publishing_goes_on() {
+    let place = Place::new();
+    for n in 0..2_500 {
+        place.write(
+            &format!("stable/{}/{n}.txt", n % 50),
+            &format!("constant{} text\nof file {n}\n", n % 25),
+        );
+    }
+    for slot in 0..SLOTS {
+        place.write(
+            &format!("edited/{slot}.txt"),
+            &format!("slot{slot}x version 0 end\n"),
+        );
+    }
+    let serve = [
+        "serve",
+        "--detach",
+        "--set",
+        "index_mode=on",
+        "--set",
+        "index_watch_debounce_ms=20",
+    ];
+    let sets = [
+        "--set",
+        "index_mode=on",
+        "--set",
+        "index_watch_debounce_ms=20",
+    ];
+    ok(&place.forge_search(&serve));
+    let status = || -> Value {
+        serde_json::from_str(&ok(
+            &place.ggrep(&[&["status", "--json"], &sets[..]].concat())
+        ))
+        .unwrap()
+    };
+    wait_until("the index is there", || status()["sync"]["state"] == "idle");
+    let hello = {
+        let status = status();
+        json!({"protocol_versions": [1], "store_id": status["store_id"], "config_fingerprint": status["config_fingerprint"]})
+    };
+    let socket = place.sockets()[0].clone();
+    let first = status();
+    // What doesn't change has one answer.
+    let mut talk = Talk::open(&socket, &hello);
+    let call = |pattern: String| json!({"type": "tool", "tool": "Search", "request": {"pattern": pattern}});
+    let expected: BTreeMap<usize, Value> = (0..25)
+        .map(|n| (n, talk.ask(&call(format!("constant{n} ")))))
+        .collect();
+    assert_eq!(expected[&3]["count"], 100);
+    let versions: Arc<Vec<AtomicU64>> = Arc::new((0..SLOTS).map(|_| AtomicU64::new(0)).collect());
+    let begun: Arc<Vec<AtomicU64>> = Arc::new((0..SLOTS).map(|_| AtomicU64::new(0)).collect());
+    let over = Arc::new(AtomicBool::new(false));
+    let seen = Arc::new(Seen::default());
+    let seconds = number("FORGE_SEARCH_TEST_LOAD_SECONDS", 3);
+    let clients = number("FORGE_SEARCH_TEST_CLIENTS", 16);
+    let editing = thread::spawn({
+        let (versions, begun, over) = (versions.clone(), begun.clone(), over.clone());
+        let root = place.root();
+        move || {
+            let mut dice = Dice(7);
+            let (mut edits, start) = (0u64, Instant::now());
+            while !over.load(Ordering::SeqCst) {
+                let slot = dice.roll(SLOTS);
+                let next = begun[slot].fetch_add(1, Ordering::SeqCst) + 1;
+                fs::write(
+                    root.join(format!("edited/{slot}.txt")),
+                    format!("slot{slot}x version {next} end\n"),
+                )
+                .unwrap();
+                versions[slot].store(next, Ordering::SeqCst);
+                edits += 1;
+                // A hundred a second.
+                let due = Duration::from_millis(edits * 10);
+                thread::sleep(due.saturating_sub(start.elapsed()));
+            }
+            edits
+        }
+    });
+    let asking: Vec<_> = (0..clients)
+        .map(|number| {
+            let (socket, mut hello) = (socket.clone(), hello.clone());
+            let (versions, begun) = (versions.clone(), begun.clone());
+            let (over, seen, expected) = (over.clone(), seen.clone(), expected.clone());
+            hello["client_id"] = format!("client{number}").into();
+            thread::spawn(move || {
+                let mut talk = Talk::open(&socket, &hello);
+                let mut dice = Dice(100 + number);
+                let mut times = Vec::new();
+                while !over.load(Ordering::SeqCst) {
+                    let began = Instant::now();
+                    let what = dice.roll(3);
+                    let slot = dice.roll(SLOTS);
+                    let before = versions[slot].load(Ordering::SeqCst);
+                    let n = dice.roll(25);
+                    let answer = match what {
+                        0 => talk.ask(&call(format!("constant{n} "))),
+                        1 => talk.ask(&call(format!("slot{slot}x version \\d+ end"))),
+                        _ => talk.ask(
+                            &json!({"type": "search", "query": format!("slot{slot}x"), "limit": 3}),
+                        ),
+                    };
+                    let after = begun[slot].load(Ordering::SeqCst);
+                    if answer["error"]["code"] == "busy" {
+                        seen.busy.fetch_add(1, Ordering::SeqCst);
+                        let ms = answer["error"]["retry_after_ms"].as_u64().unwrap();
+                        thread::sleep(Duration::from_millis(ms.min(50)));
+                        continue;
+                    }
+                    times.push(began.elapsed());
+                    seen.answered.fetch_add(1, Ordering::SeqCst);
+                    let version = |line: &str| -> u64 {
+                        let rest = line
+                            .split("version ")
+                            .nth(1)
+                            .unwrap_or_else(|| panic!("{answer}"));
+                        rest.split(' ').next().unwrap().parse().unwrap()
+                    };
+                    match what {
+                        0 => assert_eq!(answer, expected[&n]),
+                        1 => {
+                            // A write empties the file for a moment.
+                            assert!(answer["count"] == 1 || after > before, "{answer}");
+                            if answer["count"] == 1 {
+                                let line = answer["matches"][0]["data"]["lines"]["text"]
+                                    .as_str()
+                                    .unwrap();
+                                let found = version(line);
+                                assert!(
+                                    before <= found && found <= after,
+                                    "{before} <= {found} <= {after}"
+                                );
+                            }
+                        }
+                        _ => {
+                            let results = answer["results"]
+                                .as_array()
+                                .unwrap_or_else(|| panic!("{answer}"));
+                            // What changes while it is looked at is left out, and said.
+                            assert!(
+                                !results.is_empty()
+                                    || after > before
+                                    || !answer["warnings"].as_array().unwrap().is_empty(),
+                                "{answer}"
+                            );
+                            if let Some(one) = results.first() {
+                                assert_eq!(one["path"], format!("edited/{slot}.txt"));
+                                let found = version(one["content"].as_str().unwrap());
+                                assert!(
+                                    before <= found && found <= after,
+                                    "{before} <= {found} <= {after}"
+                                );
+                            }
+                        }
+                    }
+                }
+                seen.times.lock().unwrap().extend(times);
+            })
+        })
+        .collect();
+    thread::sleep(Duration::from_secs(seconds));
+    let amid = status();
+    over.store(true, Ordering::SeqCst);
+    for client in asking {
+        client.join().unwrap();
+    }
+    let edits = editing.join().unwrap();
+    let mut times = std::mem::take(&mut *seen.times.lock().unwrap());
+    times.sort();
+    let at = |percent: usize| times[(times.len() * percent / 100).min(times.len() - 1)];
+    let (answered, busy) = (
+        seen.answered.load(Ordering::SeqCst),
+        seen.busy.load(Ordering::SeqCst),
+    );
+    println!(
+        "{clients} clients, {seconds} s, {edits} edits: {answered} answered, {busy} busy, p50 {:?}, p99 {:?}, most {:?}",
+        at(50),
+        at(99),
+        at(100)
+    );
+    assert!(answered > 10 * seconds, "{answered}");
+    assert!(edits > 20 * seconds, "{edits}");
+    // New states were published while all that went on.
+    assert_ne!(
+        amid["snapshot"]["active_snapshot_id"],
+        first["snapshot"]["active_snapshot_id"]
+    );
+    if seconds >= 20 {
+        assert!(
+            amid["performance"]["compaction_time_last_ms"].is_u64(),
+            "{amid}"
+        );
+    }
+}
+
+#[test]
+fn ggrep_a_daemon_that_is_killed_at_any_moment_is_replaced_by_one_that_is_right() {
+    let place = Place::new();
+    for n in 0..400 {
+        place.write(&format!("many/{n}.txt"), &format!("needle {n}\n"));
+    }
+    let sets = ["--set", "index_mode=on"];
+    let kills = number("FORGE_SEARCH_TEST_KILLS", 12);
+    let mut dice = Dice(5);
+    for turn in 0..kills {
+        let args = [&["serve", "--background"], &sets[..]].concat();
+        let program = env!("CARGO_BIN_EXE_forge-search");
+        let mut daemon = place
+            .command(program, &args)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // Before it listens, while it opens or builds, while it serves and follows edits, and while it ends.
+        thread::sleep(Duration::from_millis(dice.roll(120) as u64));
+        let file = format!("many/{}.txt", turn % 400);
+        place.write(&file, &format!("needle {turn} edited\n"));
+        let phase = dice.roll(3);
+        if phase == 1 {
+            let mut client = place.command(
+                env!("CARGO_BIN_EXE_ggrep"),
+                &[&["--no-start"], &sets[..], &["needle"]].concat(),
+            );
+            drop(
+                client
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::null())
+                    .spawn()
+                    .unwrap()
+                    .wait(),
+            );
+        }
+        if phase == 2 {
+            kill(i32::try_from(daemon.id()).unwrap(), Signal::TERM);
+            thread::sleep(Duration::from_millis(dice.roll(10) as u64));
+        }
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+        let answer =
+            ok(&place.ggrep(&[&sets[..], &["--json", "--limit", "1000", "needle"]].concat()));
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(
+            answer["results"].as_array().unwrap().len(),
+            400,
+            "turn {turn}: {answer}"
+        );
+        let edited =
+            ok(&place
+                .forge_search(&[&sets[..], &["-F", &format!("needle {turn} edited")]].concat()));
+        assert!(edited.starts_with(&file), "turn {turn}: {edited}");
+        assert_eq!(
+            ok(&place.ggrep(&[&["stop"], &sets[..]].concat())),
+            "stopped\n"
+        );
+    }
+}
+
+#[test]
+fn ggrep_a_signal_cancels_what_runs_and_the_daemon_ends_in_time() {
+    let place = Place::new();
+    let line = "abcdefghij ".repeat(40) + "\n";
+    for n in 0..24 {
+        place.write(&format!("large/{n}.txt"), &line.repeat(20_000));
+    }
+    let mut daemon = place.serve(&["--set", "index_mode=off"]);
+    let status: Value = serde_json::from_str(&ok(&place.ggrep(&[
+        "status",
+        "--json",
+        "--set",
+        "index_mode=off",
+    ])))
+    .unwrap();
+    let hello = json!({
+        "protocol_versions": [1],
+        "store_id": status["store_id"],
+        "config_fingerprint": status["config_fingerprint"],
+    });
+    let socket = place.sockets()[0].clone();
+    let mut talk = Talk::open(&socket, &hello);
+    // Long enough to be met: an approximate search of 200 MB.
+    let slow = json!({"type": "tool", "tool": "Search", "request": {"pattern": "zyxwvutsrqponmlkjihg", "fuzzy": 4}, "request_id": "slow"});
+    talk.send(slow.to_string().as_bytes());
+    let mut other = Talk::open(&socket, &hello);
+    wait_until("it runs", || {
+        other.ask(&json!({"type": "status"}))["queries"]["in_flight"] == 1
+    });
+    let began = Instant::now();
+    kill(i32::try_from(daemon.id()).unwrap(), Signal::TERM);
+    let answer = read(&mut talk.0, 1 << 24).unwrap().expect("an answer");
+    let answer: Value = serde_json::from_slice(&answer).unwrap();
+    assert_eq!(answer["error"]["code"], "cancelled", "{answer}");
+    assert_eq!(answer["error"]["request_id"], "slow");
+    assert_eq!(daemon.wait().unwrap().code(), Some(0));
+    assert!(
+        began.elapsed() < Duration::from_secs(7),
+        "{:?}",
+        began.elapsed()
+    );
+}
