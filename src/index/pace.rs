@@ -18,7 +18,7 @@ use std::time::Duration;
 
 pub use activity::{Activity, RunningSearch};
 pub use budget::{BuildBudget, Exceeded};
-pub use pool::background_pool;
+pub use pool::{background_pool, stand_back};
 
 /// The longest sleep between two looks at whether a rest is to end, in milliseconds.
 const NAP_MS: u64 = 10;

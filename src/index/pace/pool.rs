@@ -28,9 +28,9 @@ pub fn background_pool(threads: usize) -> Result<ThreadPool, ThreadPoolBuildErro
         .build()
 }
 
-/// Lowers the priority of the calling thread.
+/// Lowers the priority of the calling thread, and of threads that it starts from now on. There is no way back.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn stand_back() {
+pub fn stand_back() {
     // Of a process that is nicer already, as it was started, nothing is to be raised.
     let now = rustix::process::getpriority_process(None).unwrap_or(0);
     if now < NICE {
@@ -38,8 +38,9 @@ fn stand_back() {
     }
 }
 
+/// Does nothing: here a priority is the process's as a whole.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn stand_back() {}
+pub fn stand_back() {}
 
 #[cfg(all(test, target_os = "linux", not(miri)))]
 mod tests {

@@ -229,6 +229,12 @@ impl Admission {
         true
     }
 
+    /// Returns whether the queries of a client give way to those of others: it has several here.
+    pub fn stands_back(&self, client: &Client) -> bool {
+        let lane = self.lanes.get(client);
+        lane.is_some_and(|lane| lane.running + lane.waiting.len() > 1)
+    }
+
     /// Returns in how many milliseconds it is worth trying again.
     pub fn retry_after_ms(&self) -> u64 {
         let ahead = (self.waiting.len() + 1) as u64;
@@ -304,6 +310,26 @@ mod tests {
 
     fn arrive(admission: &mut Admission, name: &str) -> Arrival {
         admission.arrive(&named(name), Share::Interactive)
+    }
+
+    #[test]
+    fn ggrep_whoever_has_several_queries_here_stands_back() {
+        let mut admission = Admission::new(Bounds::new(4, 8));
+        let first = ticket(arrive(&mut admission, "a"));
+        assert!(!admission.stands_back(&named("a")), "one is no flood");
+        let second = ticket(arrive(&mut admission, "a"));
+        let third = ticket(arrive(&mut admission, "a"));
+        ticket(arrive(&mut admission, "b"));
+        assert!(admission.stands_back(&named("a")) && !admission.stands_back(&named("b")));
+        admission.leave(first, 1);
+        assert!(
+            admission.stands_back(&named("a")),
+            "one runs and one waits, or both run"
+        );
+        admission.leave(second, 1);
+        assert!(!admission.stands_back(&named("a")));
+        admission.leave(third, 1);
+        assert!(!admission.stands_back(&named("a")) && !admission.stands_back(&named("c")));
     }
 
     #[test]

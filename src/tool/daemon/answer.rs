@@ -16,14 +16,12 @@ use super::reply::{
     ErrorCode, Failure, Found, Git, LimitsInForce, SCHEMA_VERSION, Score, Success, Timings,
 };
 use super::request::SearchQuery;
-use crate::exec::collect::Limits;
-use crate::exec::eligible::{FileSource, Globs};
+use super::retriever::{Hits, Lexical, Retriever};
+use crate::exec::eligible::Globs;
 use crate::exec::query::{CaseMode, Query, QueryOptions, Reports};
 use crate::exec::rank::{Bucket, Profile, Ranked, Scorer, Select, Snippet, Terms, select};
-use crate::exec::retrieve::{Candidate, Retrieval, Retrieved, excerpts, retrieve, shown_path};
-use crate::exec::schedule::RunError;
+use crate::exec::retrieve::{Candidate, Retrieval, Retrieved, excerpts, shown_path};
 use crate::exec::stop::{Deadline, Stop, StopReason};
-use crate::index::beneath::EntryKind;
 use crate::index::snapshot::Snapshot;
 use crate::index::walk::{Follow, IgnoreRules, TraversalOptions};
 use crate::tool::config::DaemonConfig;
@@ -31,7 +29,6 @@ use crate::tool::error::ToolError;
 use crate::tool::indexing::Question;
 use crate::tool::response::IndexUse;
 use crate::tool::search::{SearchTool, ToolContext};
-use crate::tool::searcher::{Searcher, Work};
 
 /// Scores of further places of a file are at most so many tenths of that of its best.
 const FURTHER: u64 = 9;
@@ -83,25 +80,8 @@ pub(super) struct Answering<'a> {
     pub waited: Duration,
     /// Whether the configuration has changed since the daemon began.
     pub stale: bool,
-}
-
-/// Reads and counts.
-struct Retrieving<'a> {
-    options: Retrieval<'a>,
-    pool: &'a ThreadPool,
-}
-
-impl Work for Retrieving<'_> {
-    type Found = Retrieved;
-
-    fn through<S: FileSource>(&self, source: S) -> Result<Retrieved, RunError> {
-        Ok(self.pool.install(|| retrieve(&source, &self.options)))
-    }
-
-    fn without_time(&self) -> Retrieved {
-        self.options.stop.raise(StopReason::TimedOut);
-        Retrieved::default()
-    }
+    /// Whether it gives way to other questions.
+    pub stands_back: bool,
 }
 
 /// A result before it is written.
@@ -152,16 +132,27 @@ impl Answering<'_> {
 
         let began = self.now();
         let question = self.question(query, &terms).map_err(of)?;
-        let searcher = self.tool.searcher();
-        let _searching = searcher.searching();
+        let _searching = self.tool.searcher().searching();
         let retrieval = Retrieval {
             terms: &terms,
             max_file_size: self.tool.config().max_file_size_bytes,
             max_candidates: to_usize(self.caps.max_candidates),
             stop: self.stop,
         };
-        let (retrieved, index, snapshot) =
-            self.retrieve(searcher, &question, &retrieval).map_err(of)?;
+        let lexical = Lexical {
+            searcher: self.tool.searcher(),
+            root: self.root,
+            pool: self.pool,
+            deadline: self.deadline.clone(),
+            cancel: &self.context.cancel,
+        };
+        // One that compares meanings would be another one here, with candidates of its own to be merged before they are ranked.
+        let retrievers: [&dyn Retriever; 1] = [&lexical];
+        let Hits {
+            retrieved,
+            index,
+            snapshot,
+        } = retrievers[0].retrieve(&question, &retrieval).map_err(of)?;
         let snapshot_id = snapshot.as_deref().map(|snapshot| (self.name_of)(snapshot));
         self.go_on(&snapshot_id).map_err(of)?;
         let retrieved_at = self.now();
@@ -223,6 +214,7 @@ impl Answering<'_> {
                 profile,
                 retrieved: &retrieved,
                 mix: &mix,
+                retrievers: &retrievers,
                 index: &index,
             };
             let mut explain = asked.told();
@@ -231,7 +223,11 @@ impl Answering<'_> {
             explain.insert("dirty".to_string(), json!(git.dirty));
             if !query.deterministic {
                 let waited = millis(self.waited);
-                let admission = json!({ "queued": waited > 0, "waited_ms": waited });
+                let admission = json!({
+                    "queued": waited > 0,
+                    "waited_ms": waited,
+                    "stands_back": self.stands_back,
+                });
                 explain.insert("admission".to_string(), admission);
             }
             explain
@@ -343,47 +339,6 @@ impl Answering<'_> {
                 .mul_f64(config.index_maint_budget_fraction),
             pins: true,
         })
-    }
-
-    /// Finds the files, with an index or without.
-    fn retrieve(
-        &self,
-        searcher: &Searcher,
-        question: &Question,
-        options: &Retrieval<'_>,
-    ) -> Result<(Retrieved, IndexUse, Option<Arc<Snapshot>>), Failure> {
-        let target = &question.target;
-        let missing = |error: std::io::Error| invalid(format!("path can't be searched: {error}"));
-        let meta = target.root.metadata(&target.relative).map_err(missing)?;
-        let work = Retrieving {
-            options: *options,
-            pool: self.pool,
-        };
-        let limits = Limits {
-            max_results: 1,
-            max_files: u64::MAX,
-            reports: Reports::Lines,
-        };
-        let run = searcher.options(limits, self.deadline.clone(), &self.context.cancel);
-        let (found, index, snapshot) = match meta.kind {
-            EntryKind::Dir => searcher.over_dir(question, &run, &work),
-            // One file: its directory, and of that this file.
-            EntryKind::File => {
-                let question = of_file(question, self.root)?;
-                searcher.over_dir(&question, &run, &work)
-            }
-            EntryKind::Symlink | EntryKind::Other => {
-                return Err(invalid("path is neither a file nor a directory"));
-            }
-        };
-        match found {
-            Ok(found) => Ok((found, index, snapshot)),
-            Err(RunError::Cancelled) => {
-                self.stop.raise(StopReason::Cancelled);
-                Ok((Retrieved::default(), index, snapshot))
-            }
-            Err(RunError::NoWorkers(message)) => Err(internal(message)),
-        }
     }
 
     /// Reads the best files again, for what is shown of them.
@@ -513,7 +468,7 @@ fn best<'a>(
 }
 
 /// Makes a path relative to the root.
-fn inside(path: &Path, root: &Path) -> Result<String, Failure> {
+pub(super) fn inside(path: &Path, root: &Path) -> Result<String, Failure> {
     let refused = || {
         invalid(format!(
             "path must be absolute, without `..`, and inside of {}",
@@ -531,44 +486,13 @@ fn inside(path: &Path, root: &Path) -> Result<String, Failure> {
     Ok(if text.is_empty() { "." } else { text }.to_string())
 }
 
-/// Asks for one file as its directory with a glob that only this file has.
-fn of_file(question: &Question, root: &Path) -> Result<Question, Failure> {
-    let unnamed = || invalid(format!("path is no file below {}", root.display()));
-    let canonical = &question.target.canonical;
-    let (dir, name) = canonical
-        .parent()
-        .zip(canonical.file_name().and_then(|name| name.to_str()))
-        .ok_or_else(unnamed)?;
-    let relative = inside(dir, root)?;
-    let target = question
-        .sandbox
-        .resolve(Some(&relative))
-        .map_err(|error| invalid(error.message()))?;
-    let mut glob = String::from("/");
-    for c in name.chars() {
-        if !c.is_alphanumeric() {
-            glob.push('\\');
-        }
-        glob.push(c);
-    }
-    let globs = Globs::new(&[glob], &[]).map_err(|error| invalid(error.to_string()))?;
-    Ok(Question {
-        target,
-        globs: globs.within_depth(1),
-        traversal: TraversalOptions {
-            recursive: false,
-            ..question.traversal
-        },
-        ..question.clone()
-    })
-}
-
 /// What `--explain` tells. Numbers and names, no text of files.
 struct Explained<'a> {
     terms: &'a Terms,
     profile: Profile,
     retrieved: &'a Retrieved,
     mix: &'a [Bucket],
+    retrievers: &'a [&'a dyn Retriever],
     index: &'a IndexUse,
 }
 
@@ -607,7 +531,7 @@ impl Explained<'_> {
                 "ranked_by_kind": by_kind(&among),
                 "results_by_kind": by_kind(&shown),
             },
-            "retrievers": { "lexical": "bm25f", "dense": "not configured" },
+            "retrievers": told_of(self.retrievers),
             "index": {
                 "state": self.index.standing.state().as_str(),
                 "reason": self.index.standing.reason(),
@@ -616,6 +540,15 @@ impl Explained<'_> {
         });
         told.as_object().cloned().unwrap_or_default()
     }
+}
+
+/// Tells which retrievers there are, and of which kinds there are none.
+fn told_of(retrievers: &[&dyn Retriever]) -> Value {
+    let mut told = json!({ "lexical": "not configured", "dense": "not configured" });
+    for retriever in retrievers {
+        told[retriever.kind()] = retriever.method().into();
+    }
+    told
 }
 
 fn warn_changed(remarks: &mut Remarks, path: &str) {
@@ -632,11 +565,11 @@ fn cut(text: &mut String, most: usize) {
     text.truncate(end);
 }
 
-fn invalid(message: impl Into<String>) -> Failure {
+pub(super) fn invalid(message: impl Into<String>) -> Failure {
     Failure::new(ErrorCode::InvalidRequest, message)
 }
 
-fn internal(message: impl Into<String>) -> Failure {
+pub(super) fn internal(message: impl Into<String>) -> Failure {
     Failure::new(ErrorCode::Internal, message)
 }
 

@@ -37,6 +37,14 @@ pub(super) struct Permit {
     gate: Gate,
     ticket: Ticket,
     since: Instant,
+    stands_back: bool,
+}
+
+impl Permit {
+    /// Returns whether the query gives way to those of others, since its client has several here.
+    pub(super) fn stands_back(&self) -> bool {
+        self.stands_back
+    }
 }
 
 /// A query that waits; it gives up its place when this is dropped.
@@ -74,7 +82,10 @@ impl Gate {
         let (ticket, told) = {
             let mut inside = self.lock();
             match inside.admission.arrive(client, share) {
-                Arrival::Admitted(ticket) => return Ok(self.permit(ticket)),
+                Arrival::Admitted(ticket) => {
+                    let stands_back = inside.admission.stands_back(client);
+                    return Ok(self.permit(ticket, stands_back));
+                }
                 Arrival::Busy => return Err(inside.refuse()),
                 Arrival::Queued { ticket, instead_of } => {
                     if let Some(displaced) = instead_of.and_then(|one| inside.waiting.remove(&one))
@@ -95,7 +106,8 @@ impl Gate {
         match told.await {
             Ok(Told::Admitted) => {
                 place.ticket = None;
-                Ok(self.permit(ticket))
+                let stands_back = self.lock().admission.stands_back(client);
+                Ok(self.permit(ticket, stands_back))
             }
             Ok(Told::Displaced) | Err(_) => {
                 place.ticket = None;
@@ -104,11 +116,12 @@ impl Gate {
         }
     }
 
-    fn permit(&self, ticket: Ticket) -> Permit {
+    fn permit(&self, ticket: Ticket, stands_back: bool) -> Permit {
         Permit {
             gate: self.clone(),
             ticket,
             since: self.clock.now(),
+            stands_back,
         }
     }
 

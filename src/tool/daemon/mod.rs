@@ -23,6 +23,7 @@ pub mod metrics;
 pub mod reply;
 pub mod report;
 pub mod request;
+mod retriever;
 #[cfg(unix)]
 pub mod server;
 pub mod service;

@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::Runtime;
-use tokio::sync::{Notify, Semaphore, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -29,6 +29,7 @@ use super::request::{Asked, Hello, Request};
 use super::service::{Admitted, Answer, Ending, Service, ended, payload};
 use super::socket::{Access, OwnSocket};
 use crate::exec::stop::{Deadline, StopReason};
+use crate::index::pace::stand_back;
 use crate::tool::config::Config;
 
 /// Requests of one connection that are read ahead.
@@ -748,6 +749,30 @@ async fn let_in(
     }
 }
 
+/// Runs a search on a thread that may block.
+fn on_pool(search: impl FnOnce() -> Answer + Send + 'static) -> oneshot::Receiver<Answer> {
+    let (tell, told) = oneshot::channel();
+    tokio::task::spawn_blocking(move || {
+        // Nobody hears it whose client has gone.
+        let _ = tell.send(search());
+    });
+    told
+}
+
+/// Runs a search on a thread of its own with a lower priority, which threads that it starts have as well. A thread can't take that
+/// back, so it ends with the search.
+fn behind(search: impl FnOnce() -> Answer + Send + 'static) -> oneshot::Receiver<Answer> {
+    let (tell, told) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("forge-search-behind".to_string());
+    let started = thread.spawn(move || {
+        stand_back();
+        let _ = tell.send(search());
+    });
+    // Without a thread there is no answer, which is said.
+    drop(started);
+    told
+}
+
 /// Searches on a thread that may block.
 async fn run(
     asked: Asked,
@@ -759,7 +784,8 @@ async fn run(
 ) -> Answer {
     let (shared, running) = (shared.clone(), active.clone());
     let left = deadline.clone();
-    let mut search = tokio::task::spawn_blocking(move || {
+    let stands_back = permit.stands_back();
+    let search = move || {
         // Until the search has really ended.
         let _permit = permit;
         let admitted = Admitted {
@@ -768,6 +794,7 @@ async fn run(
             deadline,
             waited,
             max_response_bytes: shared.settings.max_response_bytes,
+            stands_back,
         };
         match &asked {
             Asked::Tool(call) => shared.service.call(call, admitted),
@@ -775,7 +802,11 @@ async fn run(
             // Those are not let in.
             _ => Failure::new(ErrorCode::Internal, "this is no query").into(),
         }
-    });
+    };
+    let mut search = match stands_back {
+        false => on_pool(search),
+        true => behind(search),
+    };
     let late = async {
         sleep(left.remaining()).await;
         active.ending.end(StopReason::TimedOut);

@@ -24,6 +24,7 @@ use super::reply::{ErrorCode, Failure, Success, Timings};
 use super::report::{Health, Status};
 use super::request::{SearchQuery, ToolCall};
 use crate::exec::stop::{CancelHandle, Deadline, Stop, StopReason};
+use crate::index::pace::background_pool;
 use crate::index::snapshot::Snapshot;
 use crate::tool::config::Config;
 use crate::tool::error::ToolError;
@@ -68,6 +69,8 @@ pub struct Service {
     store: Store,
     wall: WallClock,
     pool: ThreadPool,
+    /// For queries that give way to others.
+    behind: ThreadPool,
     caps: Caps,
     /// Told apart from those of other processes by this.
     born: String,
@@ -181,6 +184,8 @@ pub struct Admitted<'a> {
     pub waited: Duration,
     /// Bytes that the answer may have.
     pub max_response_bytes: usize,
+    /// Whether it gives way to other queries.
+    pub stands_back: bool,
 }
 
 impl fmt::Debug for Service {
@@ -205,6 +210,7 @@ impl Service {
             .thread_name(|n| format!("forge-search-rank-{n}"))
             .build()
             .map_err(std::io::Error::other)?;
+        let behind = background_pool(threads).map_err(std::io::Error::other)?;
         let excludes = parts.context.global_excludes.as_deref();
         let started_ns = (parts.wall)();
         let born = format!("{} {started_ns}", std::process::id());
@@ -219,6 +225,7 @@ impl Service {
             root: parts.root,
             wall: parts.wall,
             pool,
+            behind,
             caps: Caps::from(&parts.config.daemon),
             born,
             started_ns,
@@ -327,9 +334,13 @@ impl Service {
             config_fingerprint: &self.store.config_fingerprint,
             name_of: &name_of,
             caps: self.caps,
-            pool: &self.pool,
+            pool: match admitted.stands_back {
+                true => &self.behind,
+                false => &self.pool,
+            },
             stop: &admitted.ending.stop,
             stale: self.is_stale(),
+            stands_back: admitted.stands_back,
             deadline: admitted.deadline,
             waited: admitted.waited,
         };

@@ -509,3 +509,34 @@ fn ggrep_a_signal_cancels_what_runs_and_the_daemon_ends_in_time() {
         began.elapsed()
     );
 }
+
+#[test]
+fn ggrep_a_thousand_clients_at_once_are_all_answered() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let now = getrlimit(Resource::Nofile);
+    let all = Rlimit {
+        current: now.maximum,
+        maximum: now.maximum,
+    };
+    setrlimit(Resource::Nofile, all).unwrap();
+    let place = Place::new();
+    ok(&place.forge_search(&["serve", "--detach"]));
+    let (socket, hello) = greeting(&place);
+    let pid = place.daemons()[0];
+    let before = held(pid);
+    let mut talks: Vec<Talk> = (0..1_000).map(|_| Talk::open(&socket, &hello)).collect();
+    assert!(held(pid).1 >= before.1 + 1_000);
+    for some in talks.chunks_mut(8) {
+        // As many as a client that names itself to nobody may have at once, and some that wait.
+        let question = json!({"type": "search", "query": "retry_delay"}).to_string();
+        some.iter_mut()
+            .for_each(|talk| talk.send(question.as_bytes()));
+        for talk in some {
+            let answer = read(&mut talk.0, 1 << 24).unwrap().expect("an answer");
+            let answer: Value = serde_json::from_slice(&answer).unwrap();
+            assert_eq!(answer["results"][0]["path"], "src/delay.rs", "{answer}");
+        }
+    }
+    drop(talks);
+    wait_until("they are gone", || held(pid).1 <= before.1);
+}

@@ -517,6 +517,7 @@ fn in_process(
         deadline: Deadline::after(most, clock),
         waited: Duration::ZERO,
         max_response_bytes: usize::try_from(daemon.max_response_bytes).unwrap_or(usize::MAX),
+        stands_back: false,
     };
     // A signal ends the process: nothing has been written.
     drop(signals);

@@ -46,6 +46,7 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
         // Fails where it was done already.
         let _ = rustix::process::setsid();
     }
+    many_files();
     // First of all, so that a second daemon builds nothing.
     let settings = settings(&meant, args.background);
     let socket = OwnSocket::listen(&meant.socket, settings.access)
@@ -95,6 +96,18 @@ fn settings(meant: &Meant, background: bool) -> Settings {
         idle_exit: idle.map(Duration::from_millis),
         ..Settings::from(&meant.config)
     }
+}
+
+/// Lets the process have as many files open as it may: each client is one, and many shells allow a thousand only.
+fn many_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let now = getrlimit(Resource::Nofile);
+    let all = Rlimit {
+        current: now.maximum,
+        maximum: now.maximum,
+    };
+    // Where that is not allowed, clients that are too many wait.
+    let _ = setrlimit(Resource::Nofile, all);
 }
 
 /// Has everything that is logged from now on written to a file; returns which.
