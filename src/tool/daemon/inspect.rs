@@ -642,8 +642,8 @@ fn growth(snapshot: &Snapshot) -> Check {
     let message = format!(
         "1 segment with {files} files and {bytes} bytes, {dead} tombstones, {beside} files beside it"
     );
-    // A merge comes at a quarter; where it can't, this grows on.
-    match dead + beside > files / 2 + 1_000 {
+    // A merge comes at an eighth, or at two thousand if that is more; where it can't, this grows on.
+    match dead + beside > 2 * (files / 8).max(2_048) {
         true => warn("segment_growth", format!("{message}; a merge is overdue")),
         false => ok("segment_growth", message),
     }
