@@ -66,11 +66,14 @@ impl Connection {
         client_id: Option<&str>,
         patience: Duration,
     ) -> Result<Connection, ClientError> {
-        let mut stream = UnixStream::connect(path).map_err(ClientError::Unreachable)?;
-        let patience = Some(patience.max(Duration::from_millis(1)));
+        let patience = patience.max(Duration::from_millis(1));
+        let mut stream = connect(path, patience).map_err(|error| match is_late(&error) {
+            true => ClientError::Broken(error),
+            false => ClientError::Unreachable(error),
+        })?;
         stream
-            .set_read_timeout(patience)
-            .and_then(|()| stream.set_write_timeout(patience))
+            .set_read_timeout(Some(patience))
+            .and_then(|()| stream.set_write_timeout(Some(patience)))
             .map_err(ClientError::Broken)?;
         let hello = Hello {
             protocol_versions: Some(PROTOCOL_VERSIONS.to_vec()),
@@ -97,6 +100,16 @@ impl Connection {
     }
 }
 
+/// Connects. Where a daemon has as many clients as it takes, and more wait, that is waited for no longer than `patience`.
+fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(patience))?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(UnixStream::from(socket))
+}
+
 /// Reads a failure.
 fn refusal(answer: &[u8]) -> ClientError {
     match serde_json::from_slice(answer) {
@@ -114,5 +127,38 @@ fn exchange(stream: &mut UnixStream, message: &[u8]) -> Result<Vec<u8>, ClientEr
         (Ok(Some(answer)), _) => Ok(answer),
         (_, Err(error)) | (Err(error), Ok(())) => Err(ClientError::Broken(error)),
         (Ok(None), Ok(())) => Err(ClientError::Broken(io::ErrorKind::UnexpectedEof.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn ggrep_a_client_waits_no_longer_than_it_is_told_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.sock");
+        let store = Store {
+            store_id: "s".to_string(),
+            config_fingerprint: "c".to_string(),
+        };
+        let open = || Connection::open(&path, &store, None, Duration::from_millis(30));
+        assert!(matches!(open(), Err(ClientError::Unreachable(_))));
+        // Nobody accepts, until no more can even wait for it.
+        let _listener = UnixListener::bind(&path).unwrap();
+        let mut waiting = Vec::new();
+        let full = loop {
+            match connect(&path, Duration::from_millis(30)) {
+                Ok(stream) if waiting.len() < 500 => waiting.push(stream),
+                Ok(_) => break None,
+                Err(error) => break Some(error),
+            }
+        };
+        let error = open().unwrap_err();
+        assert_eq!(error.code(), ErrorCode::Timeout, "{error}");
+        // Where the system lets that many wait, it was the greeting that was not answered.
+        assert!(full.is_none_or(|error| is_late(&error)));
     }
 }

@@ -116,7 +116,10 @@ mod tests {
         // It goes on where it was, and a smaller budget holds from the start.
         let mut log = LogFile::open(&path, 1_000).unwrap();
         log.write_all(b"more\n").unwrap();
-        assert!(std::fs::read_to_string(&path).unwrap().contains("line 499"));
+        let kept = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+        let all = kept(before(&path)) + &kept(path.clone());
+        assert!(all.contains("line 499") && all.ends_with("more\n"), "{all}");
+        assert!(size() <= 1_000, "{}", size());
         drop(log);
         LogFile::open(&path, 100).unwrap();
         assert!(size() <= 100);

@@ -41,6 +41,12 @@ const READ: usize = 16 << 10;
 /// How much longer than its time a search may take to notice that it is over, before its client is answered without it.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// How long a stale server that ends by itself may be idle: clients have another one.
+const STALE: Duration = Duration::from_secs(60);
+
+/// How often it is looked at most whether a server is idle.
+const NAP: Duration = Duration::from_millis(20);
+
 /// Requests for the status that are answered at once. For the health it is one: that reads all of an index.
 const STATUSES: usize = 4;
 
@@ -287,11 +293,15 @@ async fn end_when_idle(shared: Arc<Shared>) {
             .now()
             .saturating_duration_since(asked);
         let busy = shared.gate.counts() != (0, 0);
+        let most = match shared.service.is_stale() {
+            true => most.min(STALE),
+            false => most,
+        };
         if idle >= most && !busy {
             shared.ending.send_replace(true);
             return;
         }
-        let left = most.saturating_sub(idle).max(Duration::from_millis(20));
+        let left = most.saturating_sub(idle).clamp(NAP, STALE);
         tokio::select! {
             _ = ending.wait_for(|ending| *ending) => return,
             () = sleep(left) => {}

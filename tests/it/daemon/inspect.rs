@@ -209,6 +209,8 @@ fn ggrep_health_warns_of_names_that_collide_and_of_leftovers() {
     let tree = Tree::of([("src/A.rs", "fn a() {}\n"), ("src/a.rs", "fn a() {}\n")]);
     let world = kept(tree, cache.path(), |_| {});
     with_snapshot(&world, &search("fn"));
+    // What builds takes such files away.
+    idle(&world);
     let dir = walk(&cache.path().join("index"))[0]
         .parent()
         .unwrap()

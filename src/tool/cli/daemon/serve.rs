@@ -235,6 +235,8 @@ fn give_up_terminal() -> io::Result<()> {
         .read(true)
         .write(true)
         .open("/dev/null")?;
+    // No directory is kept from being removed or unmounted for as long as the daemon lives.
+    std::env::set_current_dir("/")?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
     rustix::stdio::dup2_stderr(&null)?;
