@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use forge_search::tool::config::{Config, IndexMode, IndexStorage};
-use forge_search::tool::daemon::client::Connection;
+use forge_search::tool::daemon::client::{Caller, Connection};
 use forge_search::tool::daemon::handshake::Store;
 use forge_search::tool::daemon::request::{Asked, Request, SearchQuery, ToolCall};
 use forge_search::tool::daemon::server::{Server, Settings};
@@ -89,7 +89,12 @@ impl World {
     }
 
     fn client(&self, name: &str) -> Connection {
-        Connection::open(self.server.path(), &self.store, Some(name), LONG).unwrap()
+        let caller = Caller {
+            client_id: Some(name),
+            patience: LONG,
+            access: Access::Owner,
+        };
+        Connection::open(self.server.path(), &self.store, caller).unwrap()
     }
 }
 
@@ -116,7 +121,7 @@ fn ask(client: &mut Connection, request: &Request, count: usize) -> Vec<Duration
     let mut times: Vec<Duration> = (0..count)
         .map(|_| {
             let start = Instant::now();
-            let answer = client.ask(request).unwrap();
+            let answer = client.ask(request, LONG).unwrap();
             let took = start.elapsed();
             assert!(
                 !answer.starts_with(b"{\"error\""),
@@ -170,7 +175,7 @@ fn main() {
                     let mut flood = world.client("flood");
                     while !ends.load(Ordering::Relaxed) {
                         // Busy is an answer too.
-                        flood.ask(&request).unwrap();
+                        flood.ask(&request, LONG).unwrap();
                     }
                 });
             }

@@ -2,8 +2,8 @@
 //! come; and each frame is a message or is refused in words, which repeat nothing long.
 
 use forge_search::tool::daemon::frame::{Decoder, FrameError, encode};
-use forge_search::tool::daemon::handshake::{PROTOCOL_VERSIONS, Store, negotiate};
-use forge_search::tool::daemon::request::{Hello, Refused, Request};
+use forge_search::tool::daemon::handshake::{PROTOCOL_VERSIONS, Store, check as check_welcome, receive};
+use forge_search::tool::daemon::request::{Refused, Request};
 
 /// Bytes of a frame, at most.
 const CAP: usize = 4_096;
@@ -64,26 +64,20 @@ fn message(payload: &[u8]) {
         }
         Err(refused) => check(&refused),
     }
-    match Hello::parse(payload) {
-        Ok(hello) => {
-            let own = Store {
-                store_id: "s".to_string(),
-                config_fingerprint: "c".to_string(),
-            };
-            match negotiate(&hello, &own, &PROTOCOL_VERSIONS) {
-                Ok(welcome) => {
-                    assert!(hello.versions().contains(&welcome.protocol_version));
-                    assert_eq!(hello.store_id, "s");
-                }
-                Err((code, message)) => {
-                    assert!(
-                        !message.is_empty() && message.len() < WORDS,
-                        "{code:?}: {message}"
-                    );
-                }
-            }
+    let own = Store {
+        store_id: "s".to_string(),
+        config_fingerprint: "c".to_string(),
+    };
+    match receive(payload, &own, &PROTOCOL_VERSIONS) {
+        Ok((hello, welcome)) => {
+            assert!(hello.versions().contains(&welcome.protocol_version));
+            assert_eq!(hello.store_id, "s");
+            assert_eq!(check_welcome(&welcome, &own), Ok(()));
         }
-        Err(refused) => check(&refused),
+        Err(failure) => {
+            let message = &failure.error.message;
+            assert!(!message.is_empty() && message.len() < WORDS, "{failure:?}");
+        }
     }
 }
 

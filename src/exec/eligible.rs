@@ -3,6 +3,7 @@
 //! The source decides which files a request is about, in emission order, and execution does not care who
 //! made it. Eligibility is never an engine's (FR-LSI-ELIG-01).
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -127,6 +128,8 @@ pub struct Globs {
     exclude: Option<Gitignore>,
     /// The most components of a file's path.
     depth: Option<usize>,
+    /// The path of the one file that counts.
+    only: Option<PathBuf>,
     /// All of it as it was given, told apart from all others.
     key: String,
 }
@@ -152,8 +155,20 @@ impl Globs {
             include: compile(INCLUDE, include)?,
             exclude: compile("exclude_glob", exclude)?,
             depth: None,
+            only: None,
             key: format!("{include:?} {exclude:?}"),
         })
+    }
+
+    /// Keeps one file that lies directly in the search root, whatever its name is.
+    pub fn only(name: &OsStr) -> Globs {
+        Globs {
+            include: None,
+            exclude: None,
+            depth: None,
+            only: Some(PathBuf::from(name)),
+            key: format!("only {name:?}"),
+        }
     }
 
     /// Leaves out what is deeper: files directly in the search root have a depth of 1.
@@ -168,7 +183,10 @@ impl Globs {
 
     /// Returns true when there is nothing to filter.
     pub fn is_empty(&self) -> bool {
-        self.include.is_none() && self.exclude.is_none() && self.depth.is_none()
+        self.include.is_none()
+            && self.exclude.is_none()
+            && self.depth.is_none()
+            && self.only.is_none()
     }
 
     /// Returns a name for these globs, which no others have.
@@ -179,6 +197,9 @@ impl Globs {
     /// Decides about a path relative to the search root. For a directory: whether anything in it can be
     /// eligible.
     pub fn keep(&self, path: &Path, is_dir: bool) -> bool {
+        if let Some(only) = &self.only {
+            return !is_dir && path == only;
+        }
         if let Some(depth) = self.depth
             && path.components().count() + usize::from(is_dir) > depth
         {

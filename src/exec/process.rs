@@ -190,7 +190,7 @@ pub(crate) struct Begun {
 }
 
 /// Starts a program that outlives this one, and waits until it gives up its standard error, which is how it says that it has begun, or
-/// ends. It inherits the environment, and nothing of the terminal. Returns `None` if neither has come within `patience`; the program goes
+/// ends. It inherits the environment, and nothing of the terminal or of what is open. Returns `None` if neither has come within `patience`; the program goes
 /// on all the same.
 ///
 /// # Errors
@@ -202,6 +202,8 @@ pub(crate) fn start_in_background(
     environment: &[(&str, &str)],
     patience: Duration,
 ) -> Result<Option<Begun>, RunError> {
+    // Whatever this process was given open, a pipe that somebody reads to its end or a lock, ends with it and not with the other one.
+    close_fds::set_fds_cloexec_threadsafe(3, &[]);
     // The one place that starts programs.
     #[allow(clippy::disallowed_methods)]
     let mut command = Command::new(invocation.program);

@@ -26,6 +26,8 @@ const KEPT_NAMES: usize = 100;
 pub struct Retrieval<'a> {
     /// What is looked for.
     pub terms: &'a Terms,
+    /// The searched directory, relative to what paths are told from.
+    pub scope: &'a Path,
     /// Larger files are passed over.
     pub max_file_size: u64,
     /// Files that are kept.
@@ -39,7 +41,7 @@ pub struct Retrieval<'a> {
 pub struct Candidate {
     /// The file.
     pub found: FoundFile,
-    /// Its path relative to the searched directory.
+    /// Its path, relative to what paths are told from.
     pub path: PathBuf,
     /// By which paths compare.
     pub key: String,
@@ -60,8 +62,25 @@ pub struct Retrieved {
     pub changed: Named,
     /// Files and directories that could not be read: how many, and the first ones.
     pub unread: Named,
-    /// Files of which not everything was looked at.
-    pub cut: u64,
+    /// Files of which not everything was looked at: how many, and the first ones.
+    pub cut: Named,
+}
+
+impl Retrieved {
+    /// Adds what was retrieved in another way: files that are not there yet, as many as there is room for, and what else is said of files.
+    /// What was counted over all files stays as it is.
+    pub fn join(&mut self, other: Retrieved, most: usize) {
+        let known: std::collections::BTreeSet<PathBuf> =
+            self.candidates.iter().map(|one| one.path.clone()).collect();
+        let new = other.candidates.into_iter();
+        self.candidates
+            .extend(new.filter(|one| !known.contains(&one.path)));
+        self.changed.join(other.changed);
+        self.unread.join(other.unread);
+        self.cut.join(other.cut);
+        keep_best(&mut self.candidates, most);
+        self.candidates.sort_by(by_path);
+    }
 }
 
 /// Some files: how many they are, and the names of the first ones.
@@ -79,6 +98,17 @@ impl Named {
             count: 1,
             names: vec![name],
         }
+    }
+
+    /// Adds those of the same files, seen in another way.
+    fn join(&mut self, other: Named) {
+        let names = other.names.iter();
+        let twice = names.filter(|name| self.names.contains(name)).count() as u64;
+        self.count = (self.count + other.count).saturating_sub(twice);
+        self.names.extend(other.names);
+        self.names.sort();
+        self.names.dedup();
+        self.names.truncate(KEPT_NAMES);
     }
 
     fn merge(&mut self, other: Named) {
@@ -122,7 +152,8 @@ fn expand<S: FileSource>(
                 }
                 Item::Passed(count) => part.corpus.files = count,
                 Item::Error(error) => {
-                    part.unread = Named::one(error.path.to_string_lossy().into_owned());
+                    let path = options.scope.join(error.path);
+                    part.unread = Named::one(shown_path(&path).0);
                 }
                 Item::Unit(unit) => {
                     let items = source.expand(unit, options.stop);
@@ -143,7 +174,7 @@ fn merge(a: Retrieved, b: Retrieved, most: usize) -> Retrieved {
     into.candidates.extend(from.candidates);
     into.changed.merge(from.changed);
     into.unread.merge(from.unread);
-    into.cut += from.cut;
+    into.cut.merge(from.cut);
     // Not each time, so that the work stays linear.
     if into.candidates.len() / 2 > most {
         keep_best(&mut into.candidates, most);
@@ -176,8 +207,8 @@ fn by_path(a: &Candidate, b: &Candidate) -> Ordering {
 }
 
 fn look(file: EligibleFile, options: &Retrieval<'_>, part: &mut Retrieved) {
-    let path = file.logical();
-    let name = || path.to_string_lossy().into_owned();
+    let path = options.scope.join(file.logical());
+    let name = || shown_path(&path).0;
     let read = match read(&file.found, options.max_file_size) {
         Ok(Some(read)) => read,
         Ok(None) => return,
@@ -197,7 +228,9 @@ fn look(file: EligibleFile, options: &Retrieval<'_>, part: &mut Retrieved) {
         return;
     };
     part.corpus.add(&document);
-    part.cut = u64::from(document.cut);
+    if document.cut {
+        part.cut = Named::one(name());
+    }
     part.candidates.push(Candidate {
         found: file.found,
         path,
@@ -253,8 +286,19 @@ pub struct Excerpt {
     pub chunk: Chunk,
     /// Their text.
     pub text: String,
+    /// Where in that the first hit of the best line is.
+    pub at: usize,
     /// Whether some of it is no UTF-8, and stands as U+FFFD.
     pub lossy: bool,
+}
+
+/// Lines of a file that are shown, the best first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Excerpts {
+    /// The best ones.
+    pub best: Vec<Excerpt>,
+    /// Whether there are more.
+    pub more: bool,
 }
 
 /// Reads a candidate again, and takes out the best of it. `None` if it is not as it was, or can't be read any more.
@@ -263,7 +307,7 @@ pub fn excerpts(
     snippet: Snippet,
     most: usize,
     options: &Retrieval<'_>,
-) -> Option<Vec<Excerpt>> {
+) -> Option<Excerpts> {
     let read = read(&candidate.found, options.max_file_size).ok()??;
     if read.stamp.is_none() || read.stamp != candidate.stamp {
         return None;
@@ -279,14 +323,21 @@ pub fn excerpts(
             _ => text.get(chunk.start..chunk.end).unwrap_or_default(),
         };
         let text = String::from_utf8_lossy(shown);
+        let before = shown.get(..chunk.at.saturating_sub(chunk.start));
         Excerpt {
             lossy: matches!(text, Cow::Owned(_)),
+            at: before.map_or(0, |before| String::from_utf8_lossy(before).len()),
             text: text.into_owned(),
             chunk,
         }
     };
-    let chunks = chunks(&text, &hits, snippet, most);
-    Some(chunks.into_iter().map(excerpt).collect())
+    let mut chunks = chunks(&text, &hits, snippet, most.saturating_add(1));
+    let more = chunks.len() > most;
+    chunks.truncate(most);
+    Some(Excerpts {
+        best: chunks.into_iter().map(excerpt).collect(),
+        more,
+    })
 }
 
 /// Returns a path as it is shown, and whether some of it is no UTF-8.

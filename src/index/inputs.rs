@@ -65,6 +65,19 @@ impl Inputs {
         &self.list
     }
 
+    /// Returns what each of those says that are there, in order of their paths: a file its text, nothing else anything. Reads all of them.
+    pub fn texts(&self) -> Vec<(&[u8], Option<Vec<u8>>)> {
+        let there = self.list.iter().filter(|input| input.stat.is_some());
+        let mut inputs: Vec<&EligibilityInput> = there.collect();
+        inputs.sort_by(|a, b| a.path.cmp(&b.path));
+        inputs.dedup_by(|a, b| a.path == b.path);
+        let text = |input: &EligibilityInput| std::fs::read(path_of(input)?).ok();
+        let texts = inputs.into_iter();
+        texts
+            .map(|input| (input.path.as_slice(), text(input)))
+            .collect()
+    }
+
     /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.list.len()

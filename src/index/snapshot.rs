@@ -55,6 +55,8 @@ pub struct Snapshot {
     storage: StorageMode,
     /// The number of its publication, where it is kept in files.
     generation: Option<u64>,
+    /// When that was, in milliseconds since 1970.
+    published_ms: Option<i64>,
     /// How many states of the tree it has followed since its segment was opened or built.
     sequence: u64,
     segment: Arc<Segment>,
@@ -100,6 +102,7 @@ impl Snapshot {
             key,
             storage,
             generation: None,
+            published_ms: None,
             sequence: 0,
             overlay: Overlay::none(&segment),
             segment: Arc::new(segment),
@@ -111,10 +114,11 @@ impl Snapshot {
         }
     }
 
-    /// Says which publication it is of.
+    /// Says which publication it is of, and when that was, in milliseconds since 1970.
     #[must_use]
-    pub fn published_as(mut self, generation: u64) -> Snapshot {
+    pub fn published_as(mut self, generation: u64, ms: i64) -> Snapshot {
         self.generation = Some(generation);
+        self.published_ms = Some(ms);
         self
     }
 
@@ -137,6 +141,7 @@ impl Snapshot {
             key: self.key.clone(),
             storage: self.storage,
             generation: self.generation,
+            published_ms: self.published_ms,
             sequence: self.sequence + 1,
             segment: self.segment.clone(),
             overlay,
@@ -161,6 +166,11 @@ impl Snapshot {
     /// Returns the number of the publication that it is of; `None` for one that is only in memory.
     pub fn generation(&self) -> Option<u64> {
         self.generation
+    }
+
+    /// Returns when its segment was published, in milliseconds since 1970; `None` for one that is only in memory.
+    pub fn published_ms(&self) -> Option<i64> {
+        self.published_ms
     }
 
     /// Returns how many states of the tree it has followed since its segment was opened or built by this process.

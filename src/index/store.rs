@@ -606,7 +606,7 @@ fn snapshot_of(form: &dyn Keep, manifest: Manifest, segment: Segment) -> Snapsho
         Inputs::from_list(manifest.inputs),
         manifest.state.enumeration_errors,
     )
-    .published_as(manifest.state.sequence)
+    .published_as(manifest.state.sequence, manifest.state.updated_ms)
 }
 
 fn misplaced(path: &Path) -> FormatError {

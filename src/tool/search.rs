@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -53,6 +53,8 @@ pub struct ToolContext {
     pub cancel: CancelHandle,
     /// The timeout when the request has none; the configured one if this is none either.
     pub default_timeout: Option<Duration>,
+    /// When the call came, from where its time counts: one that had to wait before it was made has less of it left. Now, if this is none.
+    pub came: Option<Instant>,
     /// Bytes that the response may have as JSON; it also has to fit `available_capacity_bytes`.
     pub max_output_bytes: Option<usize>,
     /// Bytes that are left in the caller's context.
@@ -70,11 +72,17 @@ impl ToolContext {
             sandbox,
             cancel: CancelHandle::new(),
             default_timeout: None,
+            came: None,
             max_output_bytes: None,
             available_capacity_bytes: None,
             clock: Arc::new(SystemClock),
             global_excludes: None,
         }
+    }
+
+    /// Returns from when on the time of a call counts.
+    pub(super) fn started(&self) -> Instant {
+        self.came.unwrap_or_else(|| self.clock.now())
     }
 }
 
@@ -233,7 +241,7 @@ impl SearchTool {
         if !self.config.enabled {
             return Err(DenialReason::Disabled.into());
         }
-        let started = context.clock.now();
+        let started = context.started();
         request.validate()?;
         let plan = self.plan(request, extras, context)?;
         // Compiling the pattern and the globs is part of the time.
@@ -273,10 +281,9 @@ impl SearchTool {
             config.max_file_size_bytes,
         )?;
         let max_results = to_usize(request.max_results.unwrap_or(config.default_max_results));
-        let timeout = match (request.timeout_ms, context.default_timeout) {
-            (Some(ms), _) => Duration::from_millis(ms),
-            (None, Some(timeout)) => timeout,
-            (None, None) => Duration::from_millis(config.default_timeout_ms),
+        let timeout = match request.timeout_ms {
+            Some(ms) => Duration::from_millis(ms),
+            None => self.default_timeout(context),
         };
         let both = to_usize(request.context);
         let (before, after) = extras.context.unwrap_or((both, both));
@@ -305,6 +312,12 @@ impl SearchTool {
             },
             timeout,
         })
+    }
+
+    /// Returns how long a call may take whose request does not say so.
+    pub(super) fn default_timeout(&self, context: &ToolContext) -> Duration {
+        let configured = Duration::from_millis(self.config.default_timeout_ms);
+        context.default_timeout.unwrap_or(configured)
     }
 
     /// Searches the target.
@@ -562,7 +575,8 @@ impl Shown {
     }
 }
 
-fn single_file(target: &Resolved) -> EligibleFile {
+/// Returns the one file that is searched.
+pub(super) fn single_file(target: &Resolved) -> EligibleFile {
     let dir = target
         .relative
         .parent()

@@ -164,6 +164,12 @@ impl FilesTool {
         self.search(&FilesRequest::from_value(arguments)?, context)
     }
 
+    /// Returns how long a call may take.
+    pub(super) fn default_timeout(&self, context: &ToolContext) -> Duration {
+        let configured = Duration::from_millis(self.config.default_timeout_ms);
+        context.default_timeout.unwrap_or(configured)
+    }
+
     /// Answers a request.
     ///
     /// # Errors
@@ -179,11 +185,10 @@ impl FilesTool {
         if !self.config.enabled {
             return Err(DenialReason::Disabled.into());
         }
-        let started = context.clock.now();
+        let started = context.started();
         request.validate()?;
         let plan = self.plan(request)?;
-        let timeout = context.default_timeout;
-        let timeout = timeout.unwrap_or(Duration::from_millis(self.config.default_timeout_ms));
+        let timeout = self.default_timeout(context);
         // Compiling the query and the globs is part of the time.
         let deadline = Deadline::since(started, timeout, context.clock.clone());
         let globs = Globs::new(&request.include_globs, &request.exclude_globs)

@@ -610,10 +610,9 @@ fn an_interrupt_ends_a_search_at_once() {
     use std::time::{Duration, Instant};
 
     let tree = tree();
-    // Expensive to search: one long line and an expression that steps slowly.
-    fs::write(tree.path().join("long.txt"), "a".repeat(40 << 20)).unwrap();
+    fs::write(tree.path().join("long.txt"), slow_text(10_000_000)).unwrap();
     let mut child = forge_search(tree.path())
-        .args(["--timeout-ms", "600000", "(?:a?){500}a{500}b", "long.txt"])
+        .args(["--timeout-ms", "600000", SLOW, "long.txt"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -629,6 +628,25 @@ fn an_interrupt_ends_a_search_at_once() {
     let status = child.wait().unwrap();
     assert!(started.elapsed() < Duration::from_secs(5));
     assert_eq!(status.code(), Some(130));
+}
+
+/// An expression that takes a minute for 10 MB of [`slow_text`]: too many states to be remembered, and nothing that could be looked for instead.
+pub(crate) const SLOW: &str = "(?:[ab]{150}a){4}[cd]";
+
+/// A line of letters without a pattern, in which [`SLOW`] does not match.
+pub(crate) fn slow_text(len: usize) -> String {
+    let mut state = 1u64;
+    let mut next = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state >> 63 == 0
+    };
+    (1..=len)
+        .map(|n| match (n % 500, next()) {
+            (0, _) => 'c',
+            (_, true) => 'a',
+            (_, false) => 'b',
+        })
+        .collect()
 }
 
 #[cfg(unix)]

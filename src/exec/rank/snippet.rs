@@ -45,6 +45,8 @@ pub struct Chunk {
     pub start: usize,
     /// Where the last line ends, without its terminator.
     pub end: usize,
+    /// Where the first hit of its best line is.
+    pub at: usize,
     /// How much its best line has, to compare chunks of one file.
     pub worth: u32,
     /// Whether a name is defined in that line.
@@ -54,6 +56,7 @@ pub struct Chunk {
 /// A line with hits.
 struct Line {
     number: u64,
+    at: usize,
     terms: u64,
     whole: u32,
     defines: u32,
@@ -80,6 +83,7 @@ pub fn chunks(text: &[u8], hits: &[Hit], snippet: Snippet, most: usize) -> Vec<C
         if !known {
             lines.push(Line {
                 number,
+                at: hit.start,
                 terms: 0,
                 whole: 0,
                 defines: 0,
@@ -125,6 +129,7 @@ pub fn chunks(text: &[u8], hits: &[Hit], snippet: Snippet, most: usize) -> Vec<C
             end_line: last,
             start,
             end,
+            at: line.at,
             worth: line.worth(),
             defines: line.defines > 0,
         });

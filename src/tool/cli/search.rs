@@ -13,6 +13,7 @@ use super::printer::{Printer, Style};
 use super::setup::{Environment, prepare};
 use super::show::{count, things};
 use super::{FAILED, Failure, complain};
+use crate::exec::stop::{Clock, SystemClock};
 use crate::tool::error::ToolError;
 use crate::tool::render::escape_controls;
 use crate::tool::request::{Case, SearchRequest};
@@ -27,6 +28,8 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
     if args.stats {
         setup_args.set.push("emit_stats=true".to_string());
     }
+    let clock = SystemClock;
+    let began = clock.now();
     #[cfg(unix)]
     let answered = match extra_root {
         // A daemon answers about one tree.
@@ -38,8 +41,11 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
     let (response, root) = match answered {
         Some(answered) => answered,
         None => {
-            let setup = prepare(&setup_args, environment, extra_root.as_deref())?;
+            // What a daemon did not answer has taken some of the time.
+            let spent = clock.now().saturating_duration_since(began);
+            let mut setup = prepare(&setup_args, environment, extra_root.as_deref())?;
             before_search(&setup, environment, &request)?;
+            setup.context.came = clock.now().checked_sub(spent);
             let search = || {
                 setup
                     .tool

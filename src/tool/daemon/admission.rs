@@ -98,10 +98,20 @@ impl Bounds {
     }
 }
 
+/// A query that waits.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    /// Where it starts, in the time of the queue.
+    start: u64,
+    ticket: Ticket,
+    /// How long it is, in that time.
+    cost: u64,
+}
+
 #[derive(Debug, Default)]
 struct Lane {
     running: usize,
-    waiting: VecDeque<(u64, Ticket)>,
+    waiting: VecDeque<Waiting>,
     /// Where the last query of this client ends, in the time of the queue.
     end: u64,
 }
@@ -188,15 +198,19 @@ impl Admission {
         self.next += 1;
         let now = self.now;
         let lane = self.lane(client);
-        let start = lane.end.max(now);
-        lane.end = start.saturating_add(UNIT / share.weight());
+        let (start, cost) = (lane.end.max(now), UNIT / share.weight());
+        lane.end = start.saturating_add(cost);
         if may_run {
             lane.running += 1;
             self.now = start;
             self.running.insert(ticket, client.clone());
             return Arrival::Admitted(ticket);
         }
-        lane.waiting.push_back((start, ticket));
+        lane.waiting.push_back(Waiting {
+            start,
+            ticket,
+            cost,
+        });
         self.waiting.insert(ticket, client.clone());
         Arrival::Queued { ticket, instead_of }
     }
@@ -218,13 +232,20 @@ impl Admission {
         admitted
     }
 
-    /// Notes that a query does not wait any more. Returns false if it did not.
+    /// Notes that a query does not wait any more. Returns false if it did not. It has cost nothing, so those that its client asked after it
+    /// come that much earlier.
     pub fn give_up(&mut self, ticket: Ticket) -> bool {
         let Some(client) = self.waiting.remove(&ticket) else {
             return false;
         };
         let lane = self.lane(&client);
-        lane.waiting.retain(|(_, waiting)| *waiting != ticket);
+        if let Some(at) = lane.waiting.iter().position(|one| one.ticket == ticket) {
+            let cost = lane.waiting.remove(at).map_or(0, |one| one.cost);
+            for later in lane.waiting.iter_mut().skip(at) {
+                later.start = later.start.saturating_sub(cost);
+            }
+            lane.end = lane.end.saturating_sub(cost);
+        }
         self.forget();
         true
     }
@@ -254,11 +275,11 @@ impl Admission {
     fn next_one(&mut self) -> Option<Ticket> {
         let most = self.bounds.per_client;
         let may = self.lanes.values_mut().filter(|lane| lane.running < most);
-        let first = |lane: &&mut Lane| lane.waiting.front().copied();
+        let first = |lane: &&mut Lane| lane.waiting.front().map(|one| (one.start, one.ticket));
         let lane = may
             .filter(|lane| !lane.waiting.is_empty())
             .min_by_key(first)?;
-        let (start, ticket) = lane.waiting.pop_front()?;
+        let Waiting { start, ticket, .. } = lane.waiting.pop_front()?;
         lane.running += 1;
         self.now = self.now.max(start);
         let client = self.waiting.remove(&ticket)?;
@@ -279,7 +300,7 @@ impl Admission {
             .waiting
             .back()
             .filter(|_| more)
-            .map(|(_, ticket)| *ticket)
+            .map(|one| one.ticket)
     }
 
     /// Forgets clients that have nothing here and whose turn would not come later for what they had.
@@ -387,6 +408,28 @@ mod tests {
             }
             assert!(turns <= 2, "{turns} turns");
         }
+    }
+
+    #[test]
+    fn ggrep_what_was_given_up_has_cost_nothing() {
+        let mut admission = Admission::new(Bounds::new(1, 100));
+        let running = ticket(arrive(&mut admission, "x"));
+        // As somebody types who takes each question back for the next one.
+        for _ in 0..50 {
+            let given_up = ticket(arrive(&mut admission, "types"));
+            assert!(admission.give_up(given_up));
+        }
+        let kept = ticket(arrive(&mut admission, "types"));
+        let between = ticket(arrive(&mut admission, "types"));
+        let last = ticket(arrive(&mut admission, "types"));
+        let others: Vec<Ticket> = (0..2)
+            .map(|_| ticket(arrive(&mut admission, "other")))
+            .collect();
+        assert!(admission.give_up(between));
+        assert_eq!(admission.leave(running, 1), [kept]);
+        assert_eq!(admission.leave(kept, 1), [others[0]]);
+        assert_eq!(admission.leave(others[0], 1), [last]);
+        assert_eq!(admission.leave(last, 1), [others[1]]);
     }
 
     #[test]

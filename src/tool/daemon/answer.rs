@@ -16,7 +16,7 @@ use super::reply::{
     ErrorCode, Failure, Found, Git, LimitsInForce, SCHEMA_VERSION, Score, Success, Timings,
 };
 use super::request::SearchQuery;
-use super::retriever::{Hits, Lexical, Retriever};
+use super::retriever::{Hits, Lexical, Retriever, retrieve_all};
 use crate::exec::eligible::Globs;
 use crate::exec::query::{CaseMode, Query, QueryOptions, Reports};
 use crate::exec::rank::{Bucket, Profile, Ranked, Scorer, Select, Snippet, Terms, select};
@@ -68,6 +68,8 @@ pub(super) struct Answering<'a> {
     pub config_fingerprint: &'a str,
     /// Names snapshots.
     pub name_of: &'a (dyn Fn(&Snapshot) -> String + Sync),
+    /// Tells what decides about eligibility apart.
+    pub ignores: &'a (dyn Fn(Option<&Snapshot>) -> String + Sync),
     /// The caps in force.
     pub caps: Caps,
     /// The threads that read and compare.
@@ -78,6 +80,8 @@ pub(super) struct Answering<'a> {
     pub deadline: Deadline,
     /// How long the question waited to be let in.
     pub waited: Duration,
+    /// Whether that was for other questions.
+    pub queued: bool,
     /// Whether the configuration has changed since the daemon began.
     pub stale: bool,
     /// Whether it gives way to other questions.
@@ -89,6 +93,8 @@ struct Place {
     path: String,
     lossy: bool,
     text: String,
+    /// Where the first hit is in the text.
+    at: usize,
     start_line: u64,
     end_line: u64,
     defines: bool,
@@ -96,7 +102,7 @@ struct Place {
 }
 
 impl Answering<'_> {
-    /// Answers a question.
+    /// Answers a question, and tells how long each stage took.
     ///
     /// # Errors
     ///
@@ -106,7 +112,7 @@ impl Answering<'_> {
         &self,
         query: &SearchQuery,
         request_id: String,
-    ) -> Result<Success, Failure> {
+    ) -> Result<(Success, Timings), Failure> {
         let id = Some(request_id.clone()).filter(|id| !id.is_empty());
         let of = |failure: Failure| failure.of(id.clone());
         let terms = Terms::new(&query.query).map_err(|error| of(invalid(error.to_string())))?;
@@ -132,9 +138,11 @@ impl Answering<'_> {
 
         let began = self.now();
         let question = self.question(query, &terms).map_err(of)?;
+        let scope = scope(&question.target.canonical, self.root);
         let _searching = self.tool.searcher().searching();
         let retrieval = Retrieval {
             terms: &terms,
+            scope: &scope,
             max_file_size: self.tool.config().max_file_size_bytes,
             max_candidates: to_usize(self.caps.max_candidates),
             stop: self.stop,
@@ -146,13 +154,14 @@ impl Answering<'_> {
             deadline: self.deadline.clone(),
             cancel: &self.context.cancel,
         };
-        // One that compares meanings would be another one here, with candidates of its own to be merged before they are ranked.
+        // One that compares meanings would be another one here.
         let retrievers: [&dyn Retriever; 1] = [&lexical];
         let Hits {
             retrieved,
             index,
             snapshot,
-        } = retrievers[0].retrieve(&question, &retrieval).map_err(of)?;
+            pinning,
+        } = retrieve_all(&retrievers, &question, &retrieval).map_err(of)?;
         let snapshot_id = snapshot.as_deref().map(|snapshot| (self.name_of)(snapshot));
         self.go_on(&snapshot_id).map_err(of)?;
         let retrieved_at = self.now();
@@ -165,6 +174,13 @@ impl Answering<'_> {
         for name in &retrieved.changed.names {
             warn_changed(&mut remarks, name);
         }
+        let named = retrieved.changed.names.len() as u64;
+        if retrieved.changed.count > named {
+            let count = retrieved.changed.count;
+            let message =
+                format!("{count} files have changed since the snapshot and are left out; ask again");
+            remarks.warn("changed_since_snapshot", message, None);
+        }
         if retrieved.unread.count > 0 {
             let count = retrieved.unread.count;
             remarks.warn(
@@ -173,15 +189,20 @@ impl Answering<'_> {
                 None,
             );
         }
-        if retrieved.cut > 0 {
+        for name in &retrieved.cut.names {
             let most = crate::exec::rank::MAX_HITS as u64;
-            remarks.limit("max_hits_per_file", most, None, None);
+            remarks.limit("max_hits_per_file", most, None, Some(name));
         }
         let scorer = Scorer::new(&retrieved.corpus, profile.weights());
         let chosen = self.pool.install(|| {
             let best = best(&retrieved.candidates, &scorer, to_usize(limit));
             let places = self.places(&best, snippet, to_usize(per_file), &retrieval, &mut remarks);
-            let quota = profile.quota();
+            let (all, quota) = (places.len() as u64, profile.quota());
+            // Of files that can't be among the best no places were looked for.
+            let whole = best.len() == retrieved.candidates.len();
+            if all > limit || !whole {
+                remarks.limit("max_results", limit, whole.then_some(all), None);
+            }
             select(
                 places,
                 Select {
@@ -195,19 +216,25 @@ impl Answering<'_> {
 
         let mix = chosen.iter().map(|one| one.bucket).collect::<Vec<_>>();
         let results = self.written(chosen, &mut remarks);
+        // A commit changes no file, and so no snapshot: equal bytes can't tell of it.
+        let head_sha = match query.deterministic {
+            true => None,
+            false => super::git::head_sha(self.root),
+        };
         let git = Git {
-            head_sha: super::git::head_sha(self.root),
+            head_sha,
             dirty: None,
             untracked_included: true,
         };
         let timings = Timings {
             admission: millis(self.waited),
-            snapshot_read: 0,
-            retrieve: millis(retrieved_at.saturating_sub(began)),
+            snapshot_read: millis(pinning),
+            retrieve: millis(retrieved_at.saturating_sub(began).saturating_sub(pinning)),
             rank: millis(ranked_at.saturating_sub(retrieved_at)),
             format: millis(self.now().saturating_sub(ranked_at)),
         };
-        let query_fingerprint = identity::query_fingerprint(query, limit, per_file);
+        let place = question.target.canonical.as_path();
+        let query_fingerprint = identity::query_fingerprint(query, place, limit, per_file);
         let explain = query.explain.then(|| {
             let asked = Explained {
                 terms: &terms,
@@ -222,11 +249,12 @@ impl Answering<'_> {
             explain.insert("head_sha".to_string(), json!(git.head_sha));
             explain.insert("dirty".to_string(), json!(git.dirty));
             if !query.deterministic {
-                let waited = millis(self.waited);
                 let admission = json!({
-                    "queued": waited > 0,
-                    "waited_ms": waited,
+                    "queued": self.queued,
+                    "waited_ms": millis(self.waited),
                     "stands_back": self.stands_back,
+                    // Who is told to come again is told so instead of an answer.
+                    "retry_after_ms": null,
                 });
                 explain.insert("admission".to_string(), admission);
             }
@@ -242,12 +270,13 @@ impl Answering<'_> {
             "max_snippet_bytes_per_result": self.caps.max_snippet_bytes_per_result,
         });
         let (limits_hit, warnings) = remarks.told();
-        Ok(Success {
+        self.go_on(&snapshot_id).map_err(of)?;
+        let success = Success {
             schema_version: SCHEMA_VERSION,
             request_id,
             store_id: self.store_id.to_string(),
             config_fingerprint: self.config_fingerprint.to_string(),
-            ignore_fingerprint: identity::ignore_fingerprint(snapshot.as_deref()),
+            ignore_fingerprint: (self.ignores)(snapshot.as_deref()),
             query_fingerprint,
             embed_config_fingerprint: identity::embed_config_fingerprint(),
             degraded: snapshot_id.is_none(),
@@ -265,7 +294,8 @@ impl Answering<'_> {
             timings_ms: (!query.deterministic).then_some(timings),
             results,
             explain,
-        })
+        };
+        Ok((success, timings))
     }
 
     fn now(&self) -> Duration {
@@ -299,7 +329,11 @@ impl Answering<'_> {
         };
         let target = sandbox
             .resolve(relative.as_deref().or(Some(".")))
-            .map_err(|error| invalid(format!("path: {}", error.message())))?;
+            .map_err(|error| match relative {
+                Some(_) => invalid(format!("path: {}", error.message())),
+                // The root itself, which nobody asked for in particular.
+                None => internal(error.message()),
+            })?;
         let options = QueryOptions {
             fixed_strings: false,
             word: false,
@@ -366,6 +400,10 @@ impl Answering<'_> {
                 }
                 continue;
             };
+            if excerpts.more {
+                remarks.limit("per_file", per_file as u64, None, None);
+            }
+            let excerpts = excerpts.best;
             let most = excerpts
                 .first()
                 .map_or(1, |one| u64::from(one.chunk.worth).max(1));
@@ -387,6 +425,7 @@ impl Answering<'_> {
                         path: path.clone(),
                         lossy: lossy || excerpt.lossy,
                         text: excerpt.text,
+                        at: excerpt.at,
                         start_line: excerpt.chunk.start_line,
                         end_line: excerpt.chunk.end_line,
                         defines: excerpt.chunk.defines,
@@ -409,18 +448,25 @@ impl Answering<'_> {
                 let message = "some bytes are no UTF-8 and are shown as U+FFFD";
                 remarks.warn("invalid_utf8", message, Some(&item.path));
             }
-            let mut content = item.text;
-            let whole = content.len();
+            let whole = item.text.len();
             if whole > each {
                 let (cap, seen) = (each as u64, Some(whole as u64));
                 remarks.limit("max_snippet_bytes_per_result", cap, seen, Some(&item.path));
-                cut(&mut content, each);
             }
-            if content.len() > left {
+            if whole.min(each) > left {
                 let cap = self.caps.max_total_snippet_bytes;
                 remarks.limit("max_total_snippet_bytes", cap, None, None);
-                cut(&mut content, left);
             }
+            let shown = around(&item.text, item.at, each.min(left));
+            let feeds = |text: &str| text.matches('\n').count() as u64;
+            let start_line = item.start_line + feeds(&item.text[..shown.start]);
+            // Without any text the lines are those that would be shown.
+            let end_line = match shown.is_empty() {
+                true => item.end_line,
+                false => item.end_line - feeds(&item.text[shown.end..]),
+            };
+            let start_line = start_line.min(end_line);
+            let content = item.text[shown].to_string();
             left -= content.len();
             results.push(Found {
                 path: item.path,
@@ -431,8 +477,8 @@ impl Answering<'_> {
                     true => "definition".to_string(),
                     false => "content".to_string(),
                 },
-                start_line: item.start_line,
-                end_line: item.end_line,
+                start_line,
+                end_line,
                 is_anchor: item.is_anchor,
             });
         }
@@ -465,6 +511,15 @@ fn best<'a>(
         *taken <= limit
     });
     scored
+}
+
+/// Returns the searched directory, or that of a searched file, relative to the root.
+fn scope(canonical: &Path, root: &Path) -> std::path::PathBuf {
+    let dir = match canonical.is_dir() {
+        true => canonical,
+        false => canonical.parent().unwrap_or(canonical),
+    };
+    dir.strip_prefix(root).unwrap_or(Path::new("")).to_path_buf()
 }
 
 /// Makes a path relative to the root.
@@ -556,13 +611,15 @@ fn warn_changed(remarks: &mut Remarks, path: &str) {
     remarks.warn("changed_since_snapshot", message, Some(path));
 }
 
-/// Cuts a text between two characters.
-fn cut(text: &mut String, most: usize) {
-    let mut end = most.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
+/// Returns the part of a text of at most so many bytes that shows what stands at a place, with a quarter of the room before it. It begins and
+/// ends between two characters.
+fn around(text: &str, at: usize, most: usize) -> std::ops::Range<usize> {
+    if text.len() <= most {
+        return 0..text.len();
     }
-    text.truncate(end);
+    let start = at.saturating_sub(most / 4).min(text.len() - most);
+    let start = text.ceil_char_boundary(start);
+    start..text.floor_char_boundary(start.saturating_add(most).min(text.len())).max(start)
 }
 
 pub(super) fn invalid(message: impl Into<String>) -> Failure {

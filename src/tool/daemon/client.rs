@@ -1,6 +1,6 @@
 //! A client: one connection to a daemon.
 //!
-//! Owns the handshake and what is read back. It blocks, for at most as long as it is told to.
+//! Owns the handshake, whom a client trusts, and what is read back. It blocks, for at most as long as it is told to.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -8,11 +8,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::frame::{self, encode};
-use super::handshake::{PROTOCOL_VERSIONS, Store};
+use super::handshake::{PROTOCOL_VERSIONS, Store, check};
 use super::limits::MAX_RESPONSE_BYTES;
 use super::reply::{ErrorCode, Failure, Welcome};
 use super::request::{Hello, Request};
 use super::service::payload;
+use super::socket::Access;
 
 /// A connection to a daemon that has been greeted.
 #[derive(Debug)]
@@ -22,13 +23,30 @@ pub struct Connection {
     pub welcome: Welcome,
 }
 
+/// Who asks, and how long for.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller<'a> {
+    /// For fairness between clients; a user's clients without one share their turns.
+    pub client_id: Option<&'a str>,
+    /// How long the greeting may take.
+    pub patience: Duration,
+    /// Whose daemon may answer: this user's own, or with [`Access::Group`] that of anybody who can open the socket.
+    pub access: Access,
+}
+
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// There is nobody at the socket.
     #[error("no daemon answers at the socket: {0}")]
     Unreachable(io::Error),
-    /// The daemon refuses.
+    /// The connection ended before there was an answer: the daemon was about to end, or was killed.
+    #[error("the daemon ended before it answered: {0}")]
+    Gone(io::Error),
+    /// Nothing came in time.
+    #[error("the daemon did not answer within {0:?}")]
+    Late(Duration),
+    /// The daemon refuses, or is not the one that is meant.
     #[error("{}", .0.error.message)]
     Refused(Failure),
     /// The connection failed, or what came is no answer.
@@ -41,8 +59,22 @@ impl ClientError {
     pub fn code(&self) -> ErrorCode {
         match self {
             ClientError::Refused(failure) => failure.error.code,
-            ClientError::Broken(error) if is_late(error) => ErrorCode::Timeout,
-            ClientError::Unreachable(_) | ClientError::Broken(_) => ErrorCode::Internal,
+            ClientError::Late(_) => ErrorCode::Timeout,
+            ClientError::Unreachable(_) | ClientError::Gone(_) | ClientError::Broken(_) => {
+                ErrorCode::Internal
+            }
+        }
+    }
+
+    /// Makes one of an error of the connection.
+    fn of(error: io::Error, patience: Duration) -> ClientError {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+        match error.kind() {
+            _ if is_late(&error) => ClientError::Late(patience),
+            BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof => {
+                ClientError::Gone(error)
+            }
+            _ => ClientError::Broken(error),
         }
     }
 }
@@ -55,49 +87,62 @@ fn is_late(error: &io::Error) -> bool {
 }
 
 impl Connection {
-    /// Connects and greets. Each answer may take `patience`.
+    /// Connects and greets.
     ///
     /// # Errors
     ///
-    /// [`ClientError`].
+    /// [`ClientError`]; also where whoever listens is not who was meant, so that it is asked nothing.
     pub fn open(
         path: &Path,
         store: &Store,
-        client_id: Option<&str>,
-        patience: Duration,
+        caller: Caller<'_>,
     ) -> Result<Connection, ClientError> {
-        let patience = patience.max(Duration::from_millis(1));
-        let mut stream = connect(path, patience).map_err(|error| match is_late(&error) {
-            true => ClientError::Broken(error),
+        let patience = caller.patience.max(Duration::from_millis(1));
+        let stream = connect(path, patience).map_err(|error| match is_late(&error) {
+            true => ClientError::Late(patience),
             false => ClientError::Unreachable(error),
         })?;
-        stream
-            .set_read_timeout(Some(patience))
-            .and_then(|()| stream.set_write_timeout(Some(patience)))
-            .map_err(ClientError::Broken)?;
+        check_peer(&stream, caller.access)?;
         let hello = Hello {
             protocol_versions: Some(PROTOCOL_VERSIONS.to_vec()),
             protocol_version: None,
             store_id: store.store_id.clone(),
             config_fingerprint: store.config_fingerprint.clone(),
-            client_id: client_id.map(str::to_string),
+            client_id: caller.client_id.map(str::to_string),
             client_capabilities: None,
         };
-        let answer = exchange(&mut stream, &payload(&hello))?;
-        match serde_json::from_slice(&answer) {
-            Ok(welcome) => Ok(Connection { stream, welcome }),
-            Err(_) => Err(refusal(&answer)),
-        }
+        let answer = exchange(&stream, &payload(&hello), patience)?;
+        let welcome = serde_json::from_slice(&answer).map_err(|_| refusal(&answer))?;
+        check(&welcome, store).map_err(ClientError::Refused)?;
+        Ok(Connection { stream, welcome })
     }
 
-    /// Asks, and returns the payload of the answer, whatever it says.
+    /// Asks, and returns the payload of the answer, whatever it says; what is read and written of it at once may take `patience`.
     ///
     /// # Errors
     ///
-    /// [`ClientError::Broken`].
-    pub fn ask(&mut self, request: &Request) -> Result<Vec<u8>, ClientError> {
-        exchange(&mut self.stream, &payload(&request.to_value()))
+    /// [`ClientError`].
+    pub fn ask(&mut self, request: &Request, patience: Duration) -> Result<Vec<u8>, ClientError> {
+        let patience = patience.max(Duration::from_millis(1));
+        exchange(&self.stream, &payload(&request.to_value()), patience)
     }
+}
+
+/// Whoever listens has to be this user, unless daemons are shared: another one could answer anything.
+fn check_peer(stream: &UnixStream, access: Access) -> Result<(), ClientError> {
+    #[cfg(target_os = "linux")]
+    if access == Access::Owner {
+        let peer = rustix::net::sockopt::socket_peercred(stream)
+            .map_err(|error| ClientError::Broken(error.into()))?;
+        if peer.uid != rustix::process::geteuid() {
+            let message = "another user's daemon listens at the socket";
+            let failure = Failure::new(ErrorCode::InvalidRequest, message);
+            return Err(ClientError::Refused(failure));
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (stream, access);
+    Ok(())
 }
 
 /// Connects. Where a daemon has as many clients as it takes, and more wait, that is waited for no longer than `patience`.
@@ -118,15 +163,24 @@ fn refusal(answer: &[u8]) -> ClientError {
     }
 }
 
-fn exchange(stream: &mut UnixStream, message: &[u8]) -> Result<Vec<u8>, ClientError> {
+fn exchange(
+    mut stream: &UnixStream,
+    message: &[u8],
+    patience: Duration,
+) -> Result<Vec<u8>, ClientError> {
+    let of = |error| ClientError::of(error, patience);
+    stream
+        .set_read_timeout(Some(patience))
+        .and_then(|()| stream.set_write_timeout(Some(patience)))
+        .map_err(of)?;
     let cap = usize::try_from(MAX_RESPONSE_BYTES.most).unwrap_or(usize::MAX);
     let frame = encode(message, cap).map_err(io::Error::other);
     let sent = frame.and_then(|frame| stream.write_all(&frame));
     // A daemon that refuses a message may have said why before it closed.
-    match (frame::read(stream, cap), sent) {
+    match (frame::read(&mut stream, cap), sent) {
         (Ok(Some(answer)), _) => Ok(answer),
-        (_, Err(error)) | (Err(error), Ok(())) => Err(ClientError::Broken(error)),
-        (Ok(None), Ok(())) => Err(ClientError::Broken(io::ErrorKind::UnexpectedEof.into())),
+        (_, Err(error)) | (Err(error), Ok(())) => Err(of(error)),
+        (Ok(None), Ok(())) => Err(ClientError::Gone(io::ErrorKind::UnexpectedEof.into())),
     }
 }
 
@@ -144,7 +198,12 @@ mod tests {
             store_id: "s".to_string(),
             config_fingerprint: "c".to_string(),
         };
-        let open = || Connection::open(&path, &store, None, Duration::from_millis(30));
+        let caller = Caller {
+            client_id: None,
+            patience: Duration::from_millis(30),
+            access: Access::Owner,
+        };
+        let open = || Connection::open(&path, &store, caller);
         assert!(matches!(open(), Err(ClientError::Unreachable(_))));
         // Nobody accepts, until no more can even wait for it.
         let _listener = UnixListener::bind(&path).unwrap();

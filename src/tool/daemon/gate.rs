@@ -12,6 +12,9 @@ use super::admission::{Admission, Arrival, Bounds, Client, Share, Ticket};
 use super::reply::{ErrorCode, Failure};
 use crate::exec::stop::Clock;
 
+/// Why a query is refused.
+const WAITING: &str = "too many queries are waiting; try again";
+
 /// What a query that waits is told.
 enum Told {
     /// It may go on.
@@ -38,12 +41,18 @@ pub(super) struct Permit {
     ticket: Ticket,
     since: Instant,
     stands_back: bool,
+    queued: bool,
 }
 
 impl Permit {
     /// Returns whether the query gives way to those of others, since its client has several here.
     pub(super) fn stands_back(&self) -> bool {
         self.stands_back
+    }
+
+    /// Returns whether the query had to wait for others.
+    pub(super) fn was_queued(&self) -> bool {
+        self.queued
     }
 }
 
@@ -84,9 +93,9 @@ impl Gate {
             match inside.admission.arrive(client, share) {
                 Arrival::Admitted(ticket) => {
                     let stands_back = inside.admission.stands_back(client);
-                    return Ok(self.permit(ticket, stands_back));
+                    return Ok(self.permit(ticket, stands_back, false));
                 }
-                Arrival::Busy => return Err(inside.refuse()),
+                Arrival::Busy => return Err(inside.refuse(WAITING)),
                 Arrival::Queued { ticket, instead_of } => {
                     if let Some(displaced) = instead_of.and_then(|one| inside.waiting.remove(&one))
                     {
@@ -107,21 +116,27 @@ impl Gate {
             Ok(Told::Admitted) => {
                 place.ticket = None;
                 let stands_back = self.lock().admission.stands_back(client);
-                Ok(self.permit(ticket, stands_back))
+                Ok(self.permit(ticket, stands_back, true))
             }
             Ok(Told::Displaced) | Err(_) => {
                 place.ticket = None;
-                Err(self.lock().refuse())
+                Err(self.lock().refuse(WAITING))
             }
         }
     }
 
-    fn permit(&self, ticket: Ticket, stands_back: bool) -> Permit {
+    /// Returns the refusal of a query that did not even come this far.
+    pub(super) fn refuse(&self, message: &str) -> Failure {
+        self.lock().refuse(message)
+    }
+
+    fn permit(&self, ticket: Ticket, stands_back: bool, queued: bool) -> Permit {
         Permit {
             gate: self.clone(),
             ticket,
             since: self.clock.now(),
             stands_back,
+            queued,
         }
     }
 
@@ -142,8 +157,8 @@ impl Gate {
 }
 
 impl Inside {
-    fn refuse(&self) -> Failure {
-        let mut failure = Failure::new(ErrorCode::Busy, "too many queries are waiting; try again");
+    fn refuse(&self, message: &str) -> Failure {
+        let mut failure = Failure::new(ErrorCode::Busy, message);
         failure.error.retry_after_ms = Some(self.admission.retry_after_ms());
         failure
     }

@@ -1,6 +1,8 @@
 //! How a client and a daemon come to terms (`IPC.MUST.001`).
 
-use super::reply::{ErrorCode, Welcome};
+use serde_json::Value;
+
+use super::reply::{ErrorCode, Failure, Welcome};
 use super::request::Hello;
 
 /// The versions of the protocol that this program speaks, ascending.
@@ -15,25 +17,52 @@ pub struct Store {
     pub config_fingerprint: String,
 }
 
-/// Decides about a handshake.
+/// Decides about the first message of a connection, whatever it is.
 ///
 /// # Errors
 ///
-/// Which error the client gets, and why: [`ErrorCode::Incompatible`] without a common version, which is looked at first, since another
-/// version may mean other things by the rest; [`ErrorCode::InvalidRequest`] for another store or another configuration.
-pub fn negotiate(
-    hello: &Hello,
+/// What the client is told: [`ErrorCode::Incompatible`] without a common version, which is looked at before anything else, since another
+/// version may have other fields and mean other things by these; [`ErrorCode::InvalidRequest`] for what is no handshake, and for another
+/// store or another configuration.
+pub fn receive(
+    payload: &[u8],
     own: &Store,
     versions: &[i64],
-) -> Result<Welcome, (ErrorCode, String)> {
-    let offered = hello.versions();
+) -> Result<(Hello, Welcome), Failure> {
+    if let Some(offered) = offered(payload) {
+        highest_common(&offered, versions)?;
+    }
+    let hello = Hello::parse(payload)
+        .map_err(|refused| Failure::new(ErrorCode::InvalidRequest, refused.message))?;
+    let welcome = negotiate(&hello, own, versions)?;
+    Ok((hello, welcome))
+}
+
+/// Returns the versions that a message offers, if it is one of any protocol that offers them as this one does.
+fn offered(payload: &[u8]) -> Option<Vec<i64>> {
+    let message: Value = serde_json::from_slice(payload).ok()?;
+    match (message.get("protocol_versions"), message.get("protocol_version")) {
+        (Some(Value::Array(all)), None) if !all.is_empty() => {
+            all.iter().map(Value::as_i64).collect()
+        }
+        (None, Some(one)) => Some(vec![one.as_i64()?]),
+        _ => None,
+    }
+}
+
+fn highest_common(offered: &[i64], versions: &[i64]) -> Result<i64, Failure> {
     let common = versions.iter().filter(|version| offered.contains(version));
-    let Some(version) = common.max() else {
+    common.max().copied().ok_or_else(|| {
         let message = format!(
             "no common protocol version: this daemon speaks {versions:?}; use a client and a daemon of one release"
         );
-        return Err((ErrorCode::Incompatible, message));
-    };
+        Failure::new(ErrorCode::Incompatible, message)
+    })
+}
+
+/// Decides about a handshake.
+fn negotiate(hello: &Hello, own: &Store, versions: &[i64]) -> Result<Welcome, Failure> {
+    let version = highest_common(&hello.versions(), versions)?;
     for (name, theirs, ours) in [
         ("store_id", &hello.store_id, &own.store_id),
         (
@@ -44,10 +73,40 @@ pub fn negotiate(
     ] {
         if theirs != ours {
             let message = format!("{name} is not that of this daemon, which is {ours}");
-            return Err((ErrorCode::InvalidRequest, message));
+            return Err(Failure::new(ErrorCode::InvalidRequest, message));
         }
     }
-    Ok(Welcome::new(*version, versions, own))
+    Ok(Welcome::new(version, versions, own))
+}
+
+/// Checks, as a client, that whoever answered is who was meant.
+///
+/// # Errors
+///
+/// [`ErrorCode::Incompatible`] for a version that this program does not speak, [`ErrorCode::InvalidRequest`] for another store or another
+/// configuration: nothing may be asked then.
+pub fn check(welcome: &Welcome, meant: &Store) -> Result<(), Failure> {
+    if !PROTOCOL_VERSIONS.contains(&welcome.protocol_version) {
+        let message = format!(
+            "the daemon speaks version {} of the protocol, and this client {PROTOCOL_VERSIONS:?}; use a client and a daemon of one release",
+            welcome.protocol_version
+        );
+        return Err(Failure::new(ErrorCode::Incompatible, message));
+    }
+    for (name, theirs, ours) in [
+        ("store_id", &welcome.store_id, &meant.store_id),
+        (
+            "config_fingerprint",
+            &welcome.config_fingerprint,
+            &meant.config_fingerprint,
+        ),
+    ] {
+        if theirs != ours {
+            let message = format!("the daemon answers for another {name}, {theirs}");
+            return Err(Failure::new(ErrorCode::InvalidRequest, message));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -89,7 +148,7 @@ mod tests {
                     assert_eq!(welcome.protocol_version, version, "{theirs:?} {ours:?}");
                     assert_eq!(welcome.protocol_versions, ours);
                 }
-                None => assert_eq!(welcome.unwrap_err().0, ErrorCode::Incompatible),
+                None => assert_eq!(welcome.unwrap_err().error.code, ErrorCode::Incompatible),
             }
         }
         let single = Hello {
@@ -108,16 +167,56 @@ mod tests {
                 config_fingerprint: config.to_string(),
                 ..hello(&[1])
             };
-            let (code, message) = negotiate(&other, &own(), &PROTOCOL_VERSIONS).unwrap_err();
-            assert_eq!(code, ErrorCode::InvalidRequest);
-            assert!(message.starts_with(name), "{message}");
+            let failure = negotiate(&other, &own(), &PROTOCOL_VERSIONS).unwrap_err();
+            assert_eq!(failure.error.code, ErrorCode::InvalidRequest);
+            assert!(failure.error.message.starts_with(name), "{failure:?}");
             // A client of another release is told of that, whatever else it says.
             let older = Hello {
                 protocol_versions: Some(vec![0]),
                 ..other
             };
-            let (code, _) = negotiate(&older, &own(), &PROTOCOL_VERSIONS).unwrap_err();
-            assert_eq!(code, ErrorCode::Incompatible);
+            let failure = negotiate(&older, &own(), &PROTOCOL_VERSIONS).unwrap_err();
+            assert_eq!(failure.error.code, ErrorCode::Incompatible);
+        }
+    }
+
+    #[test]
+    fn ggrep_a_client_of_another_release_is_told_so_whatever_else_it_sends() {
+        for (message, code) in [
+            (r#"{"protocol_versions":[2],"session":"new"}"#, ErrorCode::Incompatible),
+            (r#"{"protocol_version":0}"#, ErrorCode::Incompatible),
+            (r#"{"protocol_versions":[2,1],"session":"new"}"#, ErrorCode::InvalidRequest),
+            (r#"{"protocol_versions":[]}"#, ErrorCode::InvalidRequest),
+            (r#"{"protocol_versions":["2"]}"#, ErrorCode::InvalidRequest),
+            ("[2]", ErrorCode::InvalidRequest),
+            ("", ErrorCode::InvalidRequest),
+        ] {
+            let failure = receive(message.as_bytes(), &own(), &PROTOCOL_VERSIONS).unwrap_err();
+            assert_eq!(failure.error.code, code, "{message}");
+        }
+    }
+
+    #[test]
+    fn ggrep_a_client_checks_who_has_answered() {
+        let welcome = negotiate(&hello(&[1]), &own(), &PROTOCOL_VERSIONS).unwrap();
+        assert_eq!(check(&welcome, &own()), Ok(()));
+        let newer = Welcome {
+            protocol_version: 7,
+            ..welcome.clone()
+        };
+        assert_eq!(check(&newer, &own()).unwrap_err().error.code, ErrorCode::Incompatible);
+        for other in [
+            Welcome {
+                store_id: "x".to_string(),
+                ..welcome.clone()
+            },
+            Welcome {
+                config_fingerprint: "x".to_string(),
+                ..welcome
+            },
+        ] {
+            let failure = check(&other, &own()).unwrap_err();
+            assert_eq!(failure.error.code, ErrorCode::InvalidRequest);
         }
     }
 }

@@ -11,7 +11,8 @@ use ulid::Ulid;
 
 use super::request::{Mode, SearchQuery, SnippetMode};
 use crate::exec::rank::Profile;
-use crate::index::snapshot::Snapshot;
+use crate::index::inputs::Inputs;
+use crate::index::rules::ControlFiles;
 use crate::tool::config::Config;
 
 /// Bytes of a fingerprint that name a socket.
@@ -63,28 +64,27 @@ pub fn embed_config_fingerprint() -> String {
     fingerprint("embedding", [&b"none"[..]])
 }
 
-/// Returns the fingerprint of a question: of what is asked and how it is ranked, with defaults filled in; not of how long it may take or
-/// how it is told.
-pub fn query_fingerprint(query: &SearchQuery, limit: u64, per_file: u64) -> String {
+/// Returns the fingerprint of a question: of what is asked, of which canonical path, and how it is ranked, with defaults filled in; not of
+/// how long it may take or how it is told.
+pub fn query_fingerprint(query: &SearchQuery, place: &Path, limit: u64, per_file: u64) -> String {
     let profile = Profile::from(query.mode.unwrap_or_default());
     let snippet = match query.snippet.unwrap_or_default() {
         SnippetMode::Short => "short",
         SnippetMode::Long => "long",
         SnippetMode::None => "none",
     };
-    let path = format!("{:?}", query.path);
     let ranked = format!("{:?} {:?}", profile.weights(), profile.quota());
     let (limit, per_file) = (limit.to_string(), per_file.to_string());
     let parts = [
-        query.query.as_str(),
-        profile.as_str(),
-        &ranked,
-        snippet,
-        &path,
-        &limit,
-        &per_file,
+        query.query.as_bytes(),
+        profile.as_str().as_bytes(),
+        ranked.as_bytes(),
+        snippet.as_bytes(),
+        place.as_os_str().as_encoded_bytes(),
+        limit.as_bytes(),
+        per_file.as_bytes(),
     ];
-    fingerprint("query", parts.map(str::as_bytes))
+    fingerprint("query", parts)
 }
 
 /// Returns the id of a snapshot: one publication of the index of a store, and how many changes of the tree it has followed since. Ids of
@@ -99,18 +99,27 @@ pub fn snapshot_id(store_id: &str, created_ms: u64, publication: &[u8], sequence
     Ulid(time | (u128::from_be_bytes(low) >> 48)).to_string()
 }
 
-/// Returns the fingerprint of what decides about which files are eligible, as the snapshot has it.
-pub fn ignore_fingerprint(snapshot: Option<&Snapshot>) -> String {
-    let list = snapshot.map_or(&[][..], |snapshot| snapshot.inputs().list());
-    let parts: Vec<Vec<u8>> = list
-        .iter()
-        .filter(|input| input.stat.is_some())
-        .map(|input| format!("{:?} {:?}", input.path, input.stat).into_bytes())
-        .collect();
+/// Returns the fingerprint of what decides about which files are eligible: of where it is and what it says. Reads all of it.
+pub fn ignore_fingerprint(inputs: &Inputs) -> String {
+    let parts = inputs.texts().into_iter().flat_map(|(path, text)| {
+        let kind: &[u8] = match text {
+            Some(_) => b"file",
+            None => b"other",
+        };
+        [path.to_vec(), kind.to_vec(), text.unwrap_or_default()]
+    });
+    let parts: Vec<Vec<u8>> = parts.collect();
     fingerprint("ignore", parts.iter().map(Vec::as_slice))
 }
 
-/// Returns when the snapshot with an id was first named, in milliseconds since 1970.
+/// Returns what is known to decide about a tree that has not been walked: what is above its root and directly in it.
+pub fn inputs_at(root: &Path, global_excludes: Option<&Path>) -> Inputs {
+    let mut inputs = Inputs::above(root, global_excludes);
+    inputs.add(root, ControlFiles::ALL);
+    inputs
+}
+
+/// Returns when the snapshot with an id was published, or first named, in milliseconds since 1970.
 pub fn created_ms(snapshot_id: &str) -> Option<i64> {
     let ulid = Ulid::from_string(snapshot_id).ok()?;
     i64::try_from(ulid.timestamp_ms()).ok()
@@ -201,45 +210,52 @@ mod tests {
     #[test]
     fn ggrep_query_knobs_count_and_what_does_not_change_results_does_not() {
         let query = SearchQuery::new("x");
-        let plain = query_fingerprint(&query, 20, 3);
+        let root = Path::new("/r");
+        let plain = query_fingerprint(&query, root, 20, 3);
         let told = SearchQuery {
             explain: true,
             deterministic: true,
             timeout_ms: Some(5),
             mode: Some(Mode::Balanced),
+            // However it is written, it is the place that counts.
+            path: Some("/r/".to_string()),
             ..query.clone()
         };
-        assert_eq!(query_fingerprint(&told, 20, 3), plain);
+        assert_eq!(query_fingerprint(&told, root, 20, 3), plain);
+        let debug = SearchQuery {
+            mode: Some(Mode::Debug),
+            ..query.clone()
+        };
+        let long = SearchQuery {
+            snippet: Some(SnippetMode::Long),
+            ..query.clone()
+        };
         let others = [
-            query_fingerprint(&SearchQuery::new("y"), 20, 3),
-            query_fingerprint(&query, 21, 3),
-            query_fingerprint(&query, 20, 4),
-            query_fingerprint(
-                &SearchQuery {
-                    mode: Some(Mode::Debug),
-                    ..query.clone()
-                },
-                20,
-                3,
-            ),
-            query_fingerprint(
-                &SearchQuery {
-                    path: Some("/x".to_string()),
-                    ..query.clone()
-                },
-                20,
-                3,
-            ),
-            query_fingerprint(
-                &SearchQuery {
-                    snippet: Some(SnippetMode::Long),
-                    ..query
-                },
-                20,
-                3,
-            ),
+            query_fingerprint(&SearchQuery::new("y"), root, 20, 3),
+            query_fingerprint(&query, root, 21, 3),
+            query_fingerprint(&query, root, 20, 4),
+            query_fingerprint(&query, Path::new("/r/s"), 20, 3),
+            query_fingerprint(&debug, root, 20, 3),
+            query_fingerprint(&long, root, 20, 3),
         ];
         assert!(others.iter().all(|other| *other != plain));
+    }
+
+    #[test]
+    fn ggrep_what_ignore_files_say_counts_and_not_when_they_were_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let now = || ignore_fingerprint(&inputs_at(&root, None));
+        let none = now();
+        std::fs::write(root.join(".ignore"), "*.x").unwrap();
+        let some = now();
+        assert!(some != none && is_hex(&some));
+        let same = root.join("same");
+        std::fs::write(&same, "*.x").unwrap();
+        std::fs::rename(same, root.join(".ignore")).unwrap();
+        assert_eq!(now(), some);
+        std::fs::write(root.join(".ignore"), "*.y").unwrap();
+        assert_ne!(now(), some);
     }
 
     #[test]

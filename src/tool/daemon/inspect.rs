@@ -26,6 +26,9 @@ use crate::tool::config::Config;
 use crate::tool::indexing::Indexes;
 use crate::tool::search::ToolContext;
 
+/// What is said where there is nothing to look at.
+const NO_INDEX: &str = "there is no index, so that the whole tree is searched";
+
 /// Files that are compared with what the index has of them.
 const SAMPLE: usize = 1_000;
 
@@ -68,18 +71,31 @@ pub(super) struct Inspected<'a> {
     pub(super) started_ns: i64,
     pub(super) stale: bool,
     pub(super) name_of: &'a dyn Fn(&Snapshot) -> String,
+    pub(super) ignores: &'a dyn Fn(Option<&Snapshot>) -> String,
 }
 
-/// What is in use of the index of `Search`.
-struct InUse {
+/// What is in use of an index.
+struct InUse<'a> {
+    indexes: &'a Arc<Indexes>,
     report: Report,
     snapshot: Option<Arc<Snapshot>>,
 }
 
+/// What is looked at in each index.
+const OF_INDEX: [&str; 7] = [
+    "manifest_present",
+    "segments_present",
+    "tombstones_enforced",
+    "path_safety",
+    "casefold_collisions",
+    "catalog_drift",
+    "segment_growth",
+];
+
 impl Inspected<'_> {
     /// Says how the daemon is. One look at each file of its indexes; waits for nobody.
     pub(super) fn status(&self, load: &Load) -> Status {
-        let in_use = self.in_use();
+        let in_use = self.search.and_then(|indexes| self.in_use(indexes));
         let report = in_use.as_ref().map(|one| &one.report);
         let snapshot = in_use.as_ref().and_then(|one| one.snapshot.as_deref());
         let id = snapshot.map(|snapshot| (self.name_of)(snapshot));
@@ -96,7 +112,7 @@ impl Inspected<'_> {
             store_id: self.store.store_id.clone(),
             canonical_root: self.root.to_string_lossy().into_owned(),
             config_fingerprint: self.store.config_fingerprint.clone(),
-            ignore_fingerprint: super::identity::ignore_fingerprint(snapshot),
+            ignore_fingerprint: (self.ignores)(snapshot),
             daemon: DaemonStatus {
                 running: true,
                 pid: Some(std::process::id()),
@@ -131,8 +147,7 @@ impl Inspected<'_> {
                 query_latency_p95_ms: ms(load.counts.p95_us),
                 query_latency_budget_p50_ms: P50_BUDGET_MS,
                 query_latency_budget_p95_ms: P95_BUDGET_MS,
-                // All of an index that is in use is one segment.
-                segments_touched_max: snapshot.map(|_| 1),
+                segments_touched_max: load.counts.segments_most,
                 segments_touched_budget: daemon.max_open_segments_per_query,
                 publish_time_last_ms: took(works.build),
                 publish_time_budget_ms: search.index_build_timeout_ms,
@@ -144,10 +159,14 @@ impl Inspected<'_> {
         }
     }
 
-    fn in_use(&self) -> Option<InUse> {
-        let indexes = self.search?;
+    fn in_use<'a>(&self, indexes: &'a Arc<Indexes>) -> Option<InUse<'a>> {
+        if self.stale {
+            // It has ended with what it had.
+            return None;
+        }
         let root = indexes.root_for(self.root)?;
         Some(InUse {
+            indexes,
             report: indexes.live_report(root)?,
             snapshot: indexes.live_snapshot(root),
         })
@@ -233,33 +252,22 @@ impl Inspected<'_> {
 
     /// Looks at everything. Reads all of the index, and asks git for files that it does not know.
     pub(super) fn health(&self) -> (Option<String>, Vec<Check>) {
-        let in_use = self.in_use();
+        let in_use = self.search.and_then(|indexes| self.in_use(indexes));
         let report = in_use.as_ref().map(|one| &one.report);
         let snapshot = in_use.as_ref().and_then(|one| one.snapshot.as_deref());
-        let mut checks = vec![self.manifest(snapshot, report), self.segments(snapshot)];
-        match snapshot {
-            None => {
-                let nothing = "there is no index, so that the whole tree is searched";
-                for code in [
-                    "tombstones_enforced",
-                    "path_safety",
-                    "casefold_collisions",
-                    "catalog_drift",
-                    "segment_growth",
-                ] {
-                    checks.push(ok(code, nothing));
-                }
-            }
-            Some(snapshot) => {
-                let looked_at = self.catalog(snapshot, report);
-                checks.extend(looked_at.unwrap_or_else(|error| {
-                    vec![fail(
-                        "catalog_drift",
-                        format!("the index is damaged: {error}; `forge-search index build` makes another one"),
-                    )]
-                }));
+        let mut checks = match &in_use {
+            Some(in_use) => self.of_index(in_use),
+            None => OF_INDEX.map(|code| ok(code, NO_INDEX)).into(),
+        };
+        // The other tool has an index of its own, and what is wrong with that counts alike.
+        let other = self.files.and_then(|indexes| self.in_use(indexes));
+        if let Some(other) = other.filter(|other| other.snapshot.is_some() || failed(other)) {
+            for (check, other) in checks.iter_mut().zip(self.of_index(&other)) {
+                check.severity = check.severity.max(other.severity);
+                check.message = format!("{}; search_files: {}", check.message, other.message);
             }
         }
+        checks.push(self.root_present());
         checks.push(self.watcher(report));
         checks.push(self.hygiene());
         checks.push(self.leftovers(report));
@@ -277,94 +285,131 @@ impl Inspected<'_> {
         (snapshot.map(|snapshot| (self.name_of)(snapshot)), checks)
     }
 
-    fn manifest(&self, snapshot: Option<&Snapshot>, report: Option<&Report>) -> Check {
-        let code = "manifest_present";
-        let why = report.and_then(|report| report.why.clone());
-        let why = why.map_or(String::new(), |why| format!(": {why}"));
-        let stored = self.search.and_then(|indexes| {
-            let (store, dir) = (indexes.store()?, indexes.dirs().next()?);
-            Some(store.look_at(&dir))
-        });
-        match (snapshot, stored) {
-            (None, _) => ok(code, format!("there is no index{why}")),
-            (Some(_), None) => ok(code, "the index is in memory, and its catalog is there"),
-            (Some(snapshot), Some(stored)) => match stored.manifest {
-                Ok(manifest) if manifest.segments.is_empty() => {
-                    fail(code, "the manifest names no segment; build the index again")
-                }
-                Ok(manifest) => ok(
-                    code,
-                    format!(
-                        "manifest {} names {} files",
-                        manifest.state.sequence, manifest.segments[0].files
-                    ),
-                ),
-                // What was built beside another process that writes is kept later.
-                Err(_) if snapshot.generation().is_none() => {
-                    ok(code, "the index is in memory until it can be kept")
-                }
-                Err(error) => fail(
-                    code,
-                    format!(
-                        "the manifest can't be read: {error}; the index in use goes on, and is built again"
-                    ),
-                ),
-            },
-        }
-    }
-
-    fn segments(&self, snapshot: Option<&Snapshot>) -> Check {
-        let code = "segments_present";
-        let Some(snapshot) = snapshot else {
-            return ok(code, "there is no index, so no segment is missing");
+    /// Looks at one index: one check for each of [`OF_INDEX`], in that order.
+    fn of_index(&self, in_use: &InUse<'_>) -> Vec<Check> {
+        let snapshot = in_use.snapshot.as_deref();
+        let mut checks = vec![manifest(in_use), segments(in_use)];
+        let looked_at = match snapshot {
+            None => OF_INDEX[2..].iter().map(|code| ok(code, NO_INDEX)).collect(),
+            Some(snapshot) => self.catalog(in_use, snapshot).unwrap_or_else(|error| {
+                let damaged = format!(
+                    "the index is damaged: {error}; `forge-search index build` makes another one"
+                );
+                OF_INDEX[2..].iter().map(|code| fail(code, damaged.as_str())).collect()
+            }),
         };
-        if let Err(error) = snapshot.segment().verify() {
-            return fail(code, format!("the segment in use is damaged: {error}"));
-        }
-        let stored = self.search.and_then(|indexes| {
-            let (store, dir) = (indexes.store()?, indexes.dirs().next()?);
-            snapshot.generation()?;
-            Some(store.check(&dir, true, &mut std::thread::sleep))
-        });
-        match stored {
-            Some(Err(error)) if error.is_locked() => warn(
-                code,
-                "the segment in use is whole; what is kept is being written at this moment",
-            ),
-            Some(Err(error)) => fail(
-                code,
-                format!("what is kept of the index is damaged: {error}"),
-            ),
-            Some(Ok(())) => ok(code, "every page of every segment is as it was written"),
-            None => ok(
-                code,
-                "every page of the segment in memory is as it was written",
-            ),
-        }
+        checks.extend(looked_at);
+        checks
     }
 
     /// Looks at what the catalog says.
     fn catalog(
         &self,
+        in_use: &InUse<'_>,
         snapshot: &Snapshot,
-        report: Option<&Report>,
     ) -> Result<Vec<Check>, FormatError> {
         Ok(vec![
-            self.tombstones(snapshot)?,
+            self.tombstones(in_use, snapshot)?,
             paths(snapshot)?,
             collisions(snapshot)?,
-            self.drift(snapshot, report)?,
+            self.drift(in_use, snapshot)?,
             growth(snapshot),
         ])
     }
+}
 
+/// Returns whether the index could not be built, or not be renewed, when that was last tried.
+fn failed(in_use: &InUse<'_>) -> bool {
+    let works = in_use.report.works;
+    let all = [works.build, works.merge].into_iter().flatten();
+    all.max_by_key(|done| done.ended_ns)
+        .is_some_and(|done| !done.succeeded)
+}
+
+fn manifest(in_use: &InUse<'_>) -> Check {
+    let code = "manifest_present";
+    let why = in_use.report.why.clone();
+    let why = why.map_or(String::new(), |why| format!(": {why}"));
+    let stored = in_use
+        .indexes
+        .store()
+        .zip(in_use.indexes.dirs().next())
+        .map(|(store, dir)| store.look_at(&dir));
+    let found = match (&in_use.snapshot, stored) {
+        (None, _) => ok(code, format!("there is no index{why}")),
+        (Some(_), None) => ok(code, "the index is in memory, and its catalog is there"),
+        (Some(snapshot), Some(stored)) => match stored.manifest {
+            Ok(manifest) if manifest.segments.is_empty() => {
+                fail(code, "the manifest names no segment; build the index again")
+            }
+            Ok(manifest) => ok(
+                code,
+                format!(
+                    "manifest {} names {} files",
+                    manifest.state.sequence, manifest.segments[0].files
+                ),
+            ),
+            // What was built beside another process that writes is kept later.
+            Err(_) if snapshot.generation().is_none() => {
+                ok(code, "the index is in memory until it can be kept")
+            }
+            Err(error) => fail(
+                code,
+                format!(
+                    "the manifest can't be read: {error}; the index in use goes on, and is built again"
+                ),
+            ),
+        },
+    };
+    match failed(in_use) && found.severity == Severity::Ok {
+        true => warn(
+            code,
+            format!(
+                "{}; the last build failed{}, and is tried again",
+                found.message,
+                if in_use.snapshot.is_some() { why.as_str() } else { "" }
+            ),
+        ),
+        false => found,
+    }
+}
+
+fn segments(in_use: &InUse<'_>) -> Check {
+    let code = "segments_present";
+    let Some(snapshot) = in_use.snapshot.as_deref() else {
+        return ok(code, "there is no index, so no segment is missing");
+    };
+    if let Err(error) = snapshot.segment().verify() {
+        return fail(code, format!("the segment in use is damaged: {error}"));
+    }
+    let kept = in_use.indexes.store().zip(in_use.indexes.dirs().next());
+    let kept = kept.filter(|_| snapshot.generation().is_some());
+    match kept.map(|(store, dir)| store.check(&dir, true, &mut std::thread::sleep)) {
+        Some(Err(error)) if error.is_locked() => warn(
+            code,
+            "the segment in use is whole; what is kept is being written at this moment",
+        ),
+        Some(Err(error)) => fail(
+            code,
+            format!("what is kept of the index is damaged: {error}"),
+        ),
+        Some(Ok(())) => ok(code, "every page of every segment is as it was written"),
+        None => ok(
+            code,
+            "every page of the segment in memory is as it was written",
+        ),
+    }
+}
+
+impl Inspected<'_> {
     /// Compares files with what the snapshot has of them: for each of these ranks whether the file is still as it was.
     fn unchanged(
         &self,
+        in_use: &InUse<'_>,
         snapshot: &Snapshot,
         ranks: impl Iterator<Item = u32>,
     ) -> Result<BTreeMap<u32, bool>, FormatError> {
-        let root = self.search.and_then(|indexes| indexes.root_for(self.root));
+        let root = in_use.indexes.root_for(self.root);
         let Some((allowed, base)) = root.and_then(|root| self.context.sandbox.locate(root)) else {
             return Ok(BTreeMap::new());
         };
@@ -382,7 +427,7 @@ impl Inspected<'_> {
     }
 
     /// No file may be left out as gone or replaced that is neither.
-    fn tombstones(&self, snapshot: &Snapshot) -> Result<Check, FormatError> {
+    fn tombstones(&self, in_use: &InUse<'_>, snapshot: &Snapshot) -> Result<Check, FormatError> {
         let code = "tombstones_enforced";
         let overlay = snapshot.overlay();
         let Some(dead) = overlay.dead() else {
@@ -393,7 +438,7 @@ impl Inspected<'_> {
             .take(SAMPLE)
             .collect();
         let mut wrong = 0;
-        for (rank, same) in self.unchanged(snapshot, sample.iter().copied())? {
+        for (rank, same) in self.unchanged(in_use, snapshot, sample.iter().copied())? {
             let path = snapshot.segment().path(rank)?;
             wrong += u64::from(same && overlay.extra(&path).is_none());
         }
@@ -411,7 +456,7 @@ impl Inspected<'_> {
     }
 
     /// What the catalog says of files has to be what they are, unless a change is known.
-    fn drift(&self, snapshot: &Snapshot, report: Option<&Report>) -> Result<Check, FormatError> {
+    fn drift(&self, in_use: &InUse<'_>, snapshot: &Snapshot) -> Result<Check, FormatError> {
         let code = "catalog_drift";
         let files = snapshot.segment().file_count();
         let dead = snapshot.overlay().dead();
@@ -422,7 +467,7 @@ impl Inspected<'_> {
         let ranks = (0..files)
             .step_by(step)
             .filter(|rank| !dead.is_some_and(|dead| dead.contains(*rank)));
-        let compared = self.unchanged(snapshot, ranks)?;
+        let compared = self.unchanged(in_use, snapshot, ranks)?;
         let changed = compared.values().filter(|same| !**same).count();
         let meta = snapshot.segment().meta();
         if meta.files != files {
@@ -432,7 +477,7 @@ impl Inspected<'_> {
             );
             return Ok(fail(code, message));
         }
-        let known = report.map_or(0, |report| report.dirty);
+        let known = in_use.report.dirty;
         let seen = compared.len();
         Ok(match changed {
             0 => ok(
@@ -454,6 +499,17 @@ impl Inspected<'_> {
         })
     }
 
+    fn root_present(&self) -> Check {
+        let code = "root_present";
+        match std::fs::read_dir(self.root) {
+            Ok(_) => ok(code, "the root is there and can be listed"),
+            Err(error) => fail(
+                code,
+                format!("the root can't be listed: {error}; every search fails until it can be"),
+            ),
+        }
+    }
+
     fn watcher(&self, report: Option<&Report>) -> Check {
         let code = "watcher";
         let indexes = self.search;
@@ -461,6 +517,7 @@ impl Inspected<'_> {
         let processes: std::collections::BTreeSet<u32> =
             living.iter().flatten().map(|one| one.process).collect();
         match report {
+            None if self.stale => warn(code, "the tree is not followed any more"),
             None => ok(code, "no index is kept up to date"),
             Some(Report {
                 unwatched: Some(why),
@@ -476,6 +533,10 @@ impl Inspected<'_> {
                     processes.len()
                 ),
             ),
+            Some(Report {
+                standing: Standing::Disabled(_),
+                ..
+            }) => ok(code, "no index is kept up to date: none is wanted, or none can be had"),
             Some(report) => ok(
                 code,
                 format!(
@@ -552,12 +613,17 @@ impl Inspected<'_> {
         let resources = self.resources();
         let disk = &resources.disk;
         let handles = &resources.open_handles;
+        // Each index has a budget of its own.
+        let sizes = self.both().filter_map(|indexes| {
+            let store = indexes.store()?;
+            indexes.dirs().map(|dir| store.look_at(&dir).bytes).max()
+        });
         vec![
             budget(
                 "disk_store",
-                disk.store_bytes,
-                disk.store_budget_bytes,
-                "bytes of indexes of this tree",
+                sizes.max().unwrap_or(0),
+                self.config.search.index_max_store_bytes,
+                "bytes of the larger index of this tree",
             ),
             budget(
                 "disk_cache",
@@ -690,7 +756,12 @@ fn time(ns: i64) -> Option<String> {
 }
 
 /// Says how a daemon is that does not run.
-pub fn absent(store: &Store, root: &Path, config: &Config) -> Status {
+pub fn absent(
+    store: &Store,
+    root: &Path,
+    config: &Config,
+    global_excludes: Option<&Path>,
+) -> Status {
     let daemon = &config.daemon;
     let search = &config.search;
     Status {
@@ -698,7 +769,10 @@ pub fn absent(store: &Store, root: &Path, config: &Config) -> Status {
         store_id: store.store_id.clone(),
         canonical_root: root.to_string_lossy().into_owned(),
         config_fingerprint: store.config_fingerprint.clone(),
-        ignore_fingerprint: super::identity::ignore_fingerprint(None),
+        ignore_fingerprint: super::identity::ignore_fingerprint(&super::identity::inputs_at(
+            root,
+            global_excludes,
+        )),
         daemon: DaemonStatus {
             running: false,
             pid: None,

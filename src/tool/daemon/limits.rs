@@ -12,7 +12,7 @@ pub use crate::tool::config::caps::*;
 
 /// A cap that changed an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[schemars(deny_unknown_fields)]
 pub struct LimitHit {
     /// Which one.
     pub code: String,
@@ -30,7 +30,7 @@ pub struct LimitHit {
 
 /// Something that a reader of an answer has to know. Never text of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[schemars(deny_unknown_fields)]
 pub struct Warning {
     /// What it is, for programs.
     pub code: String,

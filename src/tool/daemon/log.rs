@@ -46,13 +46,20 @@ impl LogFile {
         }
         if log.len > log.most {
             log.turn()?;
-            std::fs::remove_file(older)?;
+            match std::fs::remove_file(older) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
         }
         Ok(log)
     }
 
     fn turn(&mut self) -> io::Result<()> {
-        std::fs::rename(&self.path, before(&self.path))?;
+        match std::fs::rename(&self.path, before(&self.path)) {
+            // Somebody has moved or removed it: there is a new one from now on.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            renamed => renamed?,
+        }
         self.file = open(&self.path)?;
         self.len = 0;
         Ok(())
@@ -121,7 +128,15 @@ mod tests {
         assert!(all.contains("line 499") && all.ends_with("more\n"), "{all}");
         assert!(size() <= 1_000, "{}", size());
         drop(log);
-        LogFile::open(&path, 100).unwrap();
+        let mut log = LogFile::open(&path, 100).unwrap();
+        assert!(size() <= 100);
+        // Where somebody takes it away, it goes on in a new one.
+        std::fs::remove_file(&path).unwrap();
+        for n in 0..9 {
+            log.write_all(format!("again {n} xxxxxxxxxx\n").as_bytes())
+                .unwrap();
+        }
+        assert!(std::fs::read_to_string(&path).unwrap().contains("again 8"));
         assert!(size() <= 100);
     }
 }

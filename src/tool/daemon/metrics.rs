@@ -6,7 +6,8 @@ use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::reply::ErrorCode;
+use super::reply::{ErrorCode, Timings};
+use super::service::Answer;
 
 /// Queries of which the time is remembered, the last ones.
 const REMEMBERED: usize = 1_024;
@@ -55,8 +56,50 @@ struct Counted {
     /// Times in microseconds of the last queries that ran, in a ring.
     times: Vec<u64>,
     next: usize,
-    waited_us: u64,
     took_us: u64,
+    stages: Stages,
+    segments_most: Option<u64>,
+}
+
+/// Time in microseconds that all queries together spent in each stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stages {
+    /// Waiting to be let in; of all queries.
+    pub admission: u64,
+    /// Pinning a snapshot; this and the following of questions that were answered, to the millisecond.
+    pub snapshot_read: u64,
+    /// Finding and reading files.
+    pub retrieve: u64,
+    /// Putting them in order.
+    pub rank: u64,
+    /// Writing answers.
+    pub format: u64,
+}
+
+impl Stages {
+    /// Returns each with its name, in order.
+    pub fn named(&self) -> [(&'static str, u64); 5] {
+        [
+            ("admission", self.admission),
+            ("snapshot_read", self.snapshot_read),
+            ("retrieve", self.retrieve),
+            ("rank", self.rank),
+            ("format", self.format),
+        ]
+    }
+
+    fn add(&mut self, waited_us: u64, timings: &Timings) {
+        let add = |sum: &mut u64, us: u64| *sum = sum.saturating_add(us);
+        add(&mut self.admission, waited_us);
+        for (sum, ms) in [
+            (&mut self.snapshot_read, timings.snapshot_read),
+            (&mut self.retrieve, timings.retrieve),
+            (&mut self.rank, timings.rank),
+            (&mut self.format, timings.format),
+        ] {
+            add(sum, ms.saturating_mul(1_000));
+        }
+    }
 }
 
 /// Counts queries.
@@ -77,10 +120,14 @@ pub struct Counts {
     pub p50_us: Option<u64>,
     /// What nineteen of twenty took at most.
     pub p95_us: Option<u64>,
-    /// How long all have waited together.
-    pub waited_us: u64,
     /// How long all have taken together, the wait included.
     pub took_us: u64,
+    /// Of that, in each stage.
+    pub stages: Stages,
+    /// From how long on a query is a slow one.
+    pub slow_after: Duration,
+    /// The most segments that one of them has read; `None` before the first.
+    pub segments_most: Option<u64>,
 }
 
 impl Counts {
@@ -101,8 +148,9 @@ impl Metrics {
 
     /// Counts a query that was in the daemon for `took`, and waited for `waited` of that. Those that were refused at once tell nothing of
     /// how long queries take.
-    pub fn ended(&self, outcome: Outcome, waited: Duration, took: Duration) {
+    pub fn ended(&self, answer: &Answer, waited: Duration, took: Duration) {
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let outcome = answer.outcome;
         let mut counted = self.lock();
         let count = &mut counted.by_outcome[outcome.place()];
         *count = count.saturating_add(1);
@@ -110,7 +158,12 @@ impl Metrics {
             return;
         }
         counted.slow += u64::from(took > self.slow);
-        counted.waited_us = counted.waited_us.saturating_add(us(waited));
+        let facts = answer.facts.as_ref();
+        let timings = facts.map(|facts| facts.timings).unwrap_or_default();
+        counted.stages.add(us(waited), &timings);
+        counted.segments_most = counted
+            .segments_most
+            .max(facts.and_then(|facts| facts.segments));
         counted.took_us = counted.took_us.saturating_add(us(took));
         let at = counted.next;
         match counted.times.get_mut(at) {
@@ -129,8 +182,10 @@ impl Metrics {
             slow: counted.slow,
             p50_us: None,
             p95_us: None,
-            waited_us: counted.waited_us,
             took_us: counted.took_us,
+            stages: counted.stages,
+            slow_after: self.slow,
+            segments_most: counted.segments_most,
         };
         drop(counted);
         times.sort_unstable();
@@ -196,11 +251,22 @@ pub fn exposition(counts: &Counts, running: usize, waiting: usize) -> String {
     );
     let seconds = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
     let sums = |us: u64| [(String::new(), seconds(us))];
+    let after = u64::try_from(counts.slow_after.as_micros()).unwrap_or(u64::MAX);
     metric(
-        "query_wait_seconds_total",
+        "slow_query_threshold_seconds",
+        "gauge",
+        "From how long on a query is a slow one.",
+        &sums(after),
+    );
+    let stages = counts
+        .stages
+        .named()
+        .map(|(stage, us)| (format!("{{stage=\"{stage}\"}}"), seconds(us)));
+    metric(
+        "query_stage_seconds_total",
         "counter",
-        "Time that queries have waited.",
-        &sums(counts.waited_us),
+        "Time that queries have spent in each stage.",
+        &stages,
     );
     metric(
         "query_seconds_total",
@@ -226,43 +292,92 @@ pub fn exposition(counts: &Counts, running: usize, waiting: usize) -> String {
 mod tests {
     use super::*;
 
+    use super::super::service::Facts;
+
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
+    }
+
+    fn answer(outcome: Outcome) -> Answer {
+        Answer {
+            payload: Vec::new(),
+            outcome,
+            facts: None,
+        }
     }
 
     #[test]
     fn ggrep_queries_are_counted_by_how_they_ended() {
         let metrics = Metrics::new(ms(100));
-        assert_eq!(metrics.counts(), Counts::default());
+        let none = Counts {
+            slow_after: ms(100),
+            ..Counts::default()
+        };
+        assert_eq!(metrics.counts(), none);
         for (outcome, took) in [
             (Outcome::Answered, 10),
             (Outcome::Answered, 100),
             (Outcome::Failed(ErrorCode::Timeout), 101),
             (Outcome::Failed(ErrorCode::Busy), 5_000),
         ] {
-            metrics.ended(outcome, ms(1), ms(took));
+            metrics.ended(&answer(outcome), ms(1), ms(took));
         }
         let counts = metrics.counts();
         assert_eq!(counts.of(Outcome::Answered), 2);
         assert_eq!(counts.of(Outcome::Failed(ErrorCode::Timeout)), 1);
         assert_eq!(counts.of(Outcome::Failed(ErrorCode::Busy)), 1);
         assert_eq!(counts.slow, 1);
-        assert_eq!((counts.waited_us, counts.took_us), (3_000, 211_000));
+        assert_eq!((counts.stages.admission, counts.took_us), (3_000, 211_000));
         for outcome in Outcome::ALL {
             assert_eq!(Outcome::ALL[outcome.place()], outcome);
         }
     }
 
     #[test]
+    fn ggrep_stages_are_summed_and_the_most_segments_remembered() {
+        let metrics = Metrics::new(ms(100));
+        metrics.ended(&answer(Outcome::Answered), ms(1), ms(1));
+        assert_eq!(metrics.counts().segments_most, None, "a call tells nothing of it");
+        for (segments, rank) in [(1, 2), (0, 5)] {
+            let facts = Facts {
+                timings: Timings {
+                    admission: 9,
+                    snapshot_read: 1,
+                    retrieve: 3,
+                    rank,
+                    format: 0,
+                },
+                segments: Some(segments),
+                ..Facts::default()
+            };
+            let answer = Answer {
+                facts: Some(facts),
+                ..answer(Outcome::Answered)
+            };
+            metrics.ended(&answer, ms(2), ms(10));
+        }
+        let counts = metrics.counts();
+        assert_eq!(counts.segments_most, Some(1));
+        let named = [
+            ("admission", 5_000),
+            ("snapshot_read", 2_000),
+            ("retrieve", 6_000),
+            ("rank", 7_000),
+            ("format", 0),
+        ];
+        assert_eq!(counts.stages.named(), named);
+    }
+
+    #[test]
     fn quantiles_are_those_of_the_last_queries() {
         let metrics = Metrics::new(ms(100));
         for took in 1..=100 {
-            metrics.ended(Outcome::Answered, ms(0), ms(took));
+            metrics.ended(&answer(Outcome::Answered), ms(0), ms(took));
         }
         let counts = metrics.counts();
         assert_eq!((counts.p50_us, counts.p95_us), (Some(50_000), Some(95_000)));
         for _ in 0..REMEMBERED {
-            metrics.ended(Outcome::Answered, ms(0), ms(7));
+            metrics.ended(&answer(Outcome::Answered), ms(0), ms(7));
         }
         let counts = metrics.counts();
         assert_eq!((counts.p50_us, counts.p95_us), (Some(7_000), Some(7_000)));
@@ -273,7 +388,7 @@ mod tests {
         let metrics = Metrics::new(ms(100));
         let bare = exposition(&metrics.counts(), 0, 0);
         assert!(!bare.contains("quantile="), "{bare}");
-        metrics.ended(Outcome::Answered, ms(0), ms(1_500));
+        metrics.ended(&answer(Outcome::Answered), ms(0), ms(1_500));
         let text = exposition(&metrics.counts(), 2, 3);
         for line in [
             "forge_search_queries_total{outcome=\"ok\"} 1",
@@ -281,6 +396,8 @@ mod tests {
             "forge_search_slow_queries_total 1",
             "forge_search_queries_in_flight 2",
             "forge_search_query_queue_depth 3",
+            "forge_search_slow_query_threshold_seconds 0.100000",
+            "forge_search_query_stage_seconds_total{stage=\"retrieve\"} 0.000000",
             "forge_search_query_seconds_total 1.500000",
             "forge_search_query_seconds{quantile=\"0.95\"} 1.500000",
         ] {

@@ -4,14 +4,15 @@
 //! candidates only.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use rayon::ThreadPool;
 
 use super::answer::{inside, internal, invalid};
 use super::reply::Failure;
 use crate::exec::collect::Limits;
-use crate::exec::eligible::{FileSource, Globs};
+use crate::exec::eligible::{FileSource, Globs, ListSource};
 use crate::exec::query::Reports;
 use crate::exec::retrieve::{Retrieval, Retrieved, retrieve};
 use crate::exec::schedule::RunError;
@@ -21,6 +22,7 @@ use crate::index::snapshot::Snapshot;
 use crate::index::walk::TraversalOptions;
 use crate::tool::indexing::Question;
 use crate::tool::response::IndexUse;
+use crate::tool::search::single_file;
 use crate::tool::searcher::{Searcher, Work};
 
 /// What a retriever has found.
@@ -31,6 +33,29 @@ pub(super) struct Hits {
     pub(super) index: IndexUse,
     /// The snapshot that says how each file is, if one does.
     pub(super) snapshot: Option<Arc<Snapshot>>,
+    /// How long it took to pin that, or to find that there is none.
+    pub(super) pinning: Duration,
+}
+
+/// Has each retriever find what it finds, and puts that together: a file that several found is one candidate, and what is known of all files
+/// is what the first one says.
+///
+/// # Errors
+///
+/// Those of any of them.
+pub(super) fn retrieve_all(
+    retrievers: &[&dyn Retriever],
+    question: &Question,
+    options: &Retrieval<'_>,
+) -> Result<Hits, Failure> {
+    let mut all = retrievers.iter().map(|one| one.retrieve(question, options));
+    let mut hits = all
+        .next()
+        .unwrap_or_else(|| Err(internal("there is no way to find anything")))?;
+    for more in all {
+        hits.retrieved.join(more?.retrieved, options.max_candidates);
+    }
+    Ok(hits)
 }
 
 /// A way from a question to candidates.
@@ -64,12 +89,16 @@ pub(super) struct Lexical<'a> {
 struct Retrieving<'a> {
     options: Retrieval<'a>,
     pool: &'a ThreadPool,
+    deadline: &'a Deadline,
+    /// What of the time was left when the first file was looked for.
+    left: OnceLock<Duration>,
 }
 
 impl Work for Retrieving<'_> {
     type Found = Retrieved;
 
     fn through<S: FileSource>(&self, source: S) -> Result<Retrieved, RunError> {
+        let _ = self.left.set(self.deadline.remaining());
         Ok(self.pool.install(|| retrieve(&source, &self.options)))
     }
 
@@ -92,9 +121,12 @@ impl Retriever for Lexical<'_> {
         let target = &question.target;
         let missing = |error: std::io::Error| invalid(format!("path can't be searched: {error}"));
         let meta = target.root.metadata(&target.relative).map_err(missing)?;
+        let left = self.deadline.remaining();
         let work = Retrieving {
             options: *options,
             pool: self.pool,
+            deadline: &self.deadline,
+            left: OnceLock::new(),
         };
         let limits = Limits {
             max_results: 1,
@@ -106,10 +138,18 @@ impl Retriever for Lexical<'_> {
             .options(limits, self.deadline.clone(), self.cancel);
         let (found, index, snapshot) = match meta.kind {
             EntryKind::Dir => self.searcher.over_dir(question, &run, &work),
-            // One file: its directory, and of that this file.
+            // One file: its directory, and of that this file. What a walk passes over, since it is ignored, is searched where it is named.
             EntryKind::File => {
-                let question = of_file(question, self.root)?;
-                self.searcher.over_dir(&question, &run, &work)
+                let of_dir = of_file(question, self.root)?;
+                let found = self.searcher.over_dir(&of_dir, &run, &work);
+                let none = |found: &Retrieved| found.corpus.files == 0 && !options.stop.is_raised();
+                match &found.0 {
+                    Ok(retrieved) if none(retrieved) => {
+                        let file = ListSource(vec![single_file(target)]);
+                        (work.through(file), IndexUse::not_used(), None)
+                    }
+                    _ => found,
+                }
             }
             EntryKind::Symlink | EntryKind::Other => {
                 return Err(invalid("path is neither a file nor a directory"));
@@ -123,38 +163,32 @@ impl Retriever for Lexical<'_> {
             }
             Err(RunError::NoWorkers(message)) => return Err(internal(message)),
         };
+        let pinned = work.left.get().copied();
         Ok(Hits {
             retrieved,
             index,
             snapshot,
+            pinning: left.saturating_sub(pinned.unwrap_or_else(|| self.deadline.remaining())),
         })
     }
 }
 
-/// Asks for one file as its directory with a glob that only this file has.
+/// Asks for one file as its directory, of which only this file counts.
 fn of_file(question: &Question, root: &Path) -> Result<Question, Failure> {
     let unnamed = || invalid(format!("path is no file below {}", root.display()));
     let canonical = &question.target.canonical;
     let (dir, name) = canonical
         .parent()
-        .zip(canonical.file_name().and_then(|name| name.to_str()))
+        .zip(canonical.file_name())
         .ok_or_else(unnamed)?;
     let relative = inside(dir, root)?;
     let target = question
         .sandbox
         .resolve(Some(&relative))
         .map_err(|error| invalid(error.message()))?;
-    let mut glob = String::from("/");
-    for c in name.chars() {
-        if !c.is_alphanumeric() {
-            glob.push('\\');
-        }
-        glob.push(c);
-    }
-    let globs = Globs::new(&[glob], &[]).map_err(|error| invalid(error.to_string()))?;
     Ok(Question {
         target,
-        globs: globs.within_depth(1),
+        globs: Globs::only(name),
         traversal: TraversalOptions {
             recursive: false,
             ..question.traversal

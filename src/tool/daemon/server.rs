@@ -13,30 +13,49 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::Runtime;
-use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, timeout, timeout_at};
 
 use super::admission::{Bounds, Client, Share};
 use super::frame::{Decoder, FrameError, encode};
 use super::gate::{Gate, Permit};
-use super::handshake::{PROTOCOL_VERSIONS, negotiate};
+use super::handshake::{PROTOCOL_VERSIONS, receive};
 use super::inspect::Load;
 use super::metrics::{Counts, Metrics, exposition};
 use super::reply::{Acknowledged, ErrorCode, Failure};
 use super::report::Exposition;
 use super::request::{Asked, Hello, Request};
-use super::service::{Admitted, Answer, Ending, Service, ended, payload};
-use super::socket::{Access, OwnSocket};
+use super::service::{Admitted, Answer, Ending, Facts, Service, ended, payload};
+use super::socket::{Access, Identity, OwnSocket};
 use crate::exec::stop::{Deadline, StopReason};
 use crate::index::pace::stand_back;
 use crate::tool::config::Config;
 
-/// Requests of one connection that are read ahead.
+/// Requests of one connection that are not answered yet, at most: one that comes beyond that is refused, so that whatever cancels others
+/// is heard.
 const PIPELINE: usize = 32;
+
+/// Answers of one connection, refusals included, that wait to be taken in. Beyond that nothing more is read of it.
+const UNSENT: usize = 1_024;
 
 /// Bytes that are read at once.
 const READ: usize = 16 << 10;
+
+/// Bytes of requests of all connections that were read and are not begun: one that comes beyond that is refused.
+const BACKLOG: usize = 64 << 20;
+
+/// How long a connection may be silent while more than three quarters of all that there may be are in use.
+const CROWDED: Duration = Duration::from_secs(10);
+
+/// How often a silent connection looks whether there are that many.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether a client has gone of which nothing is read.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// How long the end waits for what runs on threads and was told to end.
+const LAST: Duration = Duration::from_millis(100);
 
 /// How much longer than its time a search may take to notice that it is over, before its client is answered without it.
 const GRACE: Duration = Duration::from_secs(1);
@@ -128,6 +147,12 @@ struct Shared {
     ending: Arc<watch::Sender<bool>>,
     /// When somebody last asked for something.
     asked: Mutex<Instant>,
+    /// Connections that there may be more.
+    room: Arc<Semaphore>,
+    /// Bytes that requests may have more which are not begun.
+    backlog: Arc<Semaphore>,
+    /// The socket, and which file it is.
+    place: (PathBuf, Identity),
     /// Turns of those who ask for the status, and for the health.
     statuses: Semaphore,
     healths: Semaphore,
@@ -163,6 +188,9 @@ impl Server {
             gate: Gate::new(settings.bounds, service.clock().clone()),
             metrics: Metrics::new(settings.slow),
             asked: Mutex::new(service.clock().now()),
+            room: Arc::new(Semaphore::new(settings.connections)),
+            backlog: Arc::new(Semaphore::new(BACKLOG)),
+            place: (path.clone(), socket.identity()),
             statuses: Semaphore::new(STATUSES),
             healths: Semaphore::new(1),
             service,
@@ -175,7 +203,7 @@ impl Server {
         };
         let thread = std::thread::Builder::new().name("forge-search-serve".to_string());
         let serving = shared.clone();
-        let ended = thread.spawn(move || serve(&runtime, listener, &serving, socket))?;
+        let ended = thread.spawn(move || serve(runtime, listener, &serving, socket))?;
         Ok(Server {
             path,
             ending,
@@ -231,30 +259,38 @@ impl std::fmt::Debug for Server {
     }
 }
 
+impl Shared {
+    /// Returns whether there is little room for more connections.
+    fn is_crowded(&self) -> bool {
+        self.room.available_permits() < self.settings.connections / 4
+    }
+}
+
 fn serve(
-    runtime: &Runtime,
+    runtime: Runtime,
     listener: UnixListener,
     shared: &Arc<Shared>,
     socket: OwnSocket,
 ) -> bool {
-    let drained = runtime.block_on(accept(listener, shared));
-    let shut_down = shared.service.shut_down();
+    let ended = runtime.block_on(accept(listener, shared));
+    // What does not notice that it is over is left behind: dropping the runtime would wait for it.
+    runtime.shutdown_timeout(LAST);
     // Only now may another daemon begin.
     drop(socket);
-    drained && shut_down
+    ended
 }
 
-/// Accepts connections until the end, then waits for those that are left.
+/// Accepts connections until the end, then waits for those that are left and for the indexes, both at once and no longer than the end may
+/// take.
 async fn accept(listener: UnixListener, shared: &Arc<Shared>) -> bool {
     let mut ending = shared.ending.subscribe();
-    let room = Arc::new(Semaphore::new(shared.settings.connections));
     let mut connections = JoinSet::new();
     tokio::spawn(end_when_idle(shared.clone()));
     tokio::spawn(follow_config(shared.clone()));
     loop {
         let permit = tokio::select! {
             _ = ending.wait_for(|ending| *ending) => break,
-            permit = room.clone().acquire_owned() => permit,
+            permit = shared.room.clone().acquire_owned() => permit,
         };
         // Nobody closes it.
         let Ok(permit) = permit else { break };
@@ -275,8 +311,14 @@ async fn accept(listener: UnixListener, shared: &Arc<Shared>) -> bool {
         while connections.try_join_next().is_some() {}
     }
     drop(listener);
-    let all = async { while connections.join_next().await.is_some() {} };
-    timeout(shared.settings.shutdown, all).await.is_ok()
+    let service = shared.service.clone();
+    let indexes = tokio::task::spawn_blocking(move || service.shut_down());
+    let all = async {
+        while connections.join_next().await.is_some() {}
+        indexes.await.unwrap_or(false)
+    };
+    let ended = timeout(shared.settings.shutdown, all).await;
+    ended.unwrap_or(false)
 }
 
 /// Ends the server once nobody has asked for anything for long enough.
@@ -309,7 +351,7 @@ async fn end_when_idle(shared: Arc<Shared>) {
     }
 }
 
-/// Looks whether the configuration has changed, and makes the daemon stale when it has, and stays so.
+/// Looks whether the configuration has changed, and makes the daemon stale when it has, and stays so; ends it when its socket is gone.
 async fn follow_config(shared: Arc<Shared>) {
     let mut ending = shared.ending.subscribe();
     let mut changed = false;
@@ -317,6 +359,15 @@ async fn follow_config(shared: Arc<Shared>) {
         tokio::select! {
             _ = ending.wait_for(|ending| *ending) => return,
             () = sleep(shared.settings.config_debounce) => {}
+        }
+        if Identity::of(&shared.place.0) != Some(shared.place.1) {
+            // Nobody can find it any more, and nothing keeps another one from beginning.
+            tracing::warn!(target: "forge_search::daemon", "socket_gone");
+            shared.ending.send_replace(true);
+            return;
+        }
+        if shared.service.is_stale() {
+            continue;
         }
         let service = shared.service.clone();
         let look = tokio::task::spawn_blocking(move || service.is_outdated());
@@ -327,7 +378,6 @@ async fn follow_config(shared: Arc<Shared>) {
             // It ends in time; the daemon is stale in any case.
             let _ = told.await;
             tracing::warn!(target: "forge_search::daemon", "stale_config");
-            return;
         }
         changed = now;
     }
@@ -387,12 +437,16 @@ impl Unanswered {
     fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
+
+    fn is_full(&self) -> bool {
+        self.lock().len() >= PIPELINE
+    }
 }
 
 /// What the reading task hands to the answering one.
 enum Job {
-    /// A request, and when it came.
-    Ask(Asked, Arc<Active>, Instant),
+    /// A request, when it came, and its part of the backlog.
+    Ask(Asked, Arc<Active>, Instant, OwnedSemaphorePermit),
     /// Something that is said as it is.
     Say(Vec<u8>),
 }
@@ -417,7 +471,8 @@ async fn connection(stream: UnixStream, shared: Arc<Shared>) {
     let (client, share, welcome) = match welcomed {
         Ok((hello, welcome)) => {
             let client = match &hello.client_id {
-                Some(id) => Client::Named(id.clone()),
+                // Of another user the same name is another client.
+                Some(id) => Client::Named(format!("{} {id}", peer.uid())),
                 None => Client::OfUser(peer.uid()),
             };
             let share = match hello.is_batch() {
@@ -436,7 +491,7 @@ async fn connection(stream: UnixStream, shared: Arc<Shared>) {
         return;
     }
     let unanswered = Unanswered::default();
-    let (jobs, queue) = mpsc::channel(PIPELINE);
+    let (jobs, queue) = mpsc::channel(UNSENT);
     let answering = tokio::spawn({
         let (shared, unanswered) = (shared.clone(), unanswered.clone());
         async move { answer_all(queue, write, &shared, &unanswered, &client, share).await }
@@ -449,12 +504,8 @@ async fn connection(stream: UnixStream, shared: Arc<Shared>) {
 
 /// Decides about the first message.
 fn greet(frame: &[u8], shared: &Shared) -> Result<(Hello, Vec<u8>), Failure> {
-    let hello = Hello::parse(frame)
-        .map_err(|refused| Failure::new(ErrorCode::InvalidRequest, refused.message))?;
-    match negotiate(&hello, shared.service.store(), &PROTOCOL_VERSIONS) {
-        Ok(welcome) => Ok((hello, payload(&welcome))),
-        Err((code, message)) => Err(Failure::new(code, message)),
-    }
+    let (hello, welcome) = receive(frame, shared.service.store(), &PROTOCOL_VERSIONS)?;
+    Ok((hello, payload(&welcome)))
 }
 
 /// Why reading ended.
@@ -502,6 +553,17 @@ impl Reader {
         Ok(read > 0)
     }
 
+    /// Waits until the client has closed its end, without reading what it sent before.
+    async fn gone(&self) {
+        loop {
+            sleep(GLANCE).await;
+            let ready = self.read.ready(tokio::io::Interest::READABLE).await;
+            if ready.is_ok_and(|ready| ready.is_read_closed()) {
+                return;
+            }
+        }
+    }
+
     /// Reads the first frame; `None` at the end of the stream.
     async fn first(&mut self, patience: Duration) -> Result<Option<Vec<u8>>, Unread> {
         let first = async {
@@ -528,34 +590,53 @@ impl Reader {
         shared: &Shared,
     ) {
         let mut ending = shared.ending.subscribe();
+        // When the message began that is being read, and since when nothing has come.
+        let (mut begun, mut silent) = (None, tokio::time::Instant::now());
         let last = loop {
             let frame = match self.ready() {
                 Ok(frame) => frame,
                 Err(error) => break Some(Unread::Frame(error)),
             };
             if let Some(frame) = frame {
+                begun = None;
                 let job = job(&frame, unanswered, shared);
                 tokio::select! {
                     _ = ending.wait_for(|ending| *ending) => break None,
                     sent = jobs.send(job) => if sent.is_err() { break None },
+                    () = self.gone() => break None,
                 }
                 continue;
             }
-            let patience = match self.decoder.is_within() {
-                true => shared.settings.patience,
-                false => shared.settings.idle,
+            let now = tokio::time::Instant::now();
+            let (patience, until) = match self.decoder.is_within() {
+                // Whatever of it came meanwhile.
+                true => {
+                    let patience = shared.settings.patience;
+                    (patience, *begun.get_or_insert(now) + patience)
+                }
+                false => {
+                    let patience = match shared.is_crowded() {
+                        true => shared.settings.idle.min(CROWDED),
+                        false => shared.settings.idle,
+                    };
+                    (patience, (silent + patience).min(now + LOOK))
+                }
             };
             let read = tokio::select! {
                 _ = ending.wait_for(|ending| *ending) => break None,
-                read = timeout(patience, self.more()) => read,
+                read = timeout_at(until, self.more()) => read,
                 // Nobody takes in answers any more.
                 () = jobs.closed() => break None,
             };
             match read {
-                Ok(Ok(true)) => {}
+                Ok(Ok(true)) => silent = tokio::time::Instant::now(),
                 Ok(Ok(false)) => break self.decoder.end().err().map(Unread::Frame),
                 Ok(Err(error)) => break Some(Unread::Io(error)),
-                Err(_) if !self.decoder.is_within() && !unanswered.is_empty() => {}
+                // Who waits for an answer is not silent.
+                Err(_) if !self.decoder.is_within() && !unanswered.is_empty() => {
+                    silent = tokio::time::Instant::now();
+                }
+                Err(_) if !self.decoder.is_within() && silent.elapsed() < patience => {}
                 Err(_) => break Some(Unread::Late(patience)),
             }
         };
@@ -577,16 +658,35 @@ fn job(frame: &[u8], unanswered: &Unanswered, shared: &Shared) -> Job {
             return Job::Say(payload(&failure.of(refused.request_id)));
         }
     };
+    let bytes = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+    let backlog = shared.backlog.clone().try_acquire_many_owned(bytes);
     match (&request.asked, request.id) {
         (Asked::Cancel, Some(id)) => Job::Say(payload(&Acknowledged {
             done: unanswered.cancel(&id),
             request_id: Some(id),
         })),
+        (_, id) if unanswered.is_full() => {
+            let message = format!("{PIPELINE} requests of this connection wait for their answers");
+            let failure = shared.gate.refuse(&message);
+            Job::Say(payload(&failure.of(id)))
+        }
         (_, id) => {
+            let Ok(backlog) = backlog else {
+                let failure = shared.gate.refuse("too much is waiting to be begun");
+                return Job::Say(payload(&failure.of(id)));
+            };
+            // So that also a refusal can be told from others. In deterministic mode the id is made of what is asked.
+            let id = match &request.asked {
+                Asked::Search(query) if !query.deterministic => {
+                    id.or_else(|| Some(shared.service.new_id()))
+                }
+                Asked::Tool(_) => id.or_else(|| Some(shared.service.new_id())),
+                _ => id,
+            };
             let active = unanswered.add(id);
             let now = shared.service.clock().now();
             *shared.asked.lock().unwrap_or_else(PoisonError::into_inner) = now;
-            Job::Ask(request.asked, active, now)
+            Job::Ask(request.asked, active, now, backlog)
         }
     }
 }
@@ -602,7 +702,8 @@ async fn answer_all(
     while let Some(job) = queue.recv().await {
         let (answer, ends) = match job {
             Job::Say(answer) => (answer, false),
-            Job::Ask(asked, active, came) => {
+            Job::Ask(asked, active, came, backlog) => {
+                drop(backlog);
                 let ends = asked == Asked::Shutdown;
                 let coming = Coming {
                     active: &active,
@@ -652,9 +753,13 @@ struct Coming<'a> {
 
 /// Answers a request, and counts it if it is a query.
 async fn answer(asked: Asked, coming: Coming<'_>, shared: &Arc<Shared>) -> Vec<u8> {
-    let asked_for = match &asked {
-        Asked::Search(query) => query.timeout_ms.map(Duration::from_millis),
-        Asked::Tool(_) => None,
+    // How long it may wait, and what is noted of it whatever becomes of it.
+    let (asked_for, facts) = match &asked {
+        Asked::Search(query) => (
+            query.timeout_ms.map(Duration::from_millis),
+            Some(Facts::asked(query)),
+        ),
+        Asked::Tool(call) => (Some(shared.service.time_of(call)), None),
         Asked::Status | Asked::Health | Asked::Metrics => return inspect(asked, shared).await,
         Asked::Shutdown | Asked::Cancel => {
             return payload(&Acknowledged {
@@ -667,10 +772,15 @@ async fn answer(asked: Asked, coming: Coming<'_>, shared: &Arc<Shared>) -> Vec<u
     let time = asked_for.map_or(most, |time| time.min(most));
     let (came, clock) = (coming.came, shared.service.clock().clone());
     let deadline = Deadline::since(came, time, clock.clone());
-    let (answer, waited) = match let_in(&coming, &deadline, shared).await {
+    let (mut answer, waited) = match let_in(&coming, &deadline, shared).await {
         Ok(permit) => {
             let waited = clock.now().saturating_duration_since(came);
-            let answer = run(asked, permit, coming.active, deadline, waited, shared).await;
+            let deadline = match &asked {
+                // A tool keeps to its own time, and answers with what it has found by then.
+                Asked::Tool(_) => Deadline::since(came, most, clock.clone()),
+                _ => deadline,
+            };
+            let answer = run(asked, permit, &coming, deadline, waited, shared).await;
             (answer, waited)
         }
         Err(failure) => {
@@ -679,7 +789,8 @@ async fn answer(asked: Asked, coming: Coming<'_>, shared: &Arc<Shared>) -> Vec<u
         }
     };
     let took = clock.now().saturating_duration_since(came);
-    shared.metrics.ended(answer.outcome, waited, took);
+    answer.facts = answer.facts.or(facts);
+    shared.metrics.ended(&answer, waited, took);
     note(&answer, coming.active, waited, took);
     answer.payload
 }
@@ -787,14 +898,15 @@ fn behind(search: impl FnOnce() -> Answer + Send + 'static) -> oneshot::Receiver
 async fn run(
     asked: Asked,
     permit: Permit,
-    active: &Arc<Active>,
+    coming: &Coming<'_>,
     deadline: Deadline,
     waited: Duration,
     shared: &Arc<Shared>,
 ) -> Answer {
+    let (active, came) = (coming.active, coming.came);
     let (shared, running) = (shared.clone(), active.clone());
     let left = deadline.clone();
-    let stands_back = permit.stands_back();
+    let (stands_back, queued) = (permit.stands_back(), permit.was_queued());
     let search = move || {
         // Until the search has really ended.
         let _permit = permit;
@@ -802,7 +914,9 @@ async fn run(
             id: running.id.clone(),
             ending: &running.ending,
             deadline,
+            came: Some(came),
             waited,
+            queued,
             max_response_bytes: shared.settings.max_response_bytes,
             stands_back,
         };

@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rayon::ThreadPool;
 use serde::Serialize;
@@ -19,10 +19,12 @@ use super::identity;
 #[cfg(unix)]
 use super::inspect::{Inspected, Load};
 use super::metrics::Outcome;
+use super::limits::{LimitHit, MAX_RESULTS};
 use super::reply::{ErrorCode, Failure, Success, Timings};
 #[cfg(unix)]
 use super::report::{Health, Status};
 use super::request::{SearchQuery, ToolCall};
+use crate::exec::rank::{Profile, Snippet};
 use crate::exec::stop::{CancelHandle, Deadline, Stop, StopReason};
 use crate::index::pace::background_pool;
 use crate::index::snapshot::Snapshot;
@@ -34,6 +36,9 @@ use crate::tool::search_files::{FILES_NAME, FilesTool};
 
 /// Names of snapshots that are kept: those that queries which run at once may have pinned.
 const KEPT_IDS: usize = 256;
+
+/// States of ignore files whose fingerprints are kept.
+const KEPT_INPUTS: usize = 4;
 
 /// What a service is made of.
 pub struct Parts {
@@ -83,6 +88,8 @@ pub struct Service {
     stale: AtomicBool,
     ids: AtomicU64,
     snapshots: Mutex<VecDeque<(SnapshotKey, String)>>,
+    /// Fingerprints of what decides about eligibility, by how that was when it was read, the latest last.
+    ignored: Mutex<VecDeque<(String, String)>>,
 }
 
 /// What tells one snapshot of this process from another.
@@ -136,10 +143,26 @@ pub struct Facts {
     pub snippet: String,
     /// How long each stage took.
     pub timings: Timings,
+    /// How many segments were read, once that is known.
+    pub segments: Option<u64>,
 }
 
 impl Facts {
-    fn of(success: &Success) -> Facts {
+    /// Returns what is known of a question before it is answered.
+    pub(super) fn asked(query: &SearchQuery) -> Facts {
+        let profile = Profile::from(query.mode.unwrap_or_default());
+        Facts {
+            profile: profile.as_str().to_string(),
+            max_results: query.limit.unwrap_or(MAX_RESULTS.default),
+            per_file: query.per_file.unwrap_or(profile.per_file().into()),
+            snippet: Snippet::from(query.snippet.unwrap_or_default())
+                .as_str()
+                .to_string(),
+            ..Facts::default()
+        }
+    }
+
+    fn of(success: &Success, timings: Timings, segments: u64) -> Facts {
         Facts {
             request_id: Some(success.request_id.clone()),
             snapshot_id: success.snapshot_id.clone(),
@@ -147,7 +170,8 @@ impl Facts {
             max_results: success.limits.max_results,
             per_file: success.limits.per_file,
             snippet: success.limits.snippet.clone(),
-            timings: success.timings_ms.unwrap_or_default(),
+            timings,
+            segments: Some(segments),
         }
     }
 }
@@ -180,8 +204,12 @@ pub struct Admitted<'a> {
     pub ending: &'a Ending,
     /// When its answer has to be there.
     pub deadline: Deadline,
+    /// When it came; just now, if that is not said.
+    pub came: Option<Instant>,
     /// How long it waited.
     pub waited: Duration,
+    /// Whether that was for other queries.
+    pub queued: bool,
     /// Bytes that the answer may have.
     pub max_response_bytes: usize,
     /// Whether it gives way to other queries.
@@ -236,6 +264,7 @@ impl Service {
             stale: AtomicBool::new(false),
             ids: AtomicU64::new(0),
             snapshots: Mutex::default(),
+            ignored: Mutex::default(),
         })
     }
 
@@ -289,19 +318,27 @@ impl Service {
     /// Says how the daemon is. Blocks, for as long as a few files can't be looked at.
     #[cfg(unix)]
     pub fn status(&self, load: &Load) -> Status {
-        self.inspected(&|snapshot| self.name_of(snapshot))
+        let ignores = |snapshot: Option<&Snapshot>| self.ignores(snapshot);
+        self.inspected(&|snapshot| self.name_of(snapshot), &ignores)
             .status(load)
     }
 
     /// Looks for whatever may be wrong. Blocks: reads all of the index, and asks git.
     #[cfg(unix)]
     pub fn health(&self) -> Health {
-        let (id, checks) = self.inspected(&|snapshot| self.name_of(snapshot)).health();
+        let ignores = |snapshot: Option<&Snapshot>| self.ignores(snapshot);
+        let name_of = |snapshot: &Snapshot| self.name_of(snapshot);
+        let inspected = self.inspected(&name_of, &ignores);
+        let (id, checks) = inspected.health();
         Health::new(self.store.store_id.clone(), id, checks)
     }
 
     #[cfg(unix)]
-    fn inspected<'a>(&'a self, name_of: &'a dyn Fn(&Snapshot) -> String) -> Inspected<'a> {
+    fn inspected<'a>(
+        &'a self,
+        name_of: &'a dyn Fn(&Snapshot) -> String,
+        ignores: &'a dyn Fn(Option<&Snapshot>) -> String,
+    ) -> Inspected<'a> {
         Inspected {
             root: &self.root,
             store: &self.store,
@@ -314,6 +351,7 @@ impl Service {
             started_ns: self.started_ns,
             stale: self.is_stale(),
             name_of,
+            ignores,
         }
     }
 
@@ -326,6 +364,7 @@ impl Service {
             (None, false) => self.new_id(),
         };
         let name_of = |snapshot: &Snapshot| self.name_of(snapshot);
+        let ignores = |snapshot: Option<&Snapshot>| self.ignores(snapshot);
         let answering = Answering {
             tool: &self.search,
             context: &self.context,
@@ -333,6 +372,7 @@ impl Service {
             store_id: &self.store.store_id,
             config_fingerprint: &self.store.config_fingerprint,
             name_of: &name_of,
+            ignores: &ignores,
             caps: self.caps,
             pool: match admitted.stands_back {
                 true => &self.behind,
@@ -343,10 +383,12 @@ impl Service {
             stands_back: admitted.stands_back,
             deadline: admitted.deadline,
             waited: admitted.waited,
+            queued: admitted.queued,
         };
         match answering.answer(query, id) {
-            Ok(success) => {
-                let facts = Some(Facts::of(&success));
+            Ok((success, timings)) => {
+                let segments = u64::from(success.snapshot_id.is_some());
+                let facts = Some(Facts::of(&success, timings, segments));
                 Answer {
                     facts,
                     ..Answer::of(fitted(success, admitted.max_response_bytes))
@@ -356,26 +398,42 @@ impl Service {
         }
     }
 
+    /// Returns how long a call of a tool may take by its own request, or by default.
+    pub fn time_of(&self, call: &ToolCall) -> Duration {
+        let asked = call.request.get("timeout_ms").and_then(Value::as_u64);
+        match asked {
+            Some(ms) if call.tool != FILES_NAME => Duration::from_millis(ms),
+            _ if call.tool == FILES_NAME => self.files.default_timeout(&self.context),
+            _ => self.search.default_timeout(&self.context),
+        }
+    }
+
     /// Calls a tool. Blocks. What the tool says is the answer, also of what is wrong with a request; only what ends the call from outside is
     /// said as this protocol says it.
     pub fn call(&self, call: &ToolCall, admitted: Admitted<'_>) -> Answer {
         let mut context = self.context.clone();
         context.cancel = admitted.ending.cancel.clone();
         context.max_output_bytes = Some(admitted.max_response_bytes);
+        context.came = admitted.came;
         let request = Value::Object(call.request.clone());
         let answered = if self.search.answers_to(&call.tool) {
             let response = self.search.call(request, &context);
-            response.map(|response| response.to_json())
+            response.map(|response| (response.to_json(), response.timed_out))
         } else if call.tool == FILES_NAME {
             self.files
                 .call(request, &context)
-                .map(|response| response.to_json())
+                .map(|response| (response.to_json(), false))
         } else {
             let name = call.tool.chars().take(80).collect();
             Err(ToolError::UnknownTool { name })
         };
         match (answered, admitted.ending.reason()) {
-            (Ok(text), None) => Answer::of(text.into_bytes()),
+            (Ok((text, false)), None) => Answer::of(text.into_bytes()),
+            // What was found in time is the answer, and it was not all.
+            (Ok((text, true)), None) => Answer {
+                outcome: Outcome::Failed(ErrorCode::Timeout),
+                ..Answer::of(text.into_bytes())
+            },
             (_, Some(reason)) => ended(reason).of(admitted.id).into(),
             (Err(error), None) => {
                 let failure = of_tool(&error);
@@ -402,22 +460,49 @@ impl Service {
         if let Some((_, id)) = named.iter().find(|(named, _)| *named == key) {
             return id.clone();
         }
-        // What followed changes of the tree is known to this process only.
-        let publication = match key.2 {
-            0 => format!("{checksum} {:?}", key.1),
-            _ => format!("{checksum} {:?} {}", key.1, self.born),
+        let published = snapshot.published_ms().and_then(|ms| u64::try_from(ms).ok());
+        let (publication, ms) = match (key.2, published) {
+            // As it was published, whoever opens it.
+            (0, Some(ms)) => (format!("{checksum} {:?}", key.1), ms),
+            // What followed changes of the tree since, or was not published, is known to this process only.
+            _ => (format!("{checksum} {:?} {}", key.1, self.born), self.now_ms()),
         };
-        let id = identity::snapshot_id(
-            &self.store.store_id,
-            self.now_ms(),
-            publication.as_bytes(),
-            key.2,
-        );
+        let id = identity::snapshot_id(&self.store.store_id, ms, publication.as_bytes(), key.2);
         named.push_back((key, id.clone()));
         if named.len() > KEPT_IDS {
             named.pop_front();
         }
         id
+    }
+
+    /// Returns the fingerprint of what decides about eligibility, as a snapshot has it; without one, as far as it is known without a walk.
+    /// What was read once is not read again while it is as it was.
+    fn ignores(&self, snapshot: Option<&Snapshot>) -> String {
+        let excludes = self.context.global_excludes.as_deref();
+        let read;
+        let inputs = match snapshot {
+            Some(snapshot) => snapshot.inputs().as_ref(),
+            None => {
+                read = identity::inputs_at(&self.root, excludes);
+                &read
+            }
+        };
+        let state = format!("{:?}", inputs.list());
+        let known = |ignored: &VecDeque<(String, String)>| {
+            let found = ignored.iter().find(|(known, _)| *known == state);
+            found.map(|(_, fingerprint)| fingerprint.clone())
+        };
+        let lock = || self.ignored.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known(&lock()) {
+            return known;
+        }
+        let fingerprint = identity::ignore_fingerprint(inputs);
+        let mut ignored = lock();
+        ignored.push_back((state, fingerprint.clone()));
+        if ignored.len() > KEPT_INPUTS {
+            ignored.pop_front();
+        }
+        fingerprint
     }
 
     fn now_ms(&self) -> u64 {
@@ -439,25 +524,36 @@ pub fn payload(message: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(message).unwrap_or_default()
 }
 
-/// Writes an answer, with as many results as there is room for.
+/// Writes an answer, with as many results as there is room for; where there is room for none, without an explanation.
 fn fitted(mut success: Success, most: usize) -> Vec<u8> {
-    let all = success.results.len();
-    loop {
-        let bytes = payload(&success);
-        if bytes.len() <= most || success.results.is_empty() {
-            return bytes;
-        }
-        success.results.truncate(success.results.len() / 2);
-        let code = "max_response_bytes";
-        success.limits_hit.retain(|hit| hit.code != code);
-        success.limits_hit.push(super::limits::LimitHit {
-            code: code.to_string(),
-            limit: most as u64,
-            observed: Some(all as u64),
-            path_key: None,
-        });
-        success
-            .limits_hit
-            .sort_by(|a, b| (&a.code, &a.path_key).cmp(&(&b.code, &b.path_key)));
+    let whole = payload(&success);
+    if whole.len() <= most {
+        return whole;
     }
+    success.limits_hit.push(LimitHit {
+        code: "max_response_bytes".to_string(),
+        limit: most as u64,
+        observed: Some(whole.len() as u64),
+        path_key: None,
+    });
+    success
+        .limits_hit
+        .sort_by(|a, b| (&a.code, &a.path_key).cmp(&(&b.code, &b.path_key)));
+    let results = std::mem::take(&mut success.results);
+    if payload(&success).len() > most {
+        success.explain = None;
+        // A note about each file takes room, too.
+        success.limits_hit.retain(|hit| hit.path_key.is_none());
+        success.warnings.retain(|warning| warning.path_key.is_none());
+    }
+    // What is taken up, and a comma for each.
+    let mut len = payload(&success).len();
+    for result in results {
+        len += payload(&result).len() + 1;
+        if len > most {
+            break;
+        }
+        success.results.push(result);
+    }
+    payload(&success)
 }

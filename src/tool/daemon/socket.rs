@@ -4,10 +4,11 @@
 //! is free is a leftover.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use fs2::FileExt;
 
@@ -16,6 +17,10 @@ use super::identity::socket_name;
 
 /// The longest path of a socket, in bytes: what `sockaddr_un` holds with the zero at its end.
 pub const LONGEST: usize = 107;
+
+/// How often a lock is tried that somebody may only be looking at, and how far apart.
+const GLANCES: u32 = 5;
+const GLANCE: Duration = Duration::from_millis(4);
 
 /// Why there is no daemon here.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +41,9 @@ pub enum SocketError {
         /// The mode that it should have.
         mode: u32,
     },
+    /// One answers for the same store elsewhere.
+    #[error("another daemon answers for this tree and configuration at {}; ask it with --socket, or end it with `ggrep stop --socket`", .0.display())]
+    Elsewhere(PathBuf),
     /// Something else is in the way.
     #[error("{} is there and is no socket; remove it, or give another path with --socket", .0.display())]
     Occupied(PathBuf),
@@ -89,15 +97,20 @@ pub struct SocketPlaces {
 impl SocketPlaces {
     /// Returns where the socket of a store is: below the runtime directory, or else below the home directory. `None` where there is
     /// neither.
-    pub fn path_for(&self, store: &Store) -> Option<PathBuf> {
+    pub fn path_for(&self, store: &Store, access: Access) -> Option<PathBuf> {
+        // A directory that a group can enter is none for those that only their owner may reach.
+        let ending = match access {
+            Access::Owner => "",
+            Access::Group => "-shared",
+        };
         let runtime = self
             .runtime_dir
             .as_ref()
-            .map(|dir| dir.join("forge-search"));
+            .map(|dir| dir.join(format!("forge-search{ending}")));
         let home = self
             .home
             .as_ref()
-            .map(|dir| dir.join(".ggrep").join("daemon"));
+            .map(|dir| dir.join(".ggrep").join(format!("daemon{ending}")));
         let name = socket_name(&store.store_id, &store.config_fingerprint);
         let mut paths = [runtime, home].into_iter().flatten();
         let path = paths.next()?;
@@ -111,8 +124,105 @@ pub struct OwnSocket {
     path: PathBuf,
     listener: Option<UnixListener>,
     /// Which file it is, so that no other one is removed.
-    identity: (u64, u64),
+    identity: Identity,
+    /// Given back before the other one: whoever can listen here may then be the one daemon, too.
+    sole: Option<Sole>,
     _lock: File,
+}
+
+/// Which file a socket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    dev: u64,
+    ino: u64,
+}
+
+impl Identity {
+    /// Looks at a path; `None` if nothing is there.
+    pub fn of(path: &Path) -> Option<Identity> {
+        let meta = fs::symlink_metadata(path).ok()?;
+        Some(Identity {
+            dev: meta.dev(),
+            ino: meta.ino(),
+        })
+    }
+}
+
+/// The right to be the one daemon of a store and a configuration, wherever its socket is. It ends with its process, or when this is dropped.
+#[derive(Debug)]
+pub struct Sole {
+    _lock: File,
+}
+
+impl Sole {
+    /// Takes the right, by a lock in a directory that all daemons of this user have; notes where this one listens.
+    ///
+    /// # Errors
+    ///
+    /// [`SocketError::Elsewhere`] if another one has it.
+    pub fn take(dir: &Path, store: &Store, socket: &Path) -> Result<Sole, SocketError> {
+        let name = socket_name(&store.store_id, &store.config_fingerprint);
+        let path = dir.join(name).with_extension("daemon");
+        let fail = |error: io::Error| SocketError::Io {
+            path: path.clone(),
+            error,
+        };
+        let mut lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .mode(Access::Owner.file())
+            .open(&path)
+            .map_err(fail)?;
+        if !locked(&lock).map_err(fail)? {
+            let mut text = String::new();
+            // Should it be unreadable, the path of the lock says as much.
+            let _ = lock.read_to_string(&mut text);
+            let other = Some(PathBuf::from(text.trim_end())).filter(|path| path.is_absolute());
+            return Err(SocketError::Elsewhere(other.unwrap_or(path)));
+        }
+        let noted = lock
+            .set_len(0)
+            .and_then(|()| lock.write_all(socket.as_os_str().as_encoded_bytes()));
+        noted.map_err(fail)?;
+        Ok(Sole { _lock: lock })
+    }
+}
+
+/// Takes a lock, if nobody else has it. Whoever only looks whether somebody has it has it for a moment, too.
+fn locked(lock: &File) -> io::Result<bool> {
+    for turn in 0..GLANCES {
+        match lock.try_lock_exclusive() {
+            Ok(()) => return Ok(true),
+            Err(error) if error.kind() != fs2::lock_contended_error().kind() => return Err(error),
+            Err(_) if turn + 1 < GLANCES => std::thread::sleep(GLANCE),
+            Err(_) => {}
+        }
+    }
+    Ok(false)
+}
+
+/// Opens a lock, for the group of its directory too if that may use it.
+fn open_lock(path: &Path, access: Access) -> io::Result<File> {
+    let lock = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(access.file())
+        .open(path)?;
+    let meta = lock.metadata()?;
+    if access == Access::Group && meta.uid() == rustix::process::geteuid().as_raw() {
+        share(path)?;
+    }
+    Ok(lock)
+}
+
+/// Lets the group of the directory use a file, whatever the mask and the group of this process are.
+fn share(path: &Path) -> io::Result<()> {
+    let gid = fs::metadata(dir_of(path))?.gid();
+    std::os::unix::fs::chown(path, None, Some(gid))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(Access::Group.file()))
 }
 
 impl OwnSocket {
@@ -131,19 +241,9 @@ impl OwnSocket {
             return Err(SocketError::TooLong(path.to_path_buf()));
         }
         private_dir(dir_of(path), access)?;
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(access.file())
-            .open(beside(path, ".lock"))
-            .map_err(fail)?;
-        match lock.try_lock_exclusive() {
-            Ok(()) => {}
-            Err(error) if error.kind() == fs2::lock_contended_error().kind() => {
-                return Err(SocketError::Taken(path.to_path_buf()));
-            }
-            Err(error) => return Err(fail(error)),
+        let lock = open_lock(&beside(path, ".lock"), access).map_err(fail)?;
+        if !locked(&lock).map_err(fail)? {
+            return Err(SocketError::Taken(path.to_path_buf()));
         }
         match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -153,14 +253,29 @@ impl OwnSocket {
         }
         let listener = UnixListener::bind(path).map_err(fail)?;
         // Nobody else can enter the directory, so nobody was here before this.
-        fs::set_permissions(path, fs::Permissions::from_mode(access.file())).map_err(fail)?;
-        let meta = fs::symlink_metadata(path).map_err(fail)?;
+        match access {
+            Access::Owner => fs::set_permissions(path, fs::Permissions::from_mode(access.file())),
+            Access::Group => share(path),
+        }
+        .map_err(fail)?;
+        let identity = Identity::of(path).ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
         Ok(OwnSocket {
             path: path.to_path_buf(),
             listener: Some(listener),
-            identity: (meta.dev(), meta.ino()),
+            identity,
+            sole: None,
             _lock: lock,
         })
+    }
+
+    /// Keeps the right to be the one daemon for as long as this is kept.
+    pub fn keep(&mut self, sole: Sole) {
+        self.sole = Some(sole);
+    }
+
+    /// Returns which file it is.
+    pub fn identity(&self) -> Identity {
+        self.identity
     }
 
     /// Returns the path.
@@ -176,8 +291,7 @@ impl OwnSocket {
 
 impl Drop for OwnSocket {
     fn drop(&mut self) {
-        let own = fs::symlink_metadata(&self.path);
-        if own.is_ok_and(|meta| (meta.dev(), meta.ino()) == self.identity) {
+        if Identity::of(&self.path) == Some(self.identity) {
             // Who finds it finds nobody behind it.
             let _ = fs::remove_file(&self.path);
         }
@@ -202,13 +316,7 @@ impl Turn {
             error,
         };
         private_dir(dir_of(path), access)?;
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(access.file())
-            .open(beside(path, ".start"))
-            .map_err(fail)?;
+        let lock = open_lock(&beside(path, ".start"), access).map_err(fail)?;
         match lock.try_lock_exclusive() {
             Ok(()) => Ok(Some(Turn { _lock: lock })),
             Err(error) if error.kind() == fs2::lock_contended_error().kind() => Ok(None),
@@ -219,10 +327,11 @@ impl Turn {
 
 /// Returns whether a daemon listens at a path: somebody holds its lock.
 pub fn is_taken(path: &Path) -> bool {
-    let Ok(lock) = OpenOptions::new().write(true).open(beside(path, ".lock")) else {
-        return false;
-    };
-    lock.try_lock_exclusive().is_err()
+    match OpenOptions::new().write(true).open(beside(path, ".lock")) {
+        Ok(lock) => lock.try_lock_exclusive().is_err(),
+        // It is somebody's who does not share it.
+        Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+    }
 }
 
 fn dir_of(path: &Path) -> &Path {
@@ -309,6 +418,8 @@ mod tests {
         let path = own.join("a.sock");
         let socket = OwnSocket::listen(&path, Access::Group).unwrap();
         assert_eq!((mode(&own), mode(&path)), (0o770, 0o660));
+        // Whatever the mask of the process is.
+        assert_eq!(mode(&own.join("a.sock.lock")), 0o660);
         drop(socket);
         // Who did not ask for it is not served there, and nobody where all others can enter.
         let error = OwnSocket::listen(&path, Access::Owner).unwrap_err();
@@ -385,15 +496,17 @@ mod tests {
             runtime_dir: Some(PathBuf::from("/run/user/1000")),
             home: Some(PathBuf::from("/home/x")),
         };
-        let path = places.path_for(&store).unwrap();
+        let path = places.path_for(&store, Access::Owner).unwrap();
         assert!(path.starts_with("/run/user/1000/forge-search"));
         assert!(path.as_os_str().len() < 60);
+        let shared = places.path_for(&store, Access::Group).unwrap();
+        assert_ne!(shared.parent(), path.parent(), "others may enter that one");
         let home = SocketPlaces {
             runtime_dir: None,
             ..places
         };
         assert!(
-            home.path_for(&store)
+            home.path_for(&store, Access::Owner)
                 .unwrap()
                 .starts_with("/home/x/.ggrep/daemon")
         );

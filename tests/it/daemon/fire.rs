@@ -19,6 +19,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::LONG;
+use crate::cli::{SLOW, slow_text};
 use super::program::{Place, kill, ok, text, wait_until};
 
 /// A number from the environment.
@@ -470,10 +471,7 @@ fn ggrep_a_daemon_that_is_killed_at_any_moment_is_replaced_by_one_that_is_right(
 #[test]
 fn ggrep_a_signal_cancels_what_runs_and_the_daemon_ends_in_time() {
     let place = Place::new();
-    let line = "abcdefghij ".repeat(40) + "\n";
-    for n in 0..24 {
-        place.write(&format!("large/{n}.txt"), &line.repeat(20_000));
-    }
+    place.write("large.txt", &slow_text(10_000_000));
     let mut daemon = place.serve(&["--set", "index_mode=off"]);
     let status: Value = serde_json::from_str(&ok(&place.ggrep(&[
         "status",
@@ -489,8 +487,8 @@ fn ggrep_a_signal_cancels_what_runs_and_the_daemon_ends_in_time() {
     });
     let socket = place.sockets()[0].clone();
     let mut talk = Talk::open(&socket, &hello);
-    // Long enough to be met: an approximate search of 200 MB.
-    let slow = json!({"type": "tool", "tool": "Search", "request": {"pattern": "zyxwvutsrqponmlkjihg", "fuzzy": 4}, "request_id": "slow"});
+    // Long enough to be met.
+    let slow = json!({"type": "tool", "tool": "Search", "request": {"pattern": SLOW, "timeout_ms": 600_000}, "request_id": "slow"});
     talk.send(slow.to_string().as_bytes());
     let mut other = Talk::open(&socket, &hello);
     wait_until("it runs", || {

@@ -5,11 +5,12 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use forge_search::tool::daemon::admission::Bounds;
-use forge_search::tool::daemon::client::{ClientError, Connection};
+use forge_search::tool::daemon::client::{Caller, ClientError, Connection};
 use forge_search::tool::daemon::metrics::Outcome;
 use forge_search::tool::daemon::reply::ErrorCode;
 use forge_search::tool::daemon::request::{Asked, Request, SearchQuery};
 use forge_search::tool::daemon::server::Settings;
+use forge_search::tool::daemon::socket::Access;
 use serde_json::json;
 
 use super::{LONG, World, small};
@@ -304,20 +305,25 @@ fn ggrep_the_end_cancels_what_runs_and_what_waits() {
 #[test]
 fn ggrep_the_client_of_the_library_speaks_the_same() {
     let world = World::over(small(), Settings::default());
-    let mut connection = Connection::open(&world.path(), &world.store, Some("me"), LONG).unwrap();
+    let caller = Caller {
+        client_id: Some("me"),
+        patience: LONG,
+        access: Access::Owner,
+    };
+    let mut connection = Connection::open(&world.path(), &world.store, caller).unwrap();
     assert_eq!(connection.welcome.protocol_version, 1);
     let request = Request {
         id: Some("x".to_string()),
         asked: Asked::Search(SearchQuery::new("socket")),
     };
-    let answer = connection.ask(&request).unwrap();
+    let answer = connection.ask(&request, LONG).unwrap();
     let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
     assert_eq!(answer["request_id"], "x");
     let mut other = world.store.clone();
     other.config_fingerprint.clear();
-    let refused = Connection::open(&world.path(), &other, None, LONG).unwrap_err();
+    let refused = Connection::open(&world.path(), &other, caller).unwrap_err();
     assert_eq!(refused.code(), ErrorCode::InvalidRequest);
     let nobody = world.path().with_file_name("nobody.sock");
-    let unreachable = Connection::open(&nobody, &world.store, None, LONG).unwrap_err();
+    let unreachable = Connection::open(&nobody, &world.store, caller).unwrap_err();
     assert!(matches!(unreachable, ClientError::Unreachable(_)));
 }

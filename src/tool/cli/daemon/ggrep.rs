@@ -4,6 +4,7 @@
 
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -13,8 +14,8 @@ use super::super::args::{Cli, Command, SetupArgs};
 use super::super::setup::{Environment, prepare};
 use super::super::{Failure as CliFailure, complain_as, is_closed};
 use super::start::{Unconnected, connect_or_start};
-use super::{Meant, canonical, people, root_of, serve};
-use crate::exec::stop::Deadline;
+use super::{Meant, canonical, parent, people, root_of, serve};
+use crate::exec::stop::{Deadline, SystemClock};
 use crate::tool::daemon::client::{ClientError, Connection};
 use crate::tool::daemon::inspect;
 use crate::tool::daemon::limits::{MAX_PER_FILE, MAX_RESULTS, QUERY_TIMEOUT_MS};
@@ -22,11 +23,20 @@ use crate::tool::daemon::reply::{ErrorCode, Failure, Success};
 use crate::tool::daemon::report::{Exposition, Health};
 use crate::tool::daemon::request::{Asked, Mode, Request, SearchQuery, SnippetMode};
 use crate::tool::daemon::service::{Admitted, Ending, payload};
-use crate::tool::daemon::socket::is_taken;
+use crate::tool::daemon::socket::{Identity, is_taken};
 use crate::tool::error::ToolError;
 
 /// How much longer than its time an answer is waited for.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// How long it may take to say how a daemon is, or that it ends.
+const STATUS: Duration = Duration::from_secs(5);
+
+/// How long it may take to check everything.
+const HEALTH: Duration = Duration::from_secs(120);
+
+/// How often a question is asked again that a daemon did not answer because it ended.
+const AGAIN: u32 = 3;
 
 /// How often it is looked whether a daemon has ended.
 const NAP: Duration = Duration::from_millis(10);
@@ -349,6 +359,7 @@ impl QuestionArgs {
 }
 
 fn ask(args: &QuestionArgs, environment: &Environment, out: &mut dyn Write) -> Result<(), Ended> {
+    refuse_late_command(args)?;
     let named = args.which.setup.root.as_deref();
     let root = root_of(named, args.path.as_deref(), environment)?;
     let socket = args.which.socket.as_deref();
@@ -361,16 +372,20 @@ fn ask(args: &QuestionArgs, environment: &Environment, out: &mut dyn Write) -> R
     // What is wrong with it is said before a daemon is started for it.
     Request::parse(&payload(&request.to_value()))
         .map_err(|refused| Ended::failed(ErrorCode::InvalidRequest, refused.message))?;
-    let (mut answer, mut success) = answered(&meant, &request, args, environment)?;
+    let until = Deadline::after(patience(&meant, args.timeout_ms), Arc::new(SystemClock));
+    let (mut answer, mut success) = answered(&meant, &request, args, &until, environment)?;
     let is_stale = success
         .warnings
         .iter()
         .any(|warning| warning.code == "stale_config");
-    if is_stale {
-        // The configuration has changed since it was read here, or the daemon was named. Once more, with that of now.
+    if is_stale && !meant.named {
+        // The configuration has changed since it was read here. Once more, with that of now.
         let now = Meant::find(&root, &args.which.setup, socket, environment)?;
-        if now.store != meant.store && !now.named {
-            (answer, success) = answered(&now, &request, args, environment)?;
+        if now.store != meant.store {
+            (answer, success) = answered(&now, &request, args, &until, environment)?;
+        } else if !args.no_start && replaced(&now, &until) {
+            // It has changed twice, and is what it was: the daemon is of no use to anybody any more.
+            (answer, success) = answered(&now, &request, args, &until, environment)?;
         }
     }
     let text = String::from_utf8_lossy(&answer);
@@ -388,15 +403,60 @@ fn ask(args: &QuestionArgs, environment: &Environment, out: &mut dyn Write) -> R
     Ok(())
 }
 
-/// Gets an answer from the daemon, or where that was asked for and there is none, without.
+/// Ends a daemon that does not follow its tree any more; returns whether that worked.
+fn replaced(meant: &Meant, until: &Deadline) -> bool {
+    let parent = parent();
+    let caller = meant.caller(None, &parent, until.remaining());
+    let request = Request {
+        id: None,
+        asked: Asked::Shutdown,
+    };
+    let Ok(mut connection) = Connection::open(&meant.socket, &meant.store, caller) else {
+        return true;
+    };
+    let before = Identity::of(&meant.socket);
+    connection.ask(&request, until.remaining()).is_ok()
+        && has_ended(meant, before, until.remaining())
+}
+
+/// Waits until a daemon has ended whose socket was the one that is given. Returns false if it has not in time.
+fn has_ended(meant: &Meant, before: Option<Identity>, most: Duration) -> bool {
+    let mut waited = Duration::ZERO;
+    // Another one may have begun by then.
+    while is_taken(&meant.socket) && Identity::of(&meant.socket) == before {
+        if waited > most {
+            return false;
+        }
+        std::thread::sleep(NAP);
+        waited += NAP;
+    }
+    true
+}
+
+/// Gets an answer from the daemon, or where that was asked for and there is none, without. One that ends before it answers is asked again,
+/// or another one is: asking changes nothing.
 fn answered(
     meant: &Meant,
     request: &Request,
     args: &QuestionArgs,
+    until: &Deadline,
     environment: &Environment,
 ) -> Result<(Vec<u8>, Success), Ended> {
-    let answer = match connect(meant, args) {
-        Ok(mut connection) => connection.ask(request)?,
+    let ask = || {
+        let mut connection = connect(meant, args, until)?;
+        connection
+            .ask(request, until.remaining())
+            .map_err(Unconnected::Client)
+    };
+    let mut answer = ask();
+    for _ in 0..AGAIN {
+        if !is_over(&answer) {
+            break;
+        }
+        answer = ask();
+    }
+    let answer = match answer {
+        Ok(answer) => answer,
         Err(error) if args.fallback && is_absent(&error) => {
             in_process(meant, request, environment)?
         }
@@ -411,6 +471,24 @@ fn answered(
             })?;
             Err(Ended::Failed(failure))
         }
+    }
+}
+
+/// The name of a command behind options would be taken for a question, which is hardly what was meant.
+fn refuse_late_command(args: &QuestionArgs) -> Result<(), Ended> {
+    let query = args.query.as_deref().unwrap_or_default();
+    let is_command = Ggrep::command()
+        .get_subcommands()
+        .any(|one| one.get_name() == query);
+    let is_meant = std::env::args_os().any(|word| word == "--");
+    match is_command && !is_meant {
+        false => Ok(()),
+        true => Err(Ended::failed(
+            ErrorCode::InvalidRequest,
+            format!(
+                "`{query}` stands behind options: to run the command put it first, as in `ggrep {query} --config FILE`; to ask for the word put -- before it"
+            ),
+        )),
     }
 }
 
@@ -447,21 +525,40 @@ fn patience(meant: &Meant, timeout_ms: Option<u64>) -> Duration {
     Duration::from_millis(timeout_ms.map_or(most, |ms| ms.min(most))) + GRACE
 }
 
-fn connect(meant: &Meant, args: &QuestionArgs) -> Result<Connection, Unconnected> {
-    let patience = patience(meant, args.timeout_ms);
+fn connect(
+    meant: &Meant,
+    args: &QuestionArgs,
+    until: &Deadline,
+) -> Result<Connection, Unconnected> {
     let client = args.client_id.as_deref();
     match args.no_start {
-        true => Connection::open(&meant.socket, &meant.store, client, patience)
-            .map_err(Unconnected::Client),
-        false => connect_or_start(meant, client, patience),
+        true => {
+            let parent = parent();
+            let caller = meant.caller(client, &parent, until.remaining());
+            Connection::open(&meant.socket, &meant.store, caller).map_err(Unconnected::Client)
+        }
+        false => connect_or_start(meant, client, until),
+    }
+}
+
+/// Returns whether the daemon was about to end: it was gone before it answered, or took back what it had begun.
+fn is_over(answer: &Result<Vec<u8>, Unconnected>) -> bool {
+    match answer {
+        Err(Unconnected::Client(ClientError::Gone(_))) => true,
+        Ok(answer) => serde_json::from_slice::<Failure>(answer)
+            .is_ok_and(|failure| failure.error.code == ErrorCode::Cancelled),
+        Err(_) => false,
     }
 }
 
 /// Returns whether there is no daemon, rather than one that refuses.
 fn is_absent(error: &Unconnected) -> bool {
     match error {
-        Unconnected::NotStarted(_) | Unconnected::Client(ClientError::Unreachable(_)) => true,
-        Unconnected::Client(ClientError::Refused(_) | ClientError::Broken(_)) => false,
+        Unconnected::NotStarted(_)
+        | Unconnected::Client(ClientError::Unreachable(_) | ClientError::Gone(_)) => true,
+        Unconnected::Client(
+            ClientError::Refused(_) | ClientError::Broken(_) | ClientError::Late(_),
+        ) => false,
     }
 }
 
@@ -515,7 +612,9 @@ fn in_process(
         id: None,
         ending: &Ending::default(),
         deadline: Deadline::after(most, clock),
+        came: None,
         waited: Duration::ZERO,
+        queued: false,
         max_response_bytes: usize::try_from(daemon.max_response_bytes).unwrap_or(usize::MAX),
         stands_back: false,
     };
@@ -535,19 +634,25 @@ fn meant_by(which: &WhichArgs, environment: &Environment) -> Result<Meant, Ended
     )?)
 }
 
-/// Asks a daemon that runs; `None` if there is none.
+/// Asks a daemon that runs how it is, or to end; `None` if there is none.
 fn ask_running(meant: &Meant, asked: Asked) -> Result<Option<Vec<u8>>, Ended> {
+    // Reading all of an index takes its time.
+    let patience = match asked {
+        Asked::Health => HEALTH,
+        _ => STATUS,
+    };
     let request = Request { id: None, asked };
-    let patience = patience(meant, None);
-    match Connection::open(&meant.socket, &meant.store, None, patience) {
+    let parent = parent();
+    let caller = meant.caller(None, &parent, STATUS);
+    match Connection::open(&meant.socket, &meant.store, caller) {
         Ok(mut connection) => {
-            let answer = connection.ask(&request)?;
+            let answer = connection.ask(&request, patience)?;
             match serde_json::from_slice(&answer) {
                 Ok(failure) => Err(Ended::Failed(failure)),
                 Err(_) => Ok(Some(answer)),
             }
         }
-        Err(ClientError::Unreachable(_)) => Ok(None),
+        Err(ClientError::Unreachable(_) | ClientError::Gone(_)) => Ok(None),
         Err(error) => Err(refused(Unconnected::Client(error), meant)),
     }
 }
@@ -589,7 +694,12 @@ fn status(args: &StatusArgs, environment: &Environment, out: &mut dyn Write) -> 
     }
     let answer = match ask_running(&meant, Asked::Status)? {
         Some(answer) => answer,
-        None => payload(&inspect::absent(&meant.store, &meant.root, &meant.config)),
+        None => payload(&inspect::absent(
+            &meant.store,
+            &meant.root,
+            &meant.config,
+            environment.global_excludes.as_deref(),
+        )),
     };
     print(&answer, &args.daemon, out)
 }
@@ -622,21 +732,17 @@ fn absent(meant: &Meant) -> Ended {
 
 fn stop(args: &DaemonArgs, environment: &Environment, out: &mut dyn Write) -> Result<(), Ended> {
     let meant = meant_by(&args.which, environment)?;
+    let before = Identity::of(&meant.socket);
     let stopped = ask_running(&meant, Asked::Shutdown)?.is_some();
-    let most = Duration::from_millis(meant.config.search.index_shutdown_timeout_ms) * 2 + GRACE;
-    let mut waited = Duration::ZERO;
-    while is_taken(&meant.socket) {
-        if waited > most {
-            return Err(Ended::failed(
-                ErrorCode::Timeout,
-                format!(
-                    "the daemon of {} has not ended after {most:?}",
-                    meant.root.display()
-                ),
-            ));
-        }
-        std::thread::sleep(NAP);
-        waited += NAP;
+    let most = Duration::from_millis(meant.config.search.index_shutdown_timeout_ms) + GRACE;
+    if !has_ended(&meant, before, most) {
+        return Err(Ended::failed(
+            ErrorCode::Timeout,
+            format!(
+                "the daemon of {} has not ended after {most:?}",
+                meant.root.display()
+            ),
+        ));
     }
     match (args.json, stopped) {
         (true, _) => writeln!(out, "{}", serde_json::json!({ "stopped": stopped }))?,

@@ -10,12 +10,15 @@ pub(super) mod serve;
 mod start;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::args::SetupArgs;
 use super::setup::{Environment, load_config};
 use crate::tool::config::Config;
+use crate::tool::daemon::client::Caller;
 use crate::tool::daemon::handshake::Store;
 use crate::tool::daemon::identity;
+use crate::tool::daemon::socket::Access;
 use crate::tool::error::ToolError;
 
 /// The daemon that a command means, whether it runs or not.
@@ -66,7 +69,7 @@ impl Meant {
         };
         let path = match socket {
             Some(socket) => environment.absolute(socket)?,
-            None => environment.sockets.path_for(&store).ok_or_else(|| {
+            None => environment.sockets.path_for(&store, access(&config)).ok_or_else(|| {
                 ToolError::bad_args(
                     "there is no place for a socket: neither XDG_RUNTIME_DIR nor HOME is set; give one with --socket",
                 )
@@ -82,6 +85,41 @@ impl Meant {
             log: None,
         })
     }
+}
+
+impl Meant {
+    /// Returns who may use it.
+    pub(super) fn access(&self) -> Access {
+        access(&self.config)
+    }
+
+    /// Returns who asks it, from a process that does not say so itself: the program that started this one. What an agent asks by many
+    /// processes shares its turns with each other, not with what other agents ask.
+    pub(super) fn caller<'a>(
+        &self,
+        client_id: Option<&'a str>,
+        parent: &'a str,
+        patience: Duration,
+    ) -> Caller<'a> {
+        Caller {
+            client_id: client_id.or(Some(parent)),
+            patience,
+            access: self.access(),
+        }
+    }
+}
+
+fn access(config: &Config) -> Access {
+    match config.daemon.group_access {
+        true => Access::Group,
+        false => Access::Owner,
+    }
+}
+
+/// Returns a name for the program that started this one.
+pub(super) fn parent() -> String {
+    let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
+    format!("parent-{parent}")
 }
 
 /// Returns the root that is named, or else the one around a place: the git working tree that holds it, or, where there is none, the

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::super::args::SetupArgs;
 use super::super::setup::Environment;
-use super::{Meant, canonical};
+use super::{Meant, canonical, parent};
 use crate::tool::config::Backend;
 use crate::tool::daemon::client::Connection;
 use crate::tool::daemon::request::{Asked, Request, ToolCall};
@@ -17,8 +17,11 @@ use crate::tool::request::{SEARCH_NAME, SearchRequest};
 use crate::tool::response::SearchResponse;
 use crate::tool::search::SearchExtras;
 
+/// How long a daemon may take to greet: one that does not at once has no time, and the process itself has.
+const GREETING: Duration = Duration::from_millis(250);
+
 /// How much longer than its time an answer is waited for.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_millis(500);
 
 /// Returns what a daemon answers, and the root of its tree; nothing if there is none, or if it can't be told that its answer is the one
 /// that this process would give. That process then says what is wrong, where something is.
@@ -49,12 +52,13 @@ pub(in super::super) fn ask(
     request.validate().ok()?;
     let most = request.max_results.unwrap_or(config.default_max_results);
     let time = request.timeout_ms.unwrap_or(config.default_timeout_ms);
-    let patience = Duration::from_millis(time) + GRACE;
     let Value::Object(mut fields) = serde_json::to_value(&request).ok()? else {
         return None;
     };
     fields.retain(|_, value| !value.is_null());
-    let mut daemon = Connection::open(&meant.socket, &meant.store, None, patience).ok()?;
+    let parent = parent();
+    let caller = meant.caller(None, &parent, GREETING);
+    let mut daemon = Connection::open(&meant.socket, &meant.store, caller).ok()?;
     if daemon.welcome.binary_version != env!("CARGO_PKG_VERSION") {
         return None;
     }
@@ -65,7 +69,8 @@ pub(in super::super) fn ask(
             request: fields,
         }),
     };
-    let answer = daemon.ask(&asked).ok()?;
+    let patience = Duration::from_millis(time) + GRACE;
+    let answer = daemon.ask(&asked, patience).ok()?;
     let response: SearchResponse = serde_json::from_slice(&answer).ok()?;
     // A daemon gives no query more time than it is configured to, and its answers fit into one message.
     let is_late = response.timed_out && time > meant.config.daemon.query_timeout_ms;

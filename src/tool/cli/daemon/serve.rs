@@ -17,7 +17,7 @@ use crate::tool::daemon::identity;
 use crate::tool::daemon::log::LogFile;
 use crate::tool::daemon::server::{Server, Settings};
 use crate::tool::daemon::service::{Fingerprint, Parts, Service};
-use crate::tool::daemon::socket::OwnSocket;
+use crate::tool::daemon::socket::{OwnSocket, Sole, SocketError};
 use crate::tool::error::ToolError;
 use crate::tool::indexing::wall_clock_ns;
 use crate::tool::search_files::FilesTool;
@@ -49,8 +49,13 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
     many_files();
     // First of all, so that a second daemon builds nothing.
     let settings = settings(&meant, args.background);
-    let socket = OwnSocket::listen(&meant.socket, settings.access)
-        .map_err(|error| failed(&error.to_string()))?;
+    let refuse = |error: SocketError| failed(&error.to_string());
+    let mut socket = OwnSocket::listen(&meant.socket, settings.access).map_err(refuse)?;
+    // Where there is a place that all daemons of this user have, there is one daemon, and not one for each socket.
+    if let Some(dir) = own_state(&meant, environment) {
+        let sole = Sole::take(&dir, &meant.store, &meant.socket).map_err(refuse)?;
+        socket.keep(sole);
+    }
     let mut environment = environment.clone();
     let most = usize::try_from(meant.config.daemon.max_open_segments_global).unwrap_or(usize::MAX);
     environment.cache.handles = Handles::at_most(most);
@@ -62,7 +67,7 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
     let cant = |error: io::Error| failed(&format!("the daemon can't be started: {error}"));
     let mut server = Server::start(service, socket, settings).map_err(cant)?;
     let end = server.ender();
-    let most = settings.shutdown + settings.shutdown + MARGIN;
+    let most = settings.shutdown + MARGIN;
     signals
         .linger(move || {
             end();
@@ -115,14 +120,12 @@ fn log_to(meant: &Meant, environment: &Environment) -> Option<PathBuf> {
     let path = match &meant.log {
         Some(path) => path.clone(),
         None => {
-            let name = meant.socket.file_name()?;
-            let dir = environment.state.as_ref()?.join("forge-search");
-            // A log in the tree would be a change of the tree with each query.
-            if dir.starts_with(&meant.root) {
-                return None;
-            }
-            private(&dir).ok()?;
-            dir.join(name).with_extension("log")
+            // One daemon, one log, wherever its socket is.
+            let store = &meant.store;
+            let name = identity::socket_name(&store.store_id, &store.config_fingerprint);
+            own_state(meant, environment)?
+                .join(name)
+                .with_extension("log")
         }
     };
     let log = match LogFile::open(&path, meant.config.daemon.max_log_bytes) {
@@ -139,6 +142,17 @@ fn log_to(meant: &Meant, environment: &Environment) -> Option<PathBuf> {
         .init();
     tracing::info!(target: "forge_search::daemon", pid = std::process::id(), "started");
     Some(path)
+}
+
+/// Returns the directory for what this user's daemons leave, if there can be one. Not in the tree: a log there would be a change of the tree
+/// with each query.
+fn own_state(meant: &Meant, environment: &Environment) -> Option<PathBuf> {
+    let dir = environment.state.as_ref()?.join("forge-search");
+    if dir.starts_with(&meant.root) {
+        return None;
+    }
+    private(&dir).ok()?;
+    Some(dir)
 }
 
 /// Makes a directory that only this user can enter.

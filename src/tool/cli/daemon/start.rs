@@ -3,22 +3,21 @@
 //! Owns that of many clients that find none, one starts it and all others wait for that.
 
 use std::ffi::OsString;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::Meant;
+use super::{Meant, parent};
 use crate::exec::process::{Invocation, start_in_background};
+use crate::exec::stop::{Deadline, SystemClock};
 use crate::tool::daemon::client::{ClientError, Connection};
-use crate::tool::daemon::socket::{Access, Turn, is_taken};
+use crate::tool::daemon::socket::{Turn, is_taken};
 
 /// How long to wait before looking again.
 const NAP: Duration = Duration::from_millis(20);
 
-/// How often it is looked for a daemon that another process starts, or that is about to end: for 20 seconds.
-const TRIES: u32 = 1_000;
-
-/// How long a daemon may take to begin.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a daemon may take to begin, or one that is about to end to be gone.
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Memory that threads keep for themselves is shared by two of them each: a daemon has many, and most of them sleep.
 const ALLOCATOR: (&str, &str) = ("MALLOC_ARENA_MAX", "2");
@@ -29,7 +28,8 @@ const ALLOCATOR: (&str, &str) = ("MALLOC_ARENA_MAX", "2");
 ///
 /// What it says of why it can't begin.
 pub(super) fn in_background(meant: &Meant) -> Result<(), String> {
-    connect_or_start(meant, None, PATIENCE)
+    let until = Deadline::after(PATIENCE, Arc::new(SystemClock));
+    connect_or_start(meant, None, &until)
         .map(|_| ())
         .map_err(|error| match error {
             Unconnected::Client(error) => error.to_string(),
@@ -46,7 +46,7 @@ pub(super) enum Unconnected {
     NotStarted(String),
 }
 
-/// Connects to the daemon that is meant; starts it first, if there is none.
+/// Connects to the daemon that is meant; starts it first, if there is none, and if it just ended, another one.
 ///
 /// # Errors
 ///
@@ -54,23 +54,28 @@ pub(super) enum Unconnected {
 pub(super) fn connect_or_start(
     meant: &Meant,
     client_id: Option<&str>,
-    patience: Duration,
+    until: &Deadline,
 ) -> Result<Connection, Unconnected> {
     let mut turn = None;
-    for _ in 0..TRIES {
-        match Connection::open(&meant.socket, &meant.store, client_id, patience) {
+    let (parent, all) = (parent(), until.remaining());
+    let began = Deadline::after(PATIENCE, Arc::new(SystemClock));
+    while !began.remaining().is_zero() {
+        let left = until.remaining();
+        if left.is_zero() {
+            return Err(Unconnected::Client(ClientError::Late(all)));
+        }
+        let caller = meant.caller(client_id, &parent, left);
+        match Connection::open(&meant.socket, &meant.store, caller) {
             Ok(connection) => return Ok(connection),
-            Err(ClientError::Unreachable(_)) => {}
-            // It ended while it was greeted.
-            Err(ClientError::Broken(_)) if !is_taken(&meant.socket) => {}
+            Err(ClientError::Unreachable(_) | ClientError::Gone(_)) => {}
             Err(error) => return Err(Unconnected::Client(error)),
         }
         match &turn {
             // What held it may be gone by now, or has just begun.
-            Some(_) if !is_taken(&meant.socket) => start(meant)?,
+            Some(_) if !is_taken(&meant.socket) => start(meant, until.remaining())?,
             Some(_) => thread::sleep(NAP),
             None => {
-                turn = Turn::take(&meant.socket, access(meant))
+                turn = Turn::take(&meant.socket, meant.access())
                     .map_err(|error| Unconnected::NotStarted(error.to_string()))?;
                 if turn.is_none() {
                     thread::sleep(NAP);
@@ -84,15 +89,8 @@ pub(super) fn connect_or_start(
     )))
 }
 
-fn access(meant: &Meant) -> Access {
-    match meant.config.daemon.group_access {
-        true => Access::Group,
-        false => Access::Owner,
-    }
-}
-
 /// Starts it: this very program, whatever it is called.
-fn start(meant: &Meant) -> Result<(), Unconnected> {
+fn start(meant: &Meant, left: Duration) -> Result<(), Unconnected> {
     let not_started = |why: String| Unconnected::NotStarted(why);
     let program = std::env::current_exe()
         .map_err(|error| not_started(format!("this program can't find itself: {error}")))?;
@@ -114,9 +112,11 @@ fn start(meant: &Meant) -> Result<(), Unconnected> {
         program: &program,
         args: &args,
     };
-    let begun = start_in_background(invocation, &[ALLOCATOR], PATIENCE)
+    let begun = start_in_background(invocation, &[ALLOCATOR], left.min(PATIENCE))
         .map_err(|error| not_started(error.to_string()))?;
     match begun {
+        // It goes on; whoever has no more time asks again later.
+        None if left < PATIENCE => Err(Unconnected::Client(ClientError::Late(left))),
         None => Err(not_started(format!(
             "the daemon did not begin within {PATIENCE:?}"
         ))),
