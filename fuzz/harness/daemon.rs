@@ -2,7 +2,9 @@
 //! come; and each frame is a message or is refused in words, which repeat nothing long.
 
 use forge_search::tool::daemon::frame::{Decoder, FrameError, encode};
-use forge_search::tool::daemon::handshake::{PROTOCOL_VERSIONS, Store, check as check_welcome, receive};
+use forge_search::tool::daemon::handshake::{
+    PROTOCOL_VERSIONS, Store, check as check_welcome, receive,
+};
 use forge_search::tool::daemon::request::{Refused, Request};
 
 /// Bytes of a frame, at most.

@@ -350,3 +350,96 @@ pub fn shown_path(path: &Path) -> (String, bool) {
     };
     (text, lossy)
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::ffi::OsString;
+    use std::fs;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::exec::eligible::ListSource;
+    use crate::index::beneath::RootDir;
+    use crate::index::walk::Place;
+
+    /// The files with these names, known as they are now.
+    fn files(dir: &Path, names: &[&str]) -> ListSource {
+        let place = Arc::new(Place {
+            root: Arc::new(RootDir::open(dir).unwrap()),
+            real: PathBuf::new(),
+            logical: PathBuf::new(),
+        });
+        let file = |name: &&str| {
+            let found = FoundFile {
+                dir: place.clone(),
+                name: OsString::from(name),
+                target: None,
+            };
+            let (_, meta) = found.open().unwrap();
+            EligibleFile {
+                stamp: Stamp::of(&meta),
+                ..found.into()
+            }
+        };
+        ListSource(names.iter().map(file).collect())
+    }
+
+    fn options<'a>(terms: &'a Terms, stop: &'a Stop) -> Retrieval<'a> {
+        Retrieval {
+            terms,
+            scope: Path::new("src"),
+            max_file_size: 1 << 20,
+            max_candidates: 10,
+            stop,
+        }
+    }
+
+    #[test]
+    fn ggrep_what_changed_since_it_was_pinned_is_left_out_at_every_stage() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        for name in ["a.rs", "b.rs", "c.rs"] {
+            fs::write(top.join(name), "needle\n").unwrap();
+        }
+        let (terms, stop) = (Terms::new("needle").unwrap(), Stop::new());
+        let options = options(&terms, &stop);
+        let source = files(&top, &["a.rs", "b.rs", "c.rs"]);
+        // After it was pinned, before it is read.
+        fs::write(top.join("b.rs"), "needle changed\n").unwrap();
+        let retrieved = retrieve(&source, &options);
+        let found: Vec<_> = retrieved.candidates.iter().map(|one| &one.key).collect();
+        assert_eq!(found, ["src/a.rs", "src/c.rs"]);
+        assert_eq!(retrieved.changed, Named::one("src/b.rs".to_string()));
+        // After it was read, before it is shown.
+        fs::write(top.join("c.rs"), "needle and more\n").unwrap();
+        let shown = |nth: usize| excerpts(&retrieved.candidates[nth], Snippet::Short, 3, &options);
+        assert_eq!(shown(0).unwrap().best[0].text, "needle");
+        assert_eq!(shown(1), None);
+        fs::remove_file(top.join("a.rs")).unwrap();
+        assert_eq!(shown(0), None);
+    }
+
+    #[test]
+    fn ggrep_what_two_retrievers_find_is_there_once_and_what_one_finds_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        for name in ["a.rs", "b.rs", "c.rs"] {
+            fs::write(top.join(name), "needle\n").unwrap();
+        }
+        let (terms, stop) = (Terms::new("needle").unwrap(), Stop::new());
+        let options = options(&terms, &stop);
+        let mut first = retrieve(&files(&top, &["b.rs", "c.rs"]), &options);
+        let second = retrieve(&files(&top, &["a.rs", "b.rs"]), &options);
+        first.join(second.clone(), 10);
+        let found = |all: &Retrieved| -> Vec<String> {
+            all.candidates.iter().map(|one| one.key.clone()).collect()
+        };
+        assert_eq!(found(&first), ["src/a.rs", "src/b.rs", "src/c.rs"]);
+        assert_eq!(
+            first.corpus.found, 2,
+            "what is counted stays the first one's"
+        );
+        first.join(second, 2);
+        assert_eq!(found(&first), ["src/a.rs", "src/b.rs"]);
+    }
+}

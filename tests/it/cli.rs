@@ -637,7 +637,9 @@ pub(crate) const SLOW: &str = "(?:[ab]{150}a){4}[cd]";
 pub(crate) fn slow_text(len: usize) -> String {
     let mut state = 1u64;
     let mut next = move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         state >> 63 == 0
     };
     (1..=len)

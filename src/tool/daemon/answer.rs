@@ -177,8 +177,9 @@ impl Answering<'_> {
         let named = retrieved.changed.names.len() as u64;
         if retrieved.changed.count > named {
             let count = retrieved.changed.count;
-            let message =
-                format!("{count} files have changed since the snapshot and are left out; ask again");
+            let message = format!(
+                "{count} files have changed since the snapshot and are left out; ask again"
+            );
             remarks.warn("changed_since_snapshot", message, None);
         }
         if retrieved.unread.count > 0 {
@@ -519,7 +520,9 @@ fn scope(canonical: &Path, root: &Path) -> std::path::PathBuf {
         true => canonical,
         false => canonical.parent().unwrap_or(canonical),
     };
-    dir.strip_prefix(root).unwrap_or(Path::new("")).to_path_buf()
+    dir.strip_prefix(root)
+        .unwrap_or(Path::new(""))
+        .to_path_buf()
 }
 
 /// Makes a path relative to the root.
@@ -619,7 +622,10 @@ fn around(text: &str, at: usize, most: usize) -> std::ops::Range<usize> {
     }
     let start = at.saturating_sub(most / 4).min(text.len() - most);
     let start = text.ceil_char_boundary(start);
-    start..text.floor_char_boundary(start.saturating_add(most).min(text.len())).max(start)
+    start
+        ..text
+            .floor_char_boundary(start.saturating_add(most).min(text.len()))
+            .max(start)
 }
 
 pub(super) fn invalid(message: impl Into<String>) -> Failure {

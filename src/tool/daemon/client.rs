@@ -92,11 +92,7 @@ impl Connection {
     /// # Errors
     ///
     /// [`ClientError`]; also where whoever listens is not who was meant, so that it is asked nothing.
-    pub fn open(
-        path: &Path,
-        store: &Store,
-        caller: Caller<'_>,
-    ) -> Result<Connection, ClientError> {
+    pub fn open(path: &Path, store: &Store, caller: Caller<'_>) -> Result<Connection, ClientError> {
         let patience = caller.patience.max(Duration::from_millis(1));
         let stream = connect(path, patience).map_err(|error| match is_late(&error) {
             true => ClientError::Late(patience),

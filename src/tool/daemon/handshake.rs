@@ -24,11 +24,7 @@ pub struct Store {
 /// What the client is told: [`ErrorCode::Incompatible`] without a common version, which is looked at before anything else, since another
 /// version may have other fields and mean other things by these; [`ErrorCode::InvalidRequest`] for what is no handshake, and for another
 /// store or another configuration.
-pub fn receive(
-    payload: &[u8],
-    own: &Store,
-    versions: &[i64],
-) -> Result<(Hello, Welcome), Failure> {
+pub fn receive(payload: &[u8], own: &Store, versions: &[i64]) -> Result<(Hello, Welcome), Failure> {
     if let Some(offered) = offered(payload) {
         highest_common(&offered, versions)?;
     }
@@ -41,7 +37,10 @@ pub fn receive(
 /// Returns the versions that a message offers, if it is one of any protocol that offers them as this one does.
 fn offered(payload: &[u8]) -> Option<Vec<i64>> {
     let message: Value = serde_json::from_slice(payload).ok()?;
-    match (message.get("protocol_versions"), message.get("protocol_version")) {
+    match (
+        message.get("protocol_versions"),
+        message.get("protocol_version"),
+    ) {
         (Some(Value::Array(all)), None) if !all.is_empty() => {
             all.iter().map(Value::as_i64).collect()
         }
@@ -183,9 +182,15 @@ mod tests {
     #[test]
     fn ggrep_a_client_of_another_release_is_told_so_whatever_else_it_sends() {
         for (message, code) in [
-            (r#"{"protocol_versions":[2],"session":"new"}"#, ErrorCode::Incompatible),
+            (
+                r#"{"protocol_versions":[2],"session":"new"}"#,
+                ErrorCode::Incompatible,
+            ),
             (r#"{"protocol_version":0}"#, ErrorCode::Incompatible),
-            (r#"{"protocol_versions":[2,1],"session":"new"}"#, ErrorCode::InvalidRequest),
+            (
+                r#"{"protocol_versions":[2,1],"session":"new"}"#,
+                ErrorCode::InvalidRequest,
+            ),
             (r#"{"protocol_versions":[]}"#, ErrorCode::InvalidRequest),
             (r#"{"protocol_versions":["2"]}"#, ErrorCode::InvalidRequest),
             ("[2]", ErrorCode::InvalidRequest),
@@ -204,7 +209,10 @@ mod tests {
             protocol_version: 7,
             ..welcome.clone()
         };
-        assert_eq!(check(&newer, &own()).unwrap_err().error.code, ErrorCode::Incompatible);
+        assert_eq!(
+            check(&newer, &own()).unwrap_err().error.code,
+            ErrorCode::Incompatible
+        );
         for other in [
             Welcome {
                 store_id: "x".to_string(),

@@ -290,12 +290,18 @@ impl Inspected<'_> {
         let snapshot = in_use.snapshot.as_deref();
         let mut checks = vec![manifest(in_use), segments(in_use)];
         let looked_at = match snapshot {
-            None => OF_INDEX[2..].iter().map(|code| ok(code, NO_INDEX)).collect(),
+            None => OF_INDEX[2..]
+                .iter()
+                .map(|code| ok(code, NO_INDEX))
+                .collect(),
             Some(snapshot) => self.catalog(in_use, snapshot).unwrap_or_else(|error| {
                 let damaged = format!(
                     "the index is damaged: {error}; `forge-search index build` makes another one"
                 );
-                OF_INDEX[2..].iter().map(|code| fail(code, damaged.as_str())).collect()
+                OF_INDEX[2..]
+                    .iter()
+                    .map(|code| fail(code, damaged.as_str()))
+                    .collect()
             }),
         };
         checks.extend(looked_at);
@@ -303,11 +309,7 @@ impl Inspected<'_> {
     }
 
     /// Looks at what the catalog says.
-    fn catalog(
-        &self,
-        in_use: &InUse<'_>,
-        snapshot: &Snapshot,
-    ) -> Result<Vec<Check>, FormatError> {
+    fn catalog(&self, in_use: &InUse<'_>, snapshot: &Snapshot) -> Result<Vec<Check>, FormatError> {
         Ok(vec![
             self.tombstones(in_use, snapshot)?,
             paths(snapshot)?,
@@ -367,7 +369,11 @@ fn manifest(in_use: &InUse<'_>) -> Check {
             format!(
                 "{}; the last build failed{}, and is tried again",
                 found.message,
-                if in_use.snapshot.is_some() { why.as_str() } else { "" }
+                if in_use.snapshot.is_some() {
+                    why.as_str()
+                } else {
+                    ""
+                }
             ),
         ),
         false => found,
@@ -536,7 +542,10 @@ impl Inspected<'_> {
             Some(Report {
                 standing: Standing::Disabled(_),
                 ..
-            }) => ok(code, "no index is kept up to date: none is wanted, or none can be had"),
+            }) => ok(
+                code,
+                "no index is kept up to date: none is wanted, or none can be had",
+            ),
             Some(report) => ok(
                 code,
                 format!(

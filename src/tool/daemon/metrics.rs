@@ -337,7 +337,11 @@ mod tests {
     fn ggrep_stages_are_summed_and_the_most_segments_remembered() {
         let metrics = Metrics::new(ms(100));
         metrics.ended(&answer(Outcome::Answered), ms(1), ms(1));
-        assert_eq!(metrics.counts().segments_most, None, "a call tells nothing of it");
+        assert_eq!(
+            metrics.counts().segments_most,
+            None,
+            "a call tells nothing of it"
+        );
         for (segments, rank) in [(1, 2), (0, 5)] {
             let facts = Facts {
                 timings: Timings {

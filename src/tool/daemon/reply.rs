@@ -6,12 +6,12 @@
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::handshake::Store;
 use super::limits::{LimitHit, Warning};
 use super::report::{Exposition, Health, Status};
-use super::request::Hello;
+use super::request::{Hello, MAX_ID_CHARS, SearchQuery, ToolCall};
 
 /// The version of all schemas.
 pub const SCHEMA_VERSION: u64 = 1;
@@ -330,6 +330,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("handshake_request", schema::<Hello>()),
         ("handshake_response", schema::<Welcome>()),
+        ("request", request_schema()),
         ("query_success", schema::<Success>()),
         ("query_error", schema::<Failure>()),
         ("acknowledged", schema::<Acknowledged>()),
@@ -337,6 +338,61 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         ("health", schema::<Health>()),
         ("metrics", schema::<Exposition>()),
     ]
+}
+
+/// The schema of what a client sends after the handshake: one of the requests, told apart by their `type`.
+fn request_schema() -> Value {
+    let bare = |kind: &str| {
+        (
+            kind.to_string(),
+            json!({ "properties": {}, "required": [] }),
+        )
+    };
+    let kinds = [
+        ("search".to_string(), schema::<SearchQuery>()),
+        ("tool".to_string(), schema::<ToolCall>()),
+        bare("status"),
+        bare("health"),
+        bare("metrics"),
+        bare("cancel"),
+        bare("shutdown"),
+    ];
+    let all = kinds.into_iter().map(|(kind, fields)| {
+        let mut properties = fields["properties"].clone();
+        if let Value::Object(properties) = &mut properties {
+            // A field that is not given is left out.
+            for field in properties.values_mut() {
+                if let Some(Value::Array(kinds)) = field.get_mut("type") {
+                    kinds.retain(|kind| kind != "null");
+                }
+                if let Some(Value::Array(ways)) = field.get_mut("anyOf") {
+                    ways.retain(|way| way["type"] != "null");
+                }
+            }
+        }
+        properties["type"] = json!({ "const": kind });
+        properties["request_id"] = json!({
+            "description": "An id that the client makes up, without control characters; of the other request for `cancel`.",
+            "type": "string", "minLength": 1, "maxLength": MAX_ID_CHARS,
+        });
+        // What is false if it is absent is written only where it is true.
+        let optional = ["explain", "deterministic"];
+        let mut required = vec![json!("type")];
+        let named = fields["required"].as_array().into_iter().flatten().cloned();
+        required.extend(named.filter(|name| !optional.contains(&name.as_str().unwrap_or_default())));
+        if kind == "cancel" {
+            required.push(json!("request_id"));
+        }
+        json!({
+            "title": kind, "type": "object", "properties": properties, "required": required,
+            "additionalProperties": false,
+        })
+    });
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Request",
+        "oneOf": all.collect::<Vec<_>>(),
+    })
 }
 
 fn schema<T: JsonSchema>() -> Value {

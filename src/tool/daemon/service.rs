@@ -18,8 +18,8 @@ use super::handshake::Store;
 use super::identity;
 #[cfg(unix)]
 use super::inspect::{Inspected, Load};
-use super::metrics::Outcome;
 use super::limits::{LimitHit, MAX_RESULTS};
+use super::metrics::Outcome;
 use super::reply::{ErrorCode, Failure, Success, Timings};
 #[cfg(unix)]
 use super::report::{Health, Status};
@@ -452,7 +452,11 @@ impl Service {
     /// Returns the id of a snapshot. One that was named keeps its name for as long as it may be asked for.
     fn name_of(&self, snapshot: &Snapshot) -> String {
         let checksum = snapshot.segment().summary().checksum;
-        let key = (checksum, snapshot.generation(), snapshot.sequence());
+        let overlay = snapshot.overlay();
+        let is_bare = overlay.dead_count() == 0 && overlay.extras().is_empty();
+        // A state of the tree in which nothing differs from the segment is the segment's.
+        let sequence = if is_bare { 0 } else { snapshot.sequence() };
+        let key = (checksum, snapshot.generation(), sequence);
         let mut named = self
             .snapshots
             .lock()
@@ -460,12 +464,17 @@ impl Service {
         if let Some((_, id)) = named.iter().find(|(named, _)| *named == key) {
             return id.clone();
         }
-        let published = snapshot.published_ms().and_then(|ms| u64::try_from(ms).ok());
+        let published = snapshot
+            .published_ms()
+            .and_then(|ms| u64::try_from(ms).ok());
         let (publication, ms) = match (key.2, published) {
             // As it was published, whoever opens it.
             (0, Some(ms)) => (format!("{checksum} {:?}", key.1), ms),
             // What followed changes of the tree since, or was not published, is known to this process only.
-            _ => (format!("{checksum} {:?} {}", key.1, self.born), self.now_ms()),
+            _ => (
+                format!("{checksum} {:?} {}", key.1, self.born),
+                self.now_ms(),
+            ),
         };
         let id = identity::snapshot_id(&self.store.store_id, ms, publication.as_bytes(), key.2);
         named.push_back((key, id.clone()));
@@ -544,7 +553,9 @@ fn fitted(mut success: Success, most: usize) -> Vec<u8> {
         success.explain = None;
         // A note about each file takes room, too.
         success.limits_hit.retain(|hit| hit.path_key.is_none());
-        success.warnings.retain(|warning| warning.path_key.is_none());
+        success
+            .warnings
+            .retain(|warning| warning.path_key.is_none());
     }
     // What is taken up, and a comma for each.
     let mut len = payload(&success).len();

@@ -135,6 +135,8 @@ pub struct OwnSocket {
 pub struct Identity {
     dev: u64,
     ino: u64,
+    /// When it was made: numbers of files are used again.
+    made: (i64, i64),
 }
 
 impl Identity {
@@ -144,6 +146,7 @@ impl Identity {
         Some(Identity {
             dev: meta.dev(),
             ino: meta.ino(),
+            made: (meta.mtime(), meta.mtime_nsec()),
         })
     }
 }

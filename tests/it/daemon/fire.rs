@@ -18,9 +18,9 @@ use forge_search::tool::daemon::frame::{encode, read};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::LONG;
-use crate::cli::{SLOW, slow_text};
 use super::program::{Place, kill, ok, text, wait_until};
+use super::{LONG, schemas};
+use crate::cli::{SLOW, slow_text};
 
 /// A number from the environment.
 fn number(name: &str, otherwise: u64) -> u64 {
@@ -55,8 +55,14 @@ impl Talk {
 
     fn ask(&mut self, message: &Value) -> Value {
         self.send(message.to_string().as_bytes());
+        self.next()
+    }
+
+    fn next(&mut self) -> Value {
         let answer = read(&mut self.0, 1 << 26).unwrap().expect("an answer");
-        serde_json::from_slice(&answer).unwrap()
+        let answer = serde_json::from_slice(&answer).unwrap();
+        schemas::check_answer(&answer);
+        answer
     }
 
     fn send(&mut self, payload: &[u8]) {
@@ -166,9 +172,7 @@ fn ggrep_frames_of_no_sense_do_no_harm_and_leave_nothing_behind() {
                     assert_eq!(found["results"][0]["path"], "src/delay.rs", "{found}");
                 } else {
                     talk.send(&nonsense(&mut dice));
-                    let answer = read(&mut talk.0, 1 << 24).unwrap().expect("an answer");
-                    let answer: Value = serde_json::from_slice(&answer).unwrap();
-                    assert!(answer.is_object(), "{answer}");
+                    talk.next();
                 }
                 sent += 1;
             }
@@ -394,9 +398,13 @@ fn ggrep_under_load_and_edits_every_answer_is_right_and_publishing_goes_on() {
     assert!(answered > 10 * seconds, "{answered}");
     assert!(edits > 20 * seconds, "{edits}");
     // New states were published while all that went on.
-    assert_ne!(
-        amid["snapshot"]["active_snapshot_id"],
-        first["snapshot"]["active_snapshot_id"]
+    let (before, now) = (
+        &first["snapshot"]["active_snapshot_id"],
+        &amid["snapshot"]["active_snapshot_id"],
+    );
+    assert!(
+        before.is_string() && now.is_string() && before != now,
+        "{before} {now}"
     );
     if seconds >= 40 {
         assert!(
@@ -496,8 +504,7 @@ fn ggrep_a_signal_cancels_what_runs_and_the_daemon_ends_in_time() {
     });
     let began = Instant::now();
     kill(i32::try_from(daemon.id()).unwrap(), Signal::TERM);
-    let answer = read(&mut talk.0, 1 << 24).unwrap().expect("an answer");
-    let answer: Value = serde_json::from_slice(&answer).unwrap();
+    let answer = talk.next();
     assert_eq!(answer["error"]["code"], "cancelled", "{answer}");
     assert_eq!(answer["error"]["request_id"], "slow");
     assert_eq!(daemon.wait().unwrap().code(), Some(0));
@@ -530,8 +537,7 @@ fn ggrep_a_thousand_clients_at_once_are_all_answered() {
         some.iter_mut()
             .for_each(|talk| talk.send(question.as_bytes()));
         for talk in some {
-            let answer = read(&mut talk.0, 1 << 24).unwrap().expect("an answer");
-            let answer: Value = serde_json::from_slice(&answer).unwrap();
+            let answer = talk.next();
             assert_eq!(answer["results"][0]["path"], "src/delay.rs", "{answer}");
         }
     }

@@ -1,6 +1,7 @@
 //! The daemon, at a real socket. What goes over the wire is written and read by hand here, so that it is the wire that is tested and
 //! not the library's own idea of it.
 
+mod clients;
 mod fire;
 mod inspect;
 mod program;
@@ -205,7 +206,9 @@ impl Wire {
 
     fn next(&mut self) -> Option<Value> {
         let payload = self.payload()?;
-        Some(serde_json::from_slice(&payload).unwrap())
+        let answer = serde_json::from_slice(&payload).unwrap();
+        schemas::check_answer(&answer);
+        Some(answer)
     }
 
     fn ask(&mut self, message: &Value) -> Value {

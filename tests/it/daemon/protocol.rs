@@ -1,5 +1,6 @@
 //! Handshakes, requests and their order.
 
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -270,6 +271,69 @@ fn ggrep_a_client_that_goes_takes_its_queries_with_it() {
         1,
         "the second one never ran"
     );
+}
+
+#[test]
+fn ggrep_a_cancellation_is_heard_behind_any_number_of_requests() {
+    let held = Held::new(Settings::default());
+    let mut wire = held.world.client();
+    wire.send(&endless());
+    held.wait(1);
+    for _ in 0..40 {
+        wire.send(&json!({"type": "status"}));
+    }
+    wire.send(&json!({"type": "cancel", "request_id": "slow"}));
+    let answer = wire.next().unwrap();
+    assert_eq!(answer["error"]["code"], "cancelled", "{answer}");
+    // Of the others, as many are answered as may be read ahead.
+    let answers: Vec<_> = (0..40).map(|_| wire.next().unwrap()).collect();
+    let (busy, told): (Vec<_>, Vec<_>) = answers
+        .iter()
+        .partition(|answer| answer["error"].is_object());
+    assert_eq!((told.len(), busy.len()), (31, 9));
+    for answer in busy {
+        super::schemas::check("query_error", answer);
+        assert_eq!(answer["error"]["code"], "busy");
+        assert!(answer["error"]["retry_after_ms"].is_u64());
+    }
+    assert_eq!(
+        wire.next().unwrap(),
+        json!({"done": true, "request_id": "slow"})
+    );
+}
+
+#[test]
+fn ggrep_whoever_goes_is_noticed_behind_any_number_of_requests() {
+    let held = Held::new(one_of(8));
+    let mut gone = held.world.client_named("gone");
+    gone.send(&endless());
+    held.wait(1);
+    // More than answers are kept for, so that nothing more is read.
+    let frame = [&19u32.to_be_bytes()[..], br#"{"type": "metrics"}"#].concat();
+    gone.0
+        .set_write_timeout(Some(Duration::from_millis(100)))
+        .unwrap();
+    while gone.0.write_all(&frame).is_ok() {}
+    drop(gone);
+    let mut other = held.world.client_named("other");
+    other.found(json!({"type": "search", "query": "needle", "timeout_ms": 30_000}));
+}
+
+#[test]
+fn ggrep_the_time_of_a_call_counts_while_it_waits() {
+    let held = Held::new(one_of(8));
+    let mut first = held.world.client_named("first");
+    first.send(&endless());
+    held.wait(1);
+    let mut second = held.world.client_named("second");
+    let request = json!({"pattern": "needle", "timeout_ms": 50});
+    let call = json!({"type": "tool", "tool": "Search", "request": request});
+    let answer = second.ask(&call);
+    super::schemas::check("query_error", &answer);
+    assert_eq!(answer["error"]["code"], "timeout", "{answer}");
+    // Whatever is refused has an id, given or not.
+    assert!(answer["error"]["request_id"].is_string(), "{answer}");
+    assert_eq!(held.entered.load(Ordering::SeqCst), 1);
 }
 
 #[test]

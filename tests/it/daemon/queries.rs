@@ -253,7 +253,112 @@ fn ggrep_caps_that_change_an_answer_are_told() {
         .map(|hit| &hit["code"])
         .collect();
     assert_eq!(codes, ["max_response_bytes"]);
-    assert!((1..100).contains(&paths(&answer).len()));
+    let length = answer.to_string().len();
+    assert!(length <= 4_000, "{length}");
+    // As many as there is room for.
+    assert!(length > 3_600 && paths(&answer).len() > 5, "{length}");
+}
+
+#[test]
+fn ggrep_caps_of_files_places_and_text_are_kept_and_told() {
+    let files = (0..12).map(|n| {
+        (
+            format!("{n:02}.txt"),
+            "needle\n\n\n\nneedle\n\n\n\n".repeat(4),
+        )
+    });
+    let tree = Tree::of(files);
+    let world = World::with(tree, Settings::default(), |config| {
+        config.daemon.max_candidates = 3;
+        config.daemon.max_total_snippet_bytes = 20;
+    });
+    let told = |answer: &Value| -> Vec<(String, u64, Option<u64>)> {
+        let hits = answer["limits_hit"].as_array().unwrap().iter();
+        hits.map(|hit| {
+            let code = hit["code"].as_str().unwrap().to_string();
+            (
+                code,
+                hit["limit"].as_u64().unwrap(),
+                hit["observed"].as_u64(),
+            )
+        })
+        .collect()
+    };
+    let ask = |more: Value| {
+        let mut query = json!({"type": "search", "query": "needle", "deterministic": true});
+        query
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        with_snapshot(&world, &query)
+    };
+    let answer = ask(json!({"per_file": 2}));
+    let expected = [
+        ("max_candidates", 3, Some(12)),
+        ("max_total_snippet_bytes", 20, None),
+        ("per_file", 2, None),
+    ];
+    let expected = expected.map(|(code, limit, seen)| (code.to_string(), limit, seen));
+    assert_eq!(told(&answer), expected);
+    // Of files that are equal, those that come first, two places of each; and text until there is no more room.
+    let found = paths(&answer);
+    assert_eq!(found.len(), 6);
+    assert!(found.iter().all(|path| *path < "03.txt"), "{found:?}");
+    let shown = answer["results"].as_array().unwrap().iter();
+    let bytes: usize = shown
+        .map(|one| one["content"].as_str().unwrap().len())
+        .sum();
+    assert!((1..=20).contains(&bytes), "{bytes}");
+    let limited = ask(json!({"limit": 2, "per_file": 50}));
+    // Of one file no places were looked for, so it is not known how many there are.
+    assert_eq!(told(&limited)[1], ("max_results".to_string(), 2, None));
+    let limited = ask(json!({"limit": 3, "per_file": 50}));
+    assert_eq!(told(&limited)[1], ("max_results".to_string(), 3, Some(24)));
+    // The same on any number of threads, and as often as it is asked.
+    for _ in 0..10 {
+        assert_eq!(ask(json!({"per_file": 2})), answer);
+    }
+}
+
+#[test]
+fn ggrep_what_is_cut_shows_what_was_found() {
+    let long = "x".repeat(6_000);
+    let tree = Tree::of([
+        ("line.txt", format!("{long}\nthe needle\n{long}\n")),
+        ("wide.txt", format!("{long}{long} needle {long}\n")),
+    ]);
+    let world = World::over(tree, Settings::default());
+    let answer = world.client().found(search("needle"));
+    for (nth, lines) in [(0, (1, 3)), (1, (1, 1))] {
+        let one = &answer["results"][nth];
+        let content = one["content"].as_str().unwrap();
+        assert!(
+            content.contains("needle") && content.len() <= 4_096,
+            "{one}"
+        );
+        let shown = (one["start_line"].as_u64(), one["end_line"].as_u64());
+        let (first, last) = lines;
+        assert_eq!(shown, (Some(first), Some(last)), "{}", one["path"]);
+    }
+    // Where the line before has no room, the lines that are shown are told.
+    let tight = World::with(
+        Tree::of([(
+            "a.txt",
+            format!("{}\n{}needle\n", "y".repeat(300), "z".repeat(90)),
+        )]),
+        Settings::default(),
+        |config| config.daemon.max_snippet_bytes_per_result = 64,
+    );
+    let answer = tight.client().found(search("needle"));
+    let one = &answer["results"][0];
+    assert!(
+        one["content"].as_str().unwrap().ends_with("needle"),
+        "{one}"
+    );
+    assert_eq!(
+        (&one["start_line"], &one["end_line"]),
+        (&json!(2), &json!(2))
+    );
 }
 
 #[test]

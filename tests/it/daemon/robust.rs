@@ -100,20 +100,25 @@ fn ggrep_clients_that_are_slow_or_silent_are_not_waited_for() {
     let mut greeted = world.client();
     let mut halfway = world.client();
     halfway.send_bytes(&[0, 0]);
+    // A byte now and then does not keep it open for ever: this one would be whole after six hours.
     let mut dripping = world.client();
-    dripping.send_bytes(&[0, 0, 0, 200]);
+    dripping.send_bytes(&(1u32 << 20).to_be_bytes());
+    let mut drops = dripping.0.try_clone().unwrap();
     let drip = std::thread::spawn(move || {
-        // A byte now and then does not keep it open for ever.
-        while dripping.0.write_all(b"{").is_ok() {
+        while drops.write_all(b"{").is_ok() {
             std::thread::sleep(Duration::from_millis(20));
         }
     });
-    for wire in [&mut silent, &mut halfway, &mut greeted] {
+    for wire in [&mut silent, &mut halfway, &mut greeted, &mut dripping] {
         let answer = wire.next().unwrap();
         assert_eq!(answer["error"]["code"], "invalid_request");
-        wire.ends();
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.contains("did not come within"), "{message}");
     }
     drip.join().unwrap();
+    for wire in [&mut silent, &mut halfway, &mut greeted] {
+        wire.ends();
+    }
     assert!(
         began.elapsed() < Duration::from_secs(20),
         "{:?}",

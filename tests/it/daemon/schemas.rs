@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::OnceLock;
 
-use forge_search::tool::daemon::reply::schemas;
-use serde_json::Value;
+use forge_search::tool::daemon::reply::{ErrorCode, schemas};
+use forge_search::tool::daemon::request::{
+    Asked, Mode, Request, SearchQuery, SnippetMode, ToolCall,
+};
+use serde_json::{Value, json};
 
 use crate::source::root;
 
@@ -27,6 +30,78 @@ pub(super) fn check(name: &str, message: &Value) {
         .map(|error| format!("{}: {error}", error.instance_path()))
         .collect();
     assert!(errors.is_empty(), "{name}: {message}\n{errors:?}");
+}
+
+/// Fails unless an answer is one that a daemon may give, whatever was asked. What a tool says has no schema here.
+#[track_caller]
+pub(super) fn check_answer(answer: &Value) {
+    let kinds = [
+        ("results", "query_success"),
+        ("daemon", "status"),
+        ("checks", "health"),
+        ("content_type", "metrics"),
+        ("done", "acknowledged"),
+        ("supported_schema_versions", "handshake_response"),
+    ];
+    let kind = kinds.iter().find(|(field, _)| answer.get(field).is_some());
+    let code = answer["error"]["code"].as_str();
+    let own = ErrorCode::ALL.map(ErrorCode::as_str);
+    match (kind, code) {
+        (Some((_, name)), _) => check(name, answer),
+        (None, Some(code)) if own.contains(&code) => check("query_error", answer),
+        (None, _) => assert!(answer.is_object(), "{answer}"),
+    }
+}
+
+#[test]
+fn ggrep_requests_are_as_their_schema_says() {
+    let all = [
+        Asked::Search(SearchQuery {
+            limit: Some(1),
+            per_file: Some(2),
+            mode: Some(Mode::Debug),
+            path: Some("/x".to_string()),
+            snippet: Some(SnippetMode::Long),
+            explain: true,
+            deterministic: true,
+            timeout_ms: Some(5),
+            ..SearchQuery::new("x")
+        }),
+        Asked::Search(SearchQuery::new("x")),
+        Asked::Tool(ToolCall {
+            tool: "Search".to_string(),
+            request: serde_json::Map::new(),
+        }),
+        Asked::Status,
+        Asked::Health,
+        Asked::Metrics,
+        Asked::Cancel,
+        Asked::Shutdown,
+    ];
+    for asked in all {
+        let id = Some("me".to_string());
+        check("request", &Request { id, asked }.to_value());
+    }
+    // What the schema refuses, the daemon refuses.
+    for wrong in [
+        json!({}),
+        json!({"type": "other"}),
+        json!({"type": "status", "x": 1}),
+        json!({"type": "cancel"}),
+        json!({"type": "search"}),
+        json!({"type": "search", "query": "x", "mode": "fast"}),
+        json!({"type": "search", "query": "x", "limit": "1"}),
+        json!({"type": "search", "query": "x", "raw": true}),
+        json!({"type": "tool", "tool": "Search"}),
+        json!({"type": "tool", "tool": "Search", "request": []}),
+        json!({"type": "status", "request_id": ""}),
+    ] {
+        assert!(!validators()["request"].is_valid(&wrong), "{wrong}");
+        assert!(
+            Request::parse(wrong.to_string().as_bytes()).is_err(),
+            "{wrong}"
+        );
+    }
 }
 
 #[test]

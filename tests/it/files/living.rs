@@ -301,14 +301,14 @@ fn t_sfi_09_an_exact_search_without_matches_is_repeated_up_to_the_passes() {
 #[test]
 fn fr_sfi_fuz_05_a_pass_that_takes_too_long_ends_fallback_and_not_the_call() {
     // Nothing is as it is asked for, which is seen at once; what is similar takes minutes to find.
-    let tree = Tree::of([("a", "ab".repeat(16 << 20))]);
+    let tree = Tree::of([("a", "ab".repeat(8 << 20))]);
     let files = Files::new(tree.root()).config(|config| {
         config.search_files.fuzzy_fallback = true;
         config.search_files.fuzzy_threshold = 0.5;
         config.search_files.max_file_size_bytes = 64 << 20;
     });
     let mut context = files.context();
-    context.default_timeout = Some(Duration::from_secs(3));
+    context.default_timeout = Some(Duration::from_secs(5));
     let ended = |query: String| {
         let request = json!({"path": ".", "query": query});
         let response = files.tool().call(request, &context).unwrap();

@@ -17,7 +17,7 @@ use crate::tool::daemon::identity;
 use crate::tool::daemon::log::LogFile;
 use crate::tool::daemon::server::{Server, Settings};
 use crate::tool::daemon::service::{Fingerprint, Parts, Service};
-use crate::tool::daemon::socket::{OwnSocket, Sole, SocketError};
+use crate::tool::daemon::socket::{OwnSocket, SocketError, Sole};
 use crate::tool::error::ToolError;
 use crate::tool::indexing::wall_clock_ns;
 use crate::tool::search_files::FilesTool;

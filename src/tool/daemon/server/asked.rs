@@ -1,0 +1,228 @@
+//! One request: let in, run, counted and noted.
+//!
+//! Owns when a query may run, on which threads, and until when. Searching itself is the service's.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+
+use super::Shared;
+use super::connection::Active;
+use crate::exec::stop::{Deadline, StopReason};
+use crate::index::pace::stand_back;
+use crate::tool::daemon::admission::{Client, Share};
+use crate::tool::daemon::gate::Permit;
+use crate::tool::daemon::inspect::Load;
+use crate::tool::daemon::metrics::exposition;
+use crate::tool::daemon::reply::{Acknowledged, ErrorCode, Failure};
+use crate::tool::daemon::report::Exposition;
+use crate::tool::daemon::request::Asked;
+use crate::tool::daemon::service::{Admitted, Answer, Facts, ended, payload};
+
+/// How much longer than its time a search may take to notice that it is over, before its client is answered without it.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A request that is to be let in, and when it came.
+pub(super) struct Coming<'a> {
+    pub(super) active: &'a Arc<Active>,
+    pub(super) client: &'a Client,
+    pub(super) share: Share,
+    pub(super) came: Instant,
+}
+
+/// Answers a request, and counts it if it is a query.
+pub(super) async fn answer(asked: Asked, coming: Coming<'_>, shared: &Arc<Shared>) -> Vec<u8> {
+    // How long it may wait, and what is noted of it whatever becomes of it.
+    let (asked_for, facts) = match &asked {
+        Asked::Search(query) => (
+            query.timeout_ms.map(Duration::from_millis),
+            Some(Facts::asked(query)),
+        ),
+        Asked::Tool(call) => (Some(shared.service.time_of(call)), None),
+        Asked::Status | Asked::Health | Asked::Metrics => return inspect(asked, shared).await,
+        Asked::Shutdown | Asked::Cancel => {
+            return payload(&Acknowledged {
+                done: true,
+                request_id: coming.active.id.clone(),
+            });
+        }
+    };
+    let most = shared.settings.timeout;
+    let time = asked_for.map_or(most, |time| time.min(most));
+    let (came, clock) = (coming.came, shared.service.clock().clone());
+    let deadline = Deadline::since(came, time, clock.clone());
+    let (mut answer, waited) = match let_in(&coming, &deadline, shared).await {
+        Ok(permit) => {
+            let waited = clock.now().saturating_duration_since(came);
+            let deadline = match &asked {
+                // A tool keeps to its own time, and answers with what it has found by then.
+                Asked::Tool(_) => Deadline::since(came, most, clock.clone()),
+                _ => deadline,
+            };
+            let answer = run(asked, permit, &coming, deadline, waited, shared).await;
+            (answer, waited)
+        }
+        Err(failure) => {
+            let waited = clock.now().saturating_duration_since(came);
+            (Answer::from(failure.of(coming.active.id.clone())), waited)
+        }
+    };
+    let took = clock.now().saturating_duration_since(came);
+    answer.facts = answer.facts.or(facts);
+    shared.metrics.ended(&answer, waited, took);
+    note(&answer, coming.active, waited, took);
+    answer.payload
+}
+
+/// Writes a query to the log: what it was about stays out.
+fn note(answer: &Answer, active: &Active, waited: Duration, took: Duration) {
+    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let facts = answer.facts.clone().unwrap_or_default();
+    tracing::info!(
+        target: "forge_search::query",
+        request_id = facts.request_id.as_deref().or(active.id.as_deref()),
+        snapshot_id = facts.snapshot_id,
+        profile = facts.profile,
+        max_results = facts.max_results,
+        per_file = facts.per_file,
+        snippet = facts.snippet,
+        admission_ms = ms(waited),
+        snapshot_read_ms = facts.timings.snapshot_read,
+        retrieve_ms = facts.timings.retrieve,
+        rank_ms = facts.timings.rank,
+        format_ms = facts.timings.format,
+        total_ms = ms(took),
+        status = answer.outcome.as_str(),
+    );
+}
+
+/// Says how the daemon is. That never waits for queries, and queries don't wait for it.
+async fn inspect(asked: Asked, shared: &Arc<Shared>) -> Vec<u8> {
+    let (counts, (running, waiting)) = (shared.metrics.counts(), shared.gate.counts());
+    if asked == Asked::Metrics {
+        return payload(&Exposition {
+            content_type: "text/plain; version=0.0.4; charset=utf-8".to_string(),
+            text: exposition(&counts, running, waiting),
+        });
+    }
+    let turns = match asked {
+        Asked::Health => &shared.healths,
+        _ => &shared.statuses,
+    };
+    let busy = || {
+        let message = "others ask the same at this moment";
+        let mut failure = Failure::new(ErrorCode::Busy, message);
+        failure.error.retry_after_ms = Some(250);
+        payload(&failure)
+    };
+    let Ok(Ok(_turn)) = timeout(shared.settings.patience, turns.acquire()).await else {
+        return busy();
+    };
+    let service = shared.service.clone();
+    let looked = tokio::task::spawn_blocking(move || match asked {
+        Asked::Health => payload(&service.health()),
+        _ => payload(&service.status(&Load {
+            counts,
+            running,
+            waiting,
+        })),
+    });
+    looked.await.unwrap_or_else(|_| {
+        let message = "looking ended in an unexpected way; please report how to repeat it";
+        payload(&Failure::new(ErrorCode::Internal, message))
+    })
+}
+
+/// Waits at the gate, but no longer than the answer may take or is wanted.
+async fn let_in(
+    coming: &Coming<'_>,
+    deadline: &Deadline,
+    shared: &Shared,
+) -> Result<Permit, Failure> {
+    if let Some(reason) = coming.active.ending.reason() {
+        return Err(ended(reason));
+    }
+    tokio::select! {
+        permit = shared.gate.enter(coming.client, coming.share) => permit,
+        () = sleep(deadline.remaining()) => Err(ended(StopReason::TimedOut)),
+        () = coming.active.told.notified() => Err(ended(StopReason::Cancelled)),
+    }
+}
+
+/// Runs a search on a thread that may block.
+fn on_pool(search: impl FnOnce() -> Answer + Send + 'static) -> oneshot::Receiver<Answer> {
+    let (tell, told) = oneshot::channel();
+    tokio::task::spawn_blocking(move || {
+        // Nobody hears it whose client has gone.
+        let _ = tell.send(search());
+    });
+    told
+}
+
+/// Runs a search on a thread of its own with a lower priority, which threads that it starts have as well. A thread can't take that
+/// back, so it ends with the search.
+fn behind(search: impl FnOnce() -> Answer + Send + 'static) -> oneshot::Receiver<Answer> {
+    let (tell, told) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("forge-search-behind".to_string());
+    let started = thread.spawn(move || {
+        stand_back();
+        let _ = tell.send(search());
+    });
+    // Without a thread there is no answer, which is said.
+    drop(started);
+    told
+}
+
+/// Searches on a thread that may block.
+async fn run(
+    asked: Asked,
+    permit: Permit,
+    coming: &Coming<'_>,
+    deadline: Deadline,
+    waited: Duration,
+    shared: &Arc<Shared>,
+) -> Answer {
+    let (active, came) = (coming.active, coming.came);
+    let (shared, running) = (shared.clone(), active.clone());
+    let left = deadline.clone();
+    let (stands_back, queued) = (permit.stands_back(), permit.was_queued());
+    let search = move || {
+        // Until the search has really ended.
+        let _permit = permit;
+        let admitted = Admitted {
+            id: running.id.clone(),
+            ending: &running.ending,
+            deadline,
+            came: Some(came),
+            waited,
+            queued,
+            max_response_bytes: shared.settings.max_response_bytes,
+            stands_back,
+        };
+        match &asked {
+            Asked::Tool(call) => shared.service.call(call, admitted),
+            Asked::Search(query) => shared.service.answer(query, admitted),
+            // Those are not let in.
+            _ => Failure::new(ErrorCode::Internal, "this is no query").into(),
+        }
+    };
+    let mut search = match stands_back {
+        false => on_pool(search),
+        true => behind(search),
+    };
+    let late = async {
+        sleep(left.remaining()).await;
+        active.ending.end(StopReason::TimedOut);
+        sleep(GRACE).await;
+    };
+    let id = || active.id.clone();
+    tokio::select! {
+        answer = &mut search => answer.unwrap_or_else(|_| {
+            let message = "the query ended in an unexpected way; please report how to repeat it";
+            Failure::new(ErrorCode::Internal, message).of(id()).into()
+        }),
+        () = late => ended(StopReason::TimedOut).of(id()).into(),
+    }
+}

@@ -1,0 +1,403 @@
+//! One connection: what is read of it, and what is answered in order.
+//!
+//! Owns two tasks: one reads, and hears at once when a request is cancelled or the client goes; one answers, a request after the other.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
+use tokio::time::{sleep, timeout, timeout_at};
+
+use super::asked::{Coming, answer};
+use super::{Settings, Shared};
+use crate::exec::stop::StopReason;
+use crate::tool::daemon::admission::{Client, Share};
+use crate::tool::daemon::frame::{Decoder, FrameError, encode};
+use crate::tool::daemon::handshake::{PROTOCOL_VERSIONS, receive};
+use crate::tool::daemon::reply::{Acknowledged, ErrorCode, Failure};
+use crate::tool::daemon::request::{Asked, Hello, Request};
+use crate::tool::daemon::service::{Ending, payload};
+use crate::tool::daemon::socket::Access;
+
+/// Requests of one connection that are not answered yet, at most: one that comes beyond that is refused, so that whatever cancels others
+/// is heard.
+const PIPELINE: usize = 32;
+
+/// Answers of one connection, refusals included, that wait to be taken in. Beyond that nothing more is read of it.
+const UNSENT: usize = 1_024;
+
+/// Bytes that are read at once.
+const READ: usize = 16 << 10;
+
+/// How long a connection may be silent while more than three quarters of all that there may be are in use.
+const CROWDED: Duration = Duration::from_secs(10);
+
+/// How often a silent connection looks whether there are that many.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether a client has gone of which nothing is read.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// A request of a connection that is not answered yet.
+#[derive(Debug, Default)]
+pub(super) struct Active {
+    pub(super) id: Option<String>,
+    pub(super) ending: Ending,
+    /// Told when the ending is.
+    pub(super) told: Notify,
+}
+
+impl Active {
+    fn end(&self, reason: StopReason) {
+        self.ending.end(reason);
+        self.told.notify_one();
+    }
+}
+
+/// The requests of a connection that are not answered yet, in order.
+#[derive(Clone, Debug, Default)]
+struct Unanswered(Arc<Mutex<Vec<Arc<Active>>>>);
+
+impl Unanswered {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Active>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, id: Option<String>) -> Arc<Active> {
+        let active = Arc::new(Active {
+            id,
+            ..Active::default()
+        });
+        self.lock().push(active.clone());
+        active
+    }
+
+    fn remove(&self, active: &Arc<Active>) {
+        self.lock().retain(|one| !Arc::ptr_eq(one, active));
+    }
+
+    /// Ends those with an id; returns whether there was one.
+    fn cancel(&self, id: &str) -> bool {
+        let all = self.lock();
+        let meant = all.iter().filter(|one| one.id.as_deref() == Some(id));
+        meant.map(|one| one.end(StopReason::Cancelled)).count() > 0
+    }
+
+    fn cancel_all(&self) {
+        self.lock()
+            .iter()
+            .for_each(|one| one.end(StopReason::Cancelled));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    fn is_full(&self) -> bool {
+        self.lock().len() >= PIPELINE
+    }
+}
+
+/// What the reading task hands to the answering one.
+enum Job {
+    /// A request, when it came, and its part of the backlog.
+    Ask(Asked, Arc<Active>, Instant, OwnedSemaphorePermit),
+    /// Something that is said as it is.
+    Say(Vec<u8>),
+}
+
+/// Serves a connection until its end.
+pub(super) async fn serve(stream: UnixStream, shared: Arc<Shared>) {
+    let Ok(peer) = stream.peer_cred() else { return };
+    let own = rustix::process::geteuid().as_raw();
+    // The mode of the socket says the same, where the system looks at that.
+    // What a group may is what the mode of the directory lets it.
+    let is_open = shared.settings.access == Access::Group;
+    if peer.uid() != own && peer.uid() != 0 && !is_open {
+        return;
+    }
+    let (read, mut write) = stream.into_split();
+    let mut reader = Reader::new(read, &shared);
+    let welcomed = match reader.first(shared.settings.patience).await {
+        Ok(Some(frame)) => greet(&frame, &shared),
+        Ok(None) => return,
+        Err(error) => Err(Failure::new(ErrorCode::InvalidRequest, error.to_string())),
+    };
+    let (client, share, welcome) = match welcomed {
+        Ok((hello, welcome)) => {
+            let client = match &hello.client_id {
+                // Of another user the same name is another client.
+                Some(id) => Client::Named(format!("{} {id}", peer.uid())),
+                None => Client::OfUser(peer.uid()),
+            };
+            let share = match hello.is_batch() {
+                true => Share::Batch,
+                false => Share::Interactive,
+            };
+            (client, share, welcome)
+        }
+        Err(failure) => {
+            // Whoever can't take it in has gone.
+            let _ = send(&mut write, &payload(&failure), &shared.settings).await;
+            return;
+        }
+    };
+    if send(&mut write, &welcome, &shared.settings).await.is_err() {
+        return;
+    }
+    let unanswered = Unanswered::default();
+    let (jobs, queue) = mpsc::channel(UNSENT);
+    let answering = tokio::spawn({
+        let (shared, unanswered) = (shared.clone(), unanswered.clone());
+        async move { answer_all(queue, write, &shared, &unanswered, &client, share).await }
+    });
+    reader.read_all(&jobs, &unanswered, &shared).await;
+    drop(jobs);
+    // What was asked is answered, if only by saying that it was cancelled.
+    let _ = answering.await;
+}
+
+/// Decides about the first message.
+fn greet(frame: &[u8], shared: &Shared) -> Result<(Hello, Vec<u8>), Failure> {
+    let (hello, welcome) = receive(frame, shared.service.store(), &PROTOCOL_VERSIONS)?;
+    Ok((hello, payload(&welcome)))
+}
+
+/// Why reading ended.
+#[derive(Debug, thiserror::Error)]
+enum Unread {
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error("the message did not come within {0:?}")]
+    Late(Duration),
+    #[error("the connection can't be read: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Reads frames.
+struct Reader {
+    read: OwnedReadHalf,
+    decoder: Decoder,
+    buffer: Vec<u8>,
+    /// What of the buffer was not taken yet.
+    rest: std::ops::Range<usize>,
+}
+
+impl Reader {
+    fn new(read: OwnedReadHalf, shared: &Shared) -> Reader {
+        Reader {
+            read,
+            decoder: Decoder::new(shared.settings.max_request_bytes),
+            buffer: vec![0; READ],
+            rest: 0..0,
+        }
+    }
+
+    /// Returns the next frame that has come already, if one has.
+    fn ready(&mut self) -> Result<Option<Vec<u8>>, FrameError> {
+        let mut rest = &self.buffer[self.rest.clone()];
+        let frame = self.decoder.take(&mut rest)?;
+        self.rest.start = self.rest.end - rest.len();
+        Ok(frame)
+    }
+
+    /// Waits for more bytes; returns false at the end of the stream. Losing this future loses nothing.
+    async fn more(&mut self) -> io::Result<bool> {
+        let read = self.read.read(&mut self.buffer).await?;
+        self.rest = 0..read;
+        Ok(read > 0)
+    }
+
+    /// Waits until the client has closed its end, without reading what it sent before.
+    async fn gone(&self) {
+        loop {
+            sleep(GLANCE).await;
+            let ready = self.read.ready(tokio::io::Interest::READABLE).await;
+            if ready.is_ok_and(|ready| ready.is_read_closed()) {
+                return;
+            }
+        }
+    }
+
+    /// Reads the first frame; `None` at the end of the stream.
+    async fn first(&mut self, patience: Duration) -> Result<Option<Vec<u8>>, Unread> {
+        let first = async {
+            loop {
+                if let Some(frame) = self.ready()? {
+                    return Ok(Some(frame));
+                }
+                if !self.more().await? {
+                    self.decoder.end()?;
+                    return Ok(None);
+                }
+            }
+        };
+        let first = timeout(patience, first).await;
+        first.unwrap_or(Err(Unread::Late(patience)))
+    }
+
+    /// Reads requests until the client goes, something is wrong with the stream, or the daemon ends. Whatever is not answered then is
+    /// cancelled.
+    async fn read_all(
+        &mut self,
+        jobs: &mpsc::Sender<Job>,
+        unanswered: &Unanswered,
+        shared: &Shared,
+    ) {
+        let mut ending = shared.ending.subscribe();
+        // When the message began that is being read, and since when nothing has come.
+        let (mut begun, mut silent) = (None, tokio::time::Instant::now());
+        let last = loop {
+            let frame = match self.ready() {
+                Ok(frame) => frame,
+                Err(error) => break Some(Unread::Frame(error)),
+            };
+            if let Some(frame) = frame {
+                begun = None;
+                let job = job(&frame, unanswered, shared);
+                tokio::select! {
+                    _ = ending.wait_for(|ending| *ending) => break None,
+                    sent = jobs.send(job) => if sent.is_err() { break None },
+                    () = self.gone() => break None,
+                }
+                continue;
+            }
+            let now = tokio::time::Instant::now();
+            let (patience, until) = match self.decoder.is_within() {
+                // Whatever of it came meanwhile.
+                true => {
+                    let patience = shared.settings.patience;
+                    (patience, *begun.get_or_insert(now) + patience)
+                }
+                false => {
+                    let patience = match shared.is_crowded() {
+                        true => shared.settings.idle.min(CROWDED),
+                        false => shared.settings.idle,
+                    };
+                    (patience, (silent + patience).min(now + LOOK))
+                }
+            };
+            let read = tokio::select! {
+                _ = ending.wait_for(|ending| *ending) => break None,
+                read = timeout_at(until, self.more()) => read,
+                // Nobody takes in answers any more.
+                () = jobs.closed() => break None,
+            };
+            match read {
+                Ok(Ok(true)) => silent = tokio::time::Instant::now(),
+                Ok(Ok(false)) => break self.decoder.end().err().map(Unread::Frame),
+                Ok(Err(error)) => break Some(Unread::Io(error)),
+                // Who waits for an answer is not silent.
+                Err(_) if !self.decoder.is_within() && !unanswered.is_empty() => {
+                    silent = tokio::time::Instant::now();
+                }
+                Err(_) if !self.decoder.is_within() && silent.elapsed() < patience => {}
+                Err(_) => break Some(Unread::Late(patience)),
+            }
+        };
+        if let Some(why) = last {
+            let failure = Failure::new(ErrorCode::InvalidRequest, why.to_string());
+            // Where there is no room for it, the client does not listen.
+            let _ = jobs.try_send(Job::Say(payload(&failure)));
+        }
+        unanswered.cancel_all();
+    }
+}
+
+/// Makes of a frame what is to be done.
+fn job(frame: &[u8], unanswered: &Unanswered, shared: &Shared) -> Job {
+    let request = match Request::parse(frame) {
+        Ok(request) => request,
+        Err(refused) => {
+            let failure = Failure::new(ErrorCode::InvalidRequest, refused.message);
+            return Job::Say(payload(&failure.of(refused.request_id)));
+        }
+    };
+    let bytes = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+    let backlog = shared.backlog.clone().try_acquire_many_owned(bytes);
+    match (&request.asked, request.id) {
+        (Asked::Cancel, Some(id)) => Job::Say(payload(&Acknowledged {
+            done: unanswered.cancel(&id),
+            request_id: Some(id),
+        })),
+        (_, id) if unanswered.is_full() => {
+            let message = format!("{PIPELINE} requests of this connection wait for their answers");
+            let failure = shared.gate.refuse(&message);
+            Job::Say(payload(&failure.of(id)))
+        }
+        (_, id) => {
+            let Ok(backlog) = backlog else {
+                let failure = shared.gate.refuse("too much is waiting to be begun");
+                return Job::Say(payload(&failure.of(id)));
+            };
+            // So that also a refusal can be told from others. In deterministic mode the id is made of what is asked.
+            let id = match &request.asked {
+                Asked::Search(query) if !query.deterministic => {
+                    id.or_else(|| Some(shared.service.new_id()))
+                }
+                Asked::Tool(_) => id.or_else(|| Some(shared.service.new_id())),
+                _ => id,
+            };
+            let active = unanswered.add(id);
+            let now = shared.service.clock().now();
+            *shared.asked.lock().unwrap_or_else(PoisonError::into_inner) = now;
+            Job::Ask(request.asked, active, now, backlog)
+        }
+    }
+}
+
+async fn answer_all(
+    mut queue: mpsc::Receiver<Job>,
+    mut write: OwnedWriteHalf,
+    shared: &Arc<Shared>,
+    unanswered: &Unanswered,
+    client: &Client,
+    share: Share,
+) {
+    while let Some(job) = queue.recv().await {
+        let (answer, ends) = match job {
+            Job::Say(answer) => (answer, false),
+            Job::Ask(asked, active, came, backlog) => {
+                drop(backlog);
+                let ends = asked == Asked::Shutdown;
+                let coming = Coming {
+                    active: &active,
+                    client,
+                    share,
+                    came,
+                };
+                let answer = answer(asked, coming, shared).await;
+                unanswered.remove(&active);
+                (answer, ends)
+            }
+        };
+        let sent = send(&mut write, &answer, &shared.settings).await;
+        if ends {
+            shared.ending.send_replace(true);
+        }
+        if sent.is_err() {
+            unanswered.cancel_all();
+            return;
+        }
+    }
+}
+
+async fn send(write: &mut OwnedWriteHalf, answer: &[u8], settings: &Settings) -> io::Result<()> {
+    let frame = encode(answer, settings.max_response_bytes);
+    let frame = match frame {
+        Ok(frame) => frame,
+        Err(error) => {
+            let failure = Failure::new(
+                ErrorCode::Internal,
+                format!("the answer is too long: {error}"),
+            );
+            encode(&payload(&failure), usize::MAX).map_err(io::Error::other)?
+        }
+    };
+    let written = timeout(settings.patience, write.write_all(&frame)).await;
+    written.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
+}

@@ -1,0 +1,320 @@
+//! Whom clients trust, and what they do where a daemon is not as it should be.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use forge_search::tool::daemon::frame::{encode, read};
+use serde_json::{Value, json};
+
+use super::program::{Place, kill, ok, text, wait_until};
+
+/// Plays a daemon that answers every handshake so, and everything else as it is told to; returns its socket, and how much was asked after
+/// the handshake.
+fn play(
+    place: &Place,
+    greet: impl Fn(&Value) -> Value + Send + 'static,
+    answer: Option<Value>,
+) -> (PathBuf, Arc<AtomicUsize>) {
+    let dir = place.dir().join("played");
+    fs::create_dir_all(&dir).unwrap();
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).unwrap();
+    let socket = dir.join("s.sock");
+    let _ = fs::remove_file(&socket);
+    let listener = UnixListener::bind(&socket).unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let Ok(Some(hello)) = read(&mut stream, 1 << 20) else {
+                continue;
+            };
+            let mut said = greet(&serde_json::from_slice(&hello).unwrap());
+            loop {
+                let frame = encode(said.to_string().as_bytes(), 1 << 20).unwrap();
+                // The client may have heard enough.
+                if std::io::Write::write_all(&mut stream, &frame).is_err() {
+                    break;
+                }
+                match (read(&mut stream, 1 << 20), &answer) {
+                    (Ok(Some(_)), answer) => {
+                        counted.fetch_add(1, Ordering::SeqCst);
+                        let Some(answer) = answer else { break };
+                        said = answer.clone();
+                    }
+                    _ => break,
+                }
+            }
+        }
+    });
+    (socket, asked)
+}
+
+/// What the daemon says that is meant.
+fn welcome(hello: &Value) -> Value {
+    json!({
+        "protocol_version": 1, "protocol_versions": [1], "binary_version": "9.9.9",
+        "supported_schema_versions": {"query_success": [1], "query_error": [1], "status": [1], "health": [1]},
+        "store_id": hello["store_id"], "config_fingerprint": hello["config_fingerprint"],
+    })
+}
+
+/// What the daemon says that is meant, but for one field.
+fn welcome_but(field: &'static str, value: Value) -> impl Fn(&Value) -> Value + Send + 'static {
+    move |hello| {
+        let mut said = welcome(hello);
+        said[field] = value.clone();
+        said
+    }
+}
+
+#[test]
+fn ggrep_each_error_has_its_exit_status() {
+    let place = Place::new();
+    for (code, status) in [
+        ("busy", 10),
+        ("timeout", 11),
+        ("cancelled", 12),
+        ("incompatible", 13),
+        ("invalid_request", 1),
+        ("internal", 1),
+    ] {
+        let error = json!({"error": {"code": code, "message": "so it is", "retry_after_ms": 7}});
+        let (socket, _) = play(&place, welcome, Some(error.clone()));
+        let args = ["--socket", socket.to_str().unwrap(), "x"];
+        let failed = place.ggrep(&args);
+        assert_eq!(failed.status.code(), Some(status), "{failed:?}");
+        assert_eq!(text(&failed.stderr), "ggrep: so it is; try again in 7 ms\n");
+        let failed = place.ggrep(&[&["--json"], &args[..]].concat());
+        assert_eq!(failed.status.code(), Some(status));
+        assert_eq!(
+            serde_json::from_slice::<Value>(&failed.stdout).unwrap(),
+            error
+        );
+    }
+}
+
+#[test]
+fn ggrep_a_daemon_of_another_protocol_is_not_asked() {
+    let place = Place::new();
+    let error = json!({"error": {"code": "incompatible", "message": "this daemon speaks 7"}});
+    let (socket, asked) = play(&place, move |_| error.clone(), None);
+    for args in [&["x"][..], &["--fallback", "x"], &["stop"]] {
+        let socket = ["--socket", socket.to_str().unwrap()];
+        let failed = match args {
+            ["stop"] => place.ggrep(&[args, &socket].concat()),
+            args => place.ggrep(&[&socket, args].concat()),
+        };
+        assert_eq!(failed.status.code(), Some(13), "{failed:?}");
+        assert!(text(&failed.stderr).contains("speaks 7"), "{failed:?}");
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 0);
+    assert!(place.daemons().is_empty());
+}
+
+#[test]
+fn ggrep_whoever_answers_for_something_else_is_asked_nothing() {
+    let place = Place::new();
+    for (field, value, status) in [
+        ("protocol_version", json!(7), 13),
+        ("store_id", json!("0".repeat(64)), 1),
+        ("config_fingerprint", json!("0".repeat(64)), 1),
+    ] {
+        let found = json!({"type": "not reached"});
+        let (socket, asked) = play(&place, welcome_but(field, value), Some(found));
+        let refused = place.ggrep(&["--socket", socket.to_str().unwrap(), "x"]);
+        assert_eq!(refused.status.code(), Some(status), "{field}: {refused:?}");
+        assert!(refused.stdout.is_empty(), "{refused:?}");
+        assert_eq!(asked.load(Ordering::SeqCst), 0, "{field}");
+    }
+    // One that says it all right is asked.
+    let error = json!({"error": {"code": "internal", "message": "so it is"}});
+    let (socket, asked) = play(&place, welcome, Some(error));
+    place.ggrep(&["--socket", socket.to_str().unwrap(), "x"]);
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn ggrep_whoever_does_not_say_who_asks_is_named_after_what_started_it() {
+    let place = Place::new();
+    let (tell, told) = std::sync::mpsc::channel();
+    let greet = move |hello: &Value| {
+        tell.send(hello["client_id"].clone()).unwrap();
+        welcome(hello)
+    };
+    let error = json!({"error": {"code": "internal", "message": "so it is"}});
+    let (socket, _) = play(&place, greet, Some(error));
+    place.ggrep(&["--socket", socket.to_str().unwrap(), "x"]);
+    let own = format!("parent-{}", std::process::id());
+    assert_eq!(told.recv().unwrap(), own);
+    place.ggrep(&[
+        "--socket",
+        socket.to_str().unwrap(),
+        "--client-id",
+        "me",
+        "x",
+    ]);
+    assert_eq!(told.recv().unwrap(), "me");
+}
+
+#[test]
+fn ggrep_clients_ignore_what_they_do_not_know() {
+    let place = Place::new();
+    let found = json!({
+        "schema_version": 1, "request_id": "r", "store_id": "s", "config_fingerprint": "c", "ignore_fingerprint": "i",
+        "query_fingerprint": "q", "embed_config_fingerprint": "e", "snapshot_id": null, "degraded": true, "new": 1,
+        "git": {"head_sha": null, "dirty": null, "untracked_included": true, "new": 1}, "mode": "balanced",
+        "limits": {"max_results": 1, "per_file": 1, "snippet": "short", "new": 1},
+        "limits_hit": [{"code": "max_results", "limit": 1, "new": 1}],
+        "warnings": [{"code": "w", "message": "be warned", "new": {}}],
+        "timings_ms": {"admission": 0, "snapshot_read": 0, "retrieve": 0, "rank": 0, "format": 0, "new": 0},
+        "results": [{"path": "p", "score": 1.5, "match_pct": 100, "content": "text", "chunk_type": "content",
+            "start_line": 1, "end_line": 1, "is_anchor": true, "new": []}],
+    });
+    let (socket, _) = play(&place, welcome_but("new", json!(1)), Some(found));
+    let output = place.ggrep(&["--socket", socket.to_str().unwrap(), "x"]);
+    assert!(ok(&output).starts_with("p:1 (100%)\n"), "{output:?}");
+    assert!(text(&output.stderr).contains("be warned"), "{output:?}");
+}
+
+#[test]
+fn ggrep_one_daemon_answers_for_a_tree_wherever_its_socket_is() {
+    let place = Place::new();
+    let (first, second) = (place.dir().join("a/s.sock"), place.dir().join("b/s.sock"));
+    let mut daemon = place.serve(&["--socket", first.to_str().unwrap()]);
+    let refused = place.forge_search(&["serve", "--socket", second.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(
+        text(&refused.stderr).contains(first.to_str().unwrap()),
+        "{refused:?}"
+    );
+    let refused = place.ggrep(&["retry"]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(
+        text(&refused.stderr).contains(first.to_str().unwrap()),
+        "{refused:?}"
+    );
+    assert_eq!(place.daemons().len(), 1);
+    // Another configuration is another daemon.
+    let other = ["--set", "threads=1", "retry"];
+    assert!(!ok(&place.ggrep(&other)).is_empty());
+    kill(
+        i32::try_from(daemon.id()).unwrap(),
+        rustix::process::Signal::TERM,
+    );
+    daemon.wait().unwrap();
+    assert!(
+        !ok(&place.ggrep(&["retry"])).is_empty(),
+        "now there is room for it"
+    );
+}
+
+#[test]
+fn ggrep_a_daemon_keeps_nothing_open_of_whoever_started_it() {
+    let place = Place::new();
+    let ggrep = env!("CARGO_BIN_EXE_ggrep");
+    // Whatever reads the pipe would wait for its end until the daemon ends.
+    let mut shell = place
+        .command("sh", &["-c", &format!("{ggrep} retry 9>&1 | cat")])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("the pipe ends", || shell.try_wait().unwrap().is_some());
+    assert_eq!(place.daemons().len(), 1);
+    let open = fs::read_dir(format!("/proc/{}/fd", place.daemons()[0])).unwrap();
+    let pipes = open.filter(|entry| {
+        let target = fs::read_link(entry.as_ref().unwrap().path()).unwrap_or_default();
+        target.to_string_lossy().starts_with("pipe:")
+    });
+    assert_eq!(pipes.count(), 0);
+}
+
+#[test]
+fn ggrep_a_daemon_whose_socket_is_gone_ends() {
+    let place = Place::new();
+    let quick = ["--set", "tools.daemon.config_debounce_ms=20"];
+    ok(&place.ggrep(&[&quick[..], &["retry"]].concat()));
+    fs::remove_dir_all(place.dir().join("run/forge-search")).unwrap();
+    wait_until("it has noticed", || place.daemons().is_empty());
+}
+
+#[test]
+fn ggrep_a_daemon_that_does_not_answer_holds_nobody_up_for_long() {
+    let place = Place::new();
+    let mut daemon = place.serve(&[]);
+    let pid = i32::try_from(daemon.id()).unwrap();
+    kill(pid, rustix::process::Signal::STOP);
+    let began = Instant::now();
+    assert!(ok(&place.forge_search(&["--timeout-ms", "20000", "retry"])).contains("src/delay.rs"));
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
+    let began = Instant::now();
+    let late = place.ggrep(&["--timeout-ms", "300", "retry"]);
+    assert_eq!(late.status.code(), Some(11), "{late:?}");
+    assert!(
+        text(&late.stderr).contains("did not answer within"),
+        "{late:?}"
+    );
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
+    kill(pid, rustix::process::Signal::CONT);
+    kill(pid, rustix::process::Signal::TERM);
+    daemon.wait().unwrap();
+}
+
+#[test]
+fn ggrep_questions_beside_daemons_that_end_are_all_answered() {
+    let place = Place::new();
+    let over = Arc::new(AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..15 {
+                    let answer = place.ggrep(&["retry delay"]);
+                    assert!(ok(&answer).starts_with("src/delay.rs:1"), "{answer:?}");
+                }
+                over.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+        scope.spawn(|| {
+            while over.load(Ordering::SeqCst) < 2 {
+                let stopped = place.ggrep(&["stop"]);
+                assert_eq!(stopped.status.code(), Some(0), "{stopped:?}");
+                thread::sleep(Duration::from_millis(30));
+            }
+        });
+    });
+}
+
+#[test]
+fn ggrep_a_daemon_of_another_configuration_is_not_asked() {
+    let place = Place::new();
+    let mut daemon = place.serve(&["--socket", place.dir().join("run/x.sock").to_str().unwrap()]);
+    let socket = place.dir().join("run/x.sock");
+    let args = ["--socket", socket.to_str().unwrap(), "retry"];
+    assert!(!ok(&place.ggrep(&args)).is_empty());
+    let other = place.ggrep(&[&["--set", "threads=1"], &args[..]].concat());
+    assert_eq!(other.status.code(), Some(1), "{other:?}");
+    assert!(
+        text(&other.stderr).contains("leave out --socket"),
+        "{other:?}"
+    );
+    kill(
+        i32::try_from(daemon.id()).unwrap(),
+        rustix::process::Signal::TERM,
+    );
+    daemon.wait().unwrap();
+}
