@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """A client of the query daemon that shares no code with it: the standard library, and the protocol as it is documented.
 
-    daemon_client.py SOCKET STORE_ID CONFIG_FINGERPRINT ROOT
+    daemon_client.py SOCKET STORE_ID CONFIG_FINGERPRINT ROOT INDEX
 
-ROOT is the tree of the daemon, which has a file src/delay.rs that defines retry_delay. Prints a line for each thing that holds;
-ends with 1 and a reason at the first that does not.
+ROOT is the tree of the daemon, which has a file src/delay.rs that defines retry_delay; INDEX is "on" if it has an index, else "auto".
+Prints a line for each thing that holds; ends with 1 and a reason at the first that does not.
 """
 
 import json
@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 
-PATH, STORE, CONFIG, ROOT = sys.argv[1:5]
+PATH, STORE, CONFIG, ROOT, INDEX = sys.argv[1:6]
 HEX = re.compile(r"^[0-9a-f]{64}$")
 ULID = re.compile(r"^[0-9A-HJKMNP-TV-Z]{26}$")
 
@@ -157,7 +157,10 @@ def search():
     expect(answer["schema_version"] == 1 and answer["request_id"] == "mine", "the id is the client's")
     for name in ["store_id", "config_fingerprint", "ignore_fingerprint", "query_fingerprint", "embed_config_fingerprint"]:
         expect(HEX.match(answer[name]), f"{name} is 64 hexadecimal digits")
-    expect(answer["snapshot_id"] is None or ULID.match(answer["snapshot_id"]), "the snapshot is a ULID")
+    if INDEX == "on":
+        expect(ULID.match(answer["snapshot_id"]) and answer["degraded"] is False, "the snapshot is a ULID")
+    else:
+        expect(answer["snapshot_id"] is None and answer["degraded"] is True, "there is no snapshot")
     expect(answer["results"][0]["path"] == "src/delay.rs", "the definition is first")
     expect(answer["mode"] == "balanced" and answer["limits"]["max_results"] == 20, "the defaults")
     expect(sorted(answer["timings_ms"]) == ["admission", "format", "rank", "retrieve", "snapshot_read"], "stages")

@@ -318,3 +318,69 @@ fn ggrep_a_daemon_of_another_configuration_is_not_asked() {
     );
     daemon.wait().unwrap();
 }
+
+/// Answers as the daemon that is meant would, but as another user.
+const IMPOSTOR: &str = r#"
+import json, os, socket, struct, sys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen()
+print("listens", flush=True)
+connection, _ = listener.accept()
+def exactly(count):
+    data = b""
+    while len(data) < count:
+        part = connection.recv(count - len(data))
+        if not part:
+            sys.exit(0)
+        data += part
+    return data
+def read():
+    return json.loads(exactly(struct.unpack(">I", exactly(4))[0]))
+def write(message):
+    text = json.dumps(message).encode()
+    connection.sendall(struct.pack(">I", len(text)) + text)
+hello = read()
+write({"protocol_version": 1, "protocol_versions": [1], "binary_version": "9.9.9",
+    "supported_schema_versions": {"query_success": [1], "query_error": [1], "status": [1], "health": [1]},
+    "store_id": hello["store_id"], "config_fingerprint": hello["config_fingerprint"]})
+print("asked", read(), flush=True)
+"#;
+
+#[test]
+fn ggrep_another_users_daemon_is_asked_nothing() {
+    if !rustix::process::geteuid().is_root() {
+        println!("passed over: only root can be another user");
+        return;
+    }
+    let place = Place::new();
+    let dir = place.dir().join("theirs");
+    fs::create_dir_all(&dir).unwrap();
+    // So that they can listen there, and be reached.
+    fs::set_permissions(place.dir(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
+    let socket = dir.join("s.sock");
+    let mut impostor = place.command("python3", &["-c", IMPOSTOR, socket.to_str().unwrap()]);
+    let Ok(mut impostor) = impostor.stdout(Stdio::piped()).spawn() else {
+        assert!(std::env::var_os("FORGE_SEARCH_REQUIRE_PEERS").is_none());
+        println!("passed over: there is no python3 here");
+        return;
+    };
+    wait_until("it listens", || socket.exists());
+    let refused = place.ggrep(&["--no-start", "--socket", socket.to_str().unwrap(), "retry"]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(
+        text(&refused.stderr).contains("another user"),
+        "{refused:?}"
+    );
+    let said = {
+        use std::io::Read;
+        let mut said = String::new();
+        let out = impostor.stdout.as_mut().unwrap();
+        out.read_to_string(&mut said).unwrap();
+        said
+    };
+    assert_eq!(said, "listens\n", "it was not even greeted");
+    impostor.wait().unwrap();
+}

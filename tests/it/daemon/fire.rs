@@ -73,8 +73,9 @@ impl Talk {
 }
 
 /// What a client says first, and where.
-fn greeting(place: &Place) -> (std::path::PathBuf, Value) {
-    let status: Value = serde_json::from_str(&ok(&place.ggrep(&["status", "--json"]))).unwrap();
+fn greeting(place: &Place, sets: &[&str]) -> (std::path::PathBuf, Value) {
+    let status = ok(&place.ggrep(&[&["status", "--json"], sets].concat()));
+    let status: Value = serde_json::from_str(&status).unwrap();
     assert_eq!(status["daemon"]["running"], true);
     let hello = json!({
         "protocol_versions": [1],
@@ -97,38 +98,40 @@ fn held(pid: i32) -> (u64, usize) {
 
 #[test]
 fn ggrep_an_independent_client_agrees_with_the_protocol() {
-    let place = Place::new();
-    ok(&place.forge_search(&["serve", "--detach"]));
-    let (socket, hello) = greeting(&place);
-    let client = Command::new("python3")
-        .arg(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/tests/clients/daemon_client.py"
-        ))
-        .arg(&socket)
-        .arg(hello["store_id"].as_str().unwrap())
-        .arg(hello["config_fingerprint"].as_str().unwrap())
-        .arg(place.root())
-        .output();
-    match client {
-        Err(_) if std::env::var_os("FORGE_SEARCH_REQUIRE_PEERS").is_none() => {
-            println!("passed over: there is no python3 here");
+    // A tree too small for an index by itself, and one with an index.
+    for mode in ["auto", "on"] {
+        let place = Place::new();
+        let set = format!("index_mode={mode}");
+        let sets = ["--set", &set];
+        ok(&place.forge_search(&[&["serve", "--detach"], &sets[..]].concat()));
+        let (socket, hello) = greeting(&place, &sets);
+        if mode == "on" {
+            wait_until("the index is there", || {
+                let told = ok(&place.ggrep(&[&["status", "--json"], &sets[..]].concat()));
+                told.contains("\"degraded\":false")
+            });
         }
-        client => {
-            let client = client.unwrap();
-            assert!(
-                client.status.success(),
-                "{}{}",
-                text(&client.stdout),
-                text(&client.stderr)
-            );
-            assert_eq!(
-                text(&client.stdout).lines().count(),
-                6,
-                "{}",
-                text(&client.stdout)
-            );
-        }
+        let client = Command::new("python3")
+            .arg(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/tests/clients/daemon_client.py"
+            ))
+            .arg(&socket)
+            .arg(hello["store_id"].as_str().unwrap())
+            .arg(hello["config_fingerprint"].as_str().unwrap())
+            .arg(place.root())
+            .arg(mode)
+            .output();
+        let client = match client {
+            Err(_) if std::env::var_os("FORGE_SEARCH_REQUIRE_PEERS").is_none() => {
+                println!("passed over: there is no python3 here");
+                return;
+            }
+            client => client.unwrap(),
+        };
+        let (out, err) = (text(&client.stdout), text(&client.stderr));
+        assert!(client.status.success(), "{mode}: {out}{err}");
+        assert_eq!(out.lines().count(), 6, "{mode}: {out}");
     }
 }
 
@@ -157,7 +160,7 @@ fn nonsense(dice: &mut Dice) -> Vec<u8> {
 fn ggrep_frames_of_no_sense_do_no_harm_and_leave_nothing_behind() {
     let place = Place::new();
     ok(&place.forge_search(&["serve", "--detach"]));
-    let (socket, hello) = greeting(&place);
+    let (socket, hello) = greeting(&place, &[]);
     let pid = place.daemons()[0];
     let count = number("FORGE_SEARCH_TEST_FRAMES", 4_000);
     let fire = |count: u64, seed: u64| {
@@ -414,6 +417,16 @@ fn ggrep_under_load_and_edits_every_answer_is_right_and_publishing_goes_on() {
     }
 }
 
+/// What a daemon does when it is killed.
+const PHASES: [&str; 6] = [
+    "begins",
+    "listens",
+    "builds or compares",
+    "follows",
+    "answers",
+    "ends",
+];
+
 #[test]
 fn ggrep_a_daemon_that_is_killed_at_any_moment_is_replaced_by_one_that_is_right() {
     let place = Place::new();
@@ -432,28 +445,54 @@ fn ggrep_a_daemon_that_is_killed_at_any_moment_is_replaced_by_one_that_is_right(
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // Before it listens, while it opens or builds, while it serves and follows edits, and while it ends.
-        thread::sleep(Duration::from_millis(dice.roll(120) as u64));
         let file = format!("many/{}.txt", turn % 400);
-        place.write(&file, &format!("needle {turn} edited\n"));
-        let phase = dice.roll(3);
-        if phase == 1 {
-            let mut client = place.command(
-                env!("CARGO_BIN_EXE_ggrep"),
-                &[&["--no-start"], &sets[..], &["needle"]].concat(),
-            );
-            drop(
-                client
-                    .stdout(Stdio::null())
-                    .stderr(Stdio::null())
-                    .spawn()
-                    .unwrap()
-                    .wait(),
-            );
-        }
-        if phase == 2 {
-            kill(i32::try_from(daemon.id()).unwrap(), Signal::TERM);
-            thread::sleep(Duration::from_millis(dice.roll(10) as u64));
+        let edit = || place.write(&file, &format!("needle {turn} edited\n"));
+        let listens = || wait_until("it listens", || !place.sockets().is_empty());
+        let state = || -> Value {
+            let told = ok(&place.ggrep(&[&["status", "--json"], &sets[..]].concat()));
+            serde_json::from_str::<Value>(&told).unwrap()["sync"]["state"].clone()
+        };
+        // Each of what a daemon does is met while it does that.
+        let phase = PHASES[usize::try_from(turn).unwrap() % PHASES.len()];
+        match phase {
+            "begins" => {
+                thread::sleep(Duration::from_millis(dice.roll(30) as u64));
+                edit();
+            }
+            "listens" => {
+                listens();
+                edit();
+            }
+            "builds or compares" => {
+                edit();
+                listens();
+                thread::sleep(Duration::from_millis(dice.roll(40) as u64));
+            }
+            "follows" => {
+                wait_until("it follows the tree", || state() == "idle");
+                edit();
+                thread::sleep(Duration::from_millis(dice.roll(300) as u64));
+            }
+            "answers" => {
+                listens();
+                edit();
+                let mut client = place.command(
+                    env!("CARGO_BIN_EXE_ggrep"),
+                    &[&["--no-start"], &sets[..], &["needle"]].concat(),
+                );
+                let client = client.stdout(Stdio::null()).stderr(Stdio::null());
+                let mut client = client.spawn().unwrap();
+                thread::sleep(Duration::from_millis(dice.roll(30) as u64));
+                daemon.kill().unwrap();
+                // With an answer, or without one: it was asked not to start another one.
+                assert!(matches!(client.wait().unwrap().code(), Some(0 | 1)));
+            }
+            _ => {
+                listens();
+                edit();
+                kill(i32::try_from(daemon.id()).unwrap(), Signal::TERM);
+                thread::sleep(Duration::from_millis(dice.roll(20) as u64));
+            }
         }
         daemon.kill().unwrap();
         daemon.wait().unwrap();
@@ -463,7 +502,7 @@ fn ggrep_a_daemon_that_is_killed_at_any_moment_is_replaced_by_one_that_is_right(
         assert_eq!(
             answer["results"].as_array().unwrap().len(),
             400,
-            "turn {turn}: {answer}"
+            "turn {turn}, killed while it {phase}: {answer}"
         );
         let edited =
             ok(&place
@@ -526,7 +565,7 @@ fn ggrep_a_thousand_clients_at_once_are_all_answered() {
     setrlimit(Resource::Nofile, all).unwrap();
     let place = Place::new();
     ok(&place.forge_search(&["serve", "--detach"]));
-    let (socket, hello) = greeting(&place);
+    let (socket, hello) = greeting(&place, &[]);
     let pid = place.daemons()[0];
     let before = held(pid);
     let mut talks: Vec<Talk> = (0..1_000).map(|_| Talk::open(&socket, &hello)).collect();

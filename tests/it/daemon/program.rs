@@ -407,17 +407,29 @@ fn ipc_must_003_what_files_hold_reaches_no_terminal() {
     );
 }
 
+/// Returns how many queries the daemon has answered.
+fn answered(place: &Place) -> u64 {
+    let shown = ok(&place.ggrep(&["status", "--prometheus"]));
+    let line = "forge_search_queries_total{outcome=\"ok\"} ";
+    let found = shown.lines().find_map(|one| one.strip_prefix(line));
+    found.unwrap().parse().unwrap()
+}
+
 /// Compares what a search prints with and without a daemon.
 #[track_caller]
 fn same(place: &Place, all: &[&[&str]]) {
     let without: Vec<Output> = all.iter().map(|args| place.forge_search(args)).collect();
     let mut daemon = place.serve(&[]);
+    let before = answered(place);
     for (args, without) in all.iter().zip(without) {
         let with = place.forge_search(args);
         assert_eq!(with.status.code(), without.status.code(), "{args:?}");
         assert_eq!(text(&with.stdout), text(&without.stdout), "{args:?}");
         assert_eq!(text(&with.stderr), text(&without.stderr), "{args:?}");
     }
+    // Most of them by the daemon, or nothing was compared.
+    let by_daemon = answered(place) - before;
+    assert!(by_daemon * 2 > all.len() as u64, "{by_daemon}");
     kill(
         i32::try_from(daemon.id()).unwrap(),
         rustix::process::Signal::TERM,
@@ -509,12 +521,7 @@ fn ggrep_status_and_health_are_printed_for_people_and_programs() {
 #[test]
 fn ggrep_searches_of_people_are_counted_by_the_daemon_that_answers_them() {
     let place = Place::new();
-    let count = || {
-        let shown = ok(&place.ggrep(&["status", "--prometheus"]));
-        let line = "forge_search_queries_total{outcome=\"ok\"} ";
-        let found = shown.lines().find_map(|one| one.strip_prefix(line));
-        found.unwrap().parse::<u64>().unwrap()
-    };
+    let count = || answered(&place);
     let mut daemon = place.serve(&[]);
     ok(&place.forge_search(&["-C1", "retry"]));
     assert_eq!(count(), 1);

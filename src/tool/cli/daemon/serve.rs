@@ -263,3 +263,27 @@ fn failed(message: &str) -> Failure {
         message: message.to_string(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tool::config::Config;
+
+    #[test]
+    fn ggrep_low_impact_takes_less_and_waits_longer() {
+        let config = Config::command_line_default().search;
+        let gentle = gentle(config.clone());
+        assert!(gentle.index_build_max_cpu_percent < config.index_build_max_cpu_percent);
+        assert!(gentle.index_watch_debounce_ms > config.index_watch_debounce_ms);
+        assert!(gentle.index_idle_boost_ms > config.index_idle_boost_ms);
+        // What is less already stays.
+        let least = SearchConfig {
+            index_build_max_cpu_percent: 5,
+            index_watch_debounce_ms: 9_000,
+            ..config
+        };
+        let still = super::gentle(least);
+        assert_eq!(still.index_build_max_cpu_percent, 5);
+        assert_eq!(still.index_watch_debounce_ms, 9_000);
+    }
+}
