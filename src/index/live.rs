@@ -16,10 +16,14 @@
 //!
 //! There are two, taken in this order, and neither is held while files are read:
 //!
-//! - *known* (`Tracked`) for whoever changes what is known of the tree: the worker, or a search that works marks off. Marks are
+//! - that of *what is known* (`Tracked`) for whoever finds out more of the tree: the worker, or a search that works marks off. Marks are
 //!   worked off in small portions, and directories are listed in small batches.
 //! - *status* (`Status`) for a moment at a time: the state, the marks, the published snapshot. The watcher's thread takes
 //!   it, so nobody may wait for that thread while holding it.
+//!
+//! A new index is put into use with *status* alone: what is known of it is another `Tracked`, and whoever is at work on the old one goes on
+//! to its end, publishes nothing any more, and takes off no marks. So no publication waits for a search, however many there are. A search
+//! waits for whoever else is at work only where it has marks to work off itself, and for no longer than its budget.
 //!
 //! Whoever says how the index is holds a third one while that is written, before *status*: the worker, or threads that build for it.
 //!
@@ -214,7 +218,8 @@ struct Shared {
     wake: Arc<Condvar>,
     /// Told of whatever somebody may wait for who waits for the index.
     settled: Condvar,
-    known: Mutex<Option<Tracked>>,
+    /// What is known of the tree by the index in use. Locked for as long as it takes to copy or to replace a pointer.
+    known: Mutex<Option<Arc<Mutex<Tracked>>>>,
     watching: Mutex<Option<Watching>>,
     /// Held by whoever says how the index is, so that what was seen last is said last.
     saying: Mutex<()>,
@@ -229,6 +234,8 @@ struct Watching {
 
 /// What is known of the tree, and how it is brought up to date.
 struct Tracked {
+    /// The number of the swap that put it into use. Once there was another one, it has nothing to say any more.
+    swap: u64,
     snapshot: Arc<Snapshot>,
     known: Known,
     entered: Entered,
@@ -397,6 +404,18 @@ impl Shared {
 
     fn watching(&self) -> Option<Watching> {
         lock(&self.watching).clone()
+    }
+
+    /// Returns what is known of the tree, to be locked by whoever finds out more.
+    fn tracked(&self) -> Option<Arc<Mutex<Tracked>>> {
+        lock(&self.known).clone()
+    }
+
+    /// Puts a new index into use, in one moment for everybody who asks for it: `status` is held by the caller.
+    fn swap(&self, status: &mut Status, mut new: Tracked) {
+        status.swaps += 1;
+        new.swap = status.swaps;
+        *lock(&self.known) = Some(Arc::new(Mutex::new(new)));
     }
 
     /// Feeds the state machine, and notes what follows for the worker.

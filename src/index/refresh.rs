@@ -321,9 +321,14 @@ impl Refresh<'_> {
     /// Notes what was found in a directory.
     fn take(&self, known: &mut Known, path: &Path, survey: &Survey) -> Result<(), FormatError> {
         let is_top = path.as_os_str().is_empty();
-        let own = |other: &Path| {
-            other == path || other.parent() == Some(path) || is_top && other.is_absolute()
-        };
+        let mut dirs = BTreeSet::new();
+        for node in &survey.dirs {
+            dirs.extend(node.places().map(|place| place.logical.clone()));
+        }
+        // What is wrong with a directory in it is said when that is listed itself, and until then it is as wrong as it was: searches may
+        // be given what is known in between.
+        let is_in = |other: &Path| other.parent() == Some(path) && !dirs.contains(other);
+        let own = |other: &Path| other == path || is_in(other) || is_top && other.is_absolute();
         let errors: Vec<PathBuf> = known
             .errors
             .range::<Path, _>((Bound::Included(path), Bound::Unbounded))
@@ -347,10 +352,6 @@ impl Refresh<'_> {
                 .insert(path.to_path_buf(), survey.inputs.clone()),
         };
         known.inputs_changed |= before.unwrap_or_default() != survey.inputs;
-        let mut dirs = BTreeSet::new();
-        for node in &survey.dirs {
-            dirs.extend(node.places().map(|place| place.logical.clone()));
-        }
         let listed = known
             .overlay
             .listed(self.segment, path, &survey.files, &dirs)?;

@@ -125,8 +125,8 @@ impl Tracked {
         let overlay = self.known.overlay.pinned();
         self.snapshot = Arc::new(self.snapshot.later(overlay, inputs, errors));
         let mut status = shared.status();
-        // It may have been taken out of use meanwhile.
-        if status.published.is_some() {
+        // It may have been taken out of use meanwhile, or another one may be in use.
+        if status.published.is_some() && status.swaps == self.swap {
             status.published = Some(self.snapshot.clone());
         }
     }

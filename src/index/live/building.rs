@@ -93,9 +93,8 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
     };
     timers.merge_ms = None;
     timers.renew_ms = ground.now_ms().saturating_add(millis(RARELY));
-    // All at once. Whoever works marks off has the lock on what is known: what was worked off on the old one until now, and
-    // what is on its way, is marked again; and a search that pins notices that it has to begin anew.
-    let mut tracked = lock(&shared.known);
+    // All at once. What was worked off on the old one until now, and what is on its way, is marked again; whoever is at that notices
+    // that it was for nothing, and a search that pins that it has to begin anew.
     let mut status = shared.status();
     let now_ms = ground.now_ms();
     if let Some(since) = status.since_build.take() {
@@ -104,8 +103,7 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
     if status.published.is_some() {
         status.published = Some(new.snapshot.clone());
     }
-    status.swaps += 1;
-    *tracked = Some(new);
+    shared.swap(&mut status, new);
     // What was lost meanwhile may be missing in the new one too.
     status.reconcile_wanted |= status.losses != losses;
     status.news_ms = Some(now_ms);
@@ -120,17 +118,16 @@ fn earlier_of(snapshot: &Snapshot) -> Earlier<'_> {
 /// Puts a snapshot into use that nothing is known about beside it.
 pub(super) fn take_over(shared: &Shared, snapshot: Arc<Snapshot>) -> Result<(), String> {
     let new = tracked_of(shared, &snapshot)?;
-    let mut tracked = lock(&shared.known);
     let mut status = shared.status();
     status.published = Some(snapshot);
-    status.swaps += 1;
-    *tracked = Some(new);
+    shared.swap(&mut status, new);
     Ok(())
 }
 
 /// Begins to follow the tree from the state of a snapshot.
 fn tracked_of(shared: &Shared, snapshot: &Arc<Snapshot>) -> Result<Tracked, String> {
     Ok(Tracked {
+        swap: 0,
         known: Known::new(snapshot.segment(), Inputs::clone(snapshot.inputs())),
         entered: Entered::default(),
         // If the rules above have changed since, the inputs of the snapshot say so.
@@ -225,8 +222,8 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
                 timers.retry_ms = Some(shared.ground.now_ms().saturating_add(millis(RETRY)));
                 return;
             }
-            if let Some(tracked) = lock(&shared.known).as_mut() {
-                tracked.known.set_errors(errors.iter().cloned());
+            if let Some(tracked) = shared.tracked() {
+                lock(&tracked).known.set_errors(errors.iter().cloned());
             }
             let mut status = shared.status();
             status.clear(moment);

@@ -154,21 +154,30 @@ impl Shared {
         }
         let in_time = || self.ground.now_ms() < end_ms;
         for portion in works.chunks(PORTION) {
+            let known = self.tracked();
             let mut tracked = loop {
-                match self.known.try_lock() {
-                    Ok(tracked) => break tracked,
-                    Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
-                    Err(TryLockError::WouldBlock) if in_time() => std::thread::sleep(NAP),
-                    Err(TryLockError::WouldBlock) => {
+                match known.as_ref().map(|known| known.try_lock()) {
+                    None => break None,
+                    Some(Ok(tracked)) => break Some(tracked),
+                    Some(Err(TryLockError::Poisoned(poisoned))) => {
+                        break Some(poisoned.into_inner());
+                    }
+                    Some(Err(TryLockError::WouldBlock)) if in_time() => std::thread::sleep(NAP),
+                    Some(Err(TryLockError::WouldBlock)) => {
                         return Err(self.lost(Trigger::DirtyBacklog, TOO_MANY));
                     }
                 }
             };
+            let swap = tracked.as_ref().map(|tracked| tracked.swap);
             let applied = match tracked.as_mut() {
                 Some(tracked) => tracked.apply(self, portion, &in_time),
                 None => Ok(Applied::default()),
             };
             drop(tracked);
+            if swap.is_some_and(|swap| self.status().swaps != swap) {
+                // Whatever came of it was about an index that is in use no more; the marks stay, and the caller begins anew.
+                return Ok(());
+            }
             match applied {
                 Ok(Applied {
                     done: true,
@@ -178,7 +187,10 @@ impl Shared {
                     if let Some(why) = self.orphaned(&nowhere, left) {
                         return Err(self.lost(Trigger::RenameAmbiguous, &why));
                     }
-                    self.status().take_off(portion);
+                    let mut status = self.status();
+                    if Some(status.swaps) == swap {
+                        status.take_off(portion);
+                    }
                 }
                 Ok(Applied { done: false, .. }) => {
                     return Err(self.lost(Trigger::DirtyBacklog, TOO_MANY));

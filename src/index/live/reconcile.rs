@@ -133,10 +133,10 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
     // looked at by them.
     let inputs_above = shared.ground.inputs_above();
     let mut cursor = {
-        let mut tracked = lock(&shared.known);
-        let Some(tracked) = tracked.as_mut() else {
+        let Some(tracked) = shared.tracked() else {
             return;
         };
+        let mut tracked = lock(&tracked);
         match shared.ground.walk() {
             Ok(walk) => tracked.walk = walk,
             Err(why) => {
@@ -167,10 +167,10 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
         }
     }
     let errors = {
-        let mut tracked = lock(&shared.known);
-        let Some(tracked) = tracked.as_mut() else {
+        let Some(tracked) = shared.tracked() else {
             return;
         };
+        let mut tracked = lock(&tracked);
         tracked.inputs_above = inputs_above;
         tracked.known.seen_whole();
         tracked.publish(shared);
@@ -223,10 +223,10 @@ fn slice(shared: &Shared, watching: &Watching, cursor: &mut Cursor) -> Result<()
     let mut files = 0;
     while !cursor.is_done() {
         // Between the batches, searches may work marks off.
-        let mut tracked = lock(&shared.known);
-        let Some(tracked) = tracked.as_mut() else {
+        let Some(tracked) = shared.tracked() else {
             return Ok(());
         };
+        let tracked = &mut *lock(&tracked);
         let segment = tracked.snapshot.segment().clone();
         let refresh = Refresh {
             walk: &tracked.walk,

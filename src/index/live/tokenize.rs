@@ -52,8 +52,8 @@ pub(super) fn read_some(shared: &Shared) -> Option<u64> {
         chosen.push((extra, stamp));
     }
     let walk_root = {
-        let tracked = lock(&shared.known);
-        let node = tracked.as_ref()?.walk.start();
+        let tracked = shared.tracked()?;
+        let node = lock(&tracked).walk.start();
         node.places().next()?.clone()
     };
     let read = |reader: &mut FileReader<'_>, (extra, stamp): (&Arc<Extra>, Stamp)| {
@@ -76,8 +76,8 @@ pub(super) fn read_some(shared: &Shared) -> Option<u64> {
             .collect()
     });
     if !contents.is_empty() {
-        let mut tracked = lock(&shared.known);
-        let tracked = tracked.as_mut()?;
+        let tracked = shared.tracked()?;
+        let mut tracked = lock(&tracked);
         for (extra, content) in contents {
             if let Some(content) = content {
                 tracked.known.overlay.read(&extra, content);

@@ -358,10 +358,10 @@ fn drain(shared: &Shared, works: &[Work], timers: &mut Timers) {
     for portion in works.chunks(PORTION) {
         let go_on = || !shared.ground.host().stopped();
         let (applied, errors) = {
-            let mut tracked = lock(&shared.known);
-            let Some(tracked) = tracked.as_mut() else {
+            let Some(tracked) = shared.tracked() else {
                 return;
             };
+            let tracked = &mut *lock(&tracked);
             let pool = shared.ground.pool();
             let applied = pool.install(|| tracked.apply(shared, portion, &go_on));
             (applied, tracked.known.errors().len())

@@ -73,6 +73,35 @@ fn each_directory_is_announced_before_it_is_listed() {
     tree.check();
 }
 
+/// Searches are given what is known while a tree is compared: a directory that can't be read hides files until it was listed again.
+#[test]
+fn fr_lsi_safe_complete_01_an_error_of_a_directory_stays_until_it_is_listed_itself() {
+    let mut tree = Changing::new(5);
+    fs::create_dir_all(tree.root.join("shut/below")).unwrap();
+    let shut = PathBuf::from("shut");
+    let error = (shut.clone(), "it could not be listed".to_string());
+    tree.known.set_errors([error].into_iter());
+    let walk = tree.walk(Path::new(""));
+    let mut cursor = Cursor::whole(&walk);
+    let refresh = Refresh {
+        walk: &walk,
+        segment: &tree.segment,
+        enter: &|_| {},
+        now_ns: i64::MAX,
+    };
+    refresh.step(&mut tree.known, &mut cursor).unwrap();
+    assert!(
+        !cursor.is_done(),
+        "the root was listed, and what is in it was not"
+    );
+    assert!(tree.known.errors().contains_key(&shut));
+    while !cursor.is_done() {
+        refresh.step(&mut tree.known, &mut cursor).unwrap();
+    }
+    assert!(tree.known.errors().is_empty(), "it can be listed");
+    tree.check();
+}
+
 #[test]
 fn directories_that_come_back_bring_the_entries_of_the_segment_to_life() {
     let mut tree = Changing::new(3);

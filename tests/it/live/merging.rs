@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use forge_search::format::lock::{DirLock, LockFile};
@@ -24,6 +25,9 @@ fn merging() -> World {
         // What is beside the segment soon takes more than its share.
         config.index_max_memory_bytes = 8_192;
         config.index_shutdown_timeout_ms = 300;
+        // Beside a search a build rests, which would not end by a clock that is stopped.
+        config.index_build_throttle_ms = 0;
+        config.index_build_max_cpu_percent = 100;
     });
     world.write("b/large.txt", &large());
     world.watchers.hold("a/b/c");
@@ -99,6 +103,42 @@ fn what_changes_while_a_new_segment_is_built_is_seen_before_and_after() {
     assert_eq!(report.dirty, 3, "{report:?}");
     assert_eq!(world.check_used("needle"), found);
     assert_eq!(world.report().dirty, 0);
+}
+
+/// A search that looks at a directory, and does not get on with that, holds up neither a new segment nor other searches.
+#[test]
+fn ggrep_a_new_segment_is_published_while_a_search_looks_at_changes() {
+    let world = merging();
+    let (entered, released) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    let (enter, release) = (entered.clone(), released.clone());
+    world.watchers.on_watch(move |dir| {
+        if dir == Path::new("d") && !enter.swap(true, Ordering::SeqCst) {
+            while !release.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    });
+    world.write("d/new.txt", "a needle\n");
+    world.watchers.queue(Heard::Subtree("d".into()));
+    std::thread::scope(|scope| {
+        let search = scope.spawn(|| world.check_used("needle"));
+        while !entered.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        world.watchers.release();
+        world.until("it took over", |report| report.generation == Some(2));
+        let found = world.check_used("needle");
+        assert!(
+            found.iter().any(|line| line.contains("d/new.txt")),
+            "{found:?}"
+        );
+        assert!(!search.is_finished(), "it still looks at the directory");
+        released.store(true, Ordering::SeqCst);
+        assert_eq!(search.join().unwrap(), found);
+    });
+    // What the search found out was about what was in use before, and is not in use again.
+    assert_eq!(world.report().generation, Some(2));
+    world.check_used("needle");
 }
 
 #[test]
