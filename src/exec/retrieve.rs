@@ -384,6 +384,16 @@ mod tests {
         ListSource(names.iter().map(file).collect())
     }
 
+    /// Three files that have the word, and where they are.
+    fn needles() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        for name in ["a.rs", "b.rs", "c.rs"] {
+            fs::write(top.join(name), "needle\n").unwrap();
+        }
+        (dir, top)
+    }
+
     fn options<'a>(terms: &'a Terms, stop: &'a Stop) -> Retrieval<'a> {
         Retrieval {
             terms,
@@ -396,11 +406,7 @@ mod tests {
 
     #[test]
     fn ggrep_what_changed_since_it_was_pinned_is_left_out_at_every_stage() {
-        let dir = tempfile::tempdir().unwrap();
-        let top = dir.path().canonicalize().unwrap();
-        for name in ["a.rs", "b.rs", "c.rs"] {
-            fs::write(top.join(name), "needle\n").unwrap();
-        }
+        let (_dir, top) = needles();
         let (terms, stop) = (Terms::new("needle").unwrap(), Stop::new());
         let options = options(&terms, &stop);
         let source = files(&top, &["a.rs", "b.rs", "c.rs"]);
@@ -421,11 +427,7 @@ mod tests {
 
     #[test]
     fn ggrep_what_two_retrievers_find_is_there_once_and_what_one_finds_too() {
-        let dir = tempfile::tempdir().unwrap();
-        let top = dir.path().canonicalize().unwrap();
-        for name in ["a.rs", "b.rs", "c.rs"] {
-            fs::write(top.join(name), "needle\n").unwrap();
-        }
+        let (_dir, top) = needles();
         let (terms, stop) = (Terms::new("needle").unwrap(), Stop::new());
         let options = options(&terms, &stop);
         let mut first = retrieve(&files(&top, &["b.rs", "c.rs"]), &options);

@@ -17,6 +17,7 @@ use super::reply::{
 };
 use super::request::SearchQuery;
 use super::retriever::{Hits, Lexical, Retriever, retrieve_all};
+use super::service::ended;
 use crate::exec::eligible::Globs;
 use crate::exec::query::{CaseMode, Query, QueryOptions, Reports};
 use crate::exec::rank::{Bucket, Profile, Ranked, Scorer, Select, Snippet, Terms, select};
@@ -309,13 +310,10 @@ impl Answering<'_> {
         if self.deadline.remaining().is_zero() {
             self.stop.raise(StopReason::TimedOut);
         }
-        let mut failure = match self.stop.reason() {
-            None => return Ok(()),
-            Some(StopReason::Cancelled) => {
-                Failure::new(ErrorCode::Cancelled, "the query was cancelled")
-            }
-            Some(_) => Failure::new(ErrorCode::Timeout, "the query was not answered in its time"),
+        let Some(reason) = self.stop.reason() else {
+            return Ok(());
         };
+        let mut failure = ended(reason);
         failure.error.snapshot_id = snapshot_id.clone();
         Err(failure)
     }

@@ -17,6 +17,25 @@ pub struct Store {
     pub config_fingerprint: String,
 }
 
+impl Store {
+    /// Returns the name of the first thing in which another side's is another one, with what it is here and there.
+    fn differs_from<'a>(
+        &'a self,
+        store_id: &'a str,
+        config_fingerprint: &'a str,
+    ) -> Option<(&'static str, &'a str, &'a str)> {
+        let both = [
+            ("store_id", self.store_id.as_str(), store_id),
+            (
+                "config_fingerprint",
+                self.config_fingerprint.as_str(),
+                config_fingerprint,
+            ),
+        ];
+        both.into_iter().find(|(_, ours, theirs)| ours != theirs)
+    }
+}
+
 /// Decides about the first message of a connection, whatever it is.
 ///
 /// # Errors
@@ -62,20 +81,13 @@ fn highest_common(offered: &[i64], versions: &[i64]) -> Result<i64, Failure> {
 /// Decides about a handshake.
 fn negotiate(hello: &Hello, own: &Store, versions: &[i64]) -> Result<Welcome, Failure> {
     let version = highest_common(&hello.versions(), versions)?;
-    for (name, theirs, ours) in [
-        ("store_id", &hello.store_id, &own.store_id),
-        (
-            "config_fingerprint",
-            &hello.config_fingerprint,
-            &own.config_fingerprint,
-        ),
-    ] {
-        if theirs != ours {
+    match own.differs_from(&hello.store_id, &hello.config_fingerprint) {
+        Some((name, ours, _)) => {
             let message = format!("{name} is not that of this daemon, which is {ours}");
-            return Err(Failure::new(ErrorCode::InvalidRequest, message));
+            Err(Failure::new(ErrorCode::InvalidRequest, message))
         }
+        None => Ok(Welcome::new(version, versions, own)),
     }
-    Ok(Welcome::new(version, versions, own))
 }
 
 /// Checks, as a client, that whoever answered is who was meant.
@@ -92,20 +104,13 @@ pub fn check(welcome: &Welcome, meant: &Store) -> Result<(), Failure> {
         );
         return Err(Failure::new(ErrorCode::Incompatible, message));
     }
-    for (name, theirs, ours) in [
-        ("store_id", &welcome.store_id, &meant.store_id),
-        (
-            "config_fingerprint",
-            &welcome.config_fingerprint,
-            &meant.config_fingerprint,
-        ),
-    ] {
-        if theirs != ours {
+    match meant.differs_from(&welcome.store_id, &welcome.config_fingerprint) {
+        Some((name, _, theirs)) => {
             let message = format!("the daemon answers for another {name}, {theirs}");
-            return Err(Failure::new(ErrorCode::InvalidRequest, message));
+            Err(Failure::new(ErrorCode::InvalidRequest, message))
         }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::super::args::{Cli, Command, SetupArgs};
 use super::super::setup::{Environment, prepare};
 use super::super::{Failure as CliFailure, complain_as, is_closed};
 use super::start::{Unconnected, connect_or_start};
-use super::{Meant, canonical, parent, people, root_of, serve};
+use super::{Meant, canonical, people, root_of, serve};
 use crate::exec::stop::{Deadline, SystemClock};
 use crate::tool::daemon::client::{ClientError, Connection};
 use crate::tool::daemon::inspect;
@@ -243,10 +243,7 @@ pub fn main() -> u8 {
         Err(Ended::Unhealthy) => 1,
         Err(Ended::Failed(failure)) => {
             let told = match json {
-                true => {
-                    let text = String::from_utf8_lossy(&payload(&failure)).into_owned();
-                    writeln!(io::stdout(), "{}", people::safe_json(&text))
-                }
+                true => people::print_json(&payload(&failure), false, &mut io::stdout()),
                 false => {
                     people::complain(&failure);
                     Ok(())
@@ -388,14 +385,8 @@ fn ask(args: &QuestionArgs, environment: &Environment, out: &mut dyn Write) -> R
             (answer, success) = answered(&now, &request, args, &until, environment)?;
         }
     }
-    let text = String::from_utf8_lossy(&answer);
     if args.json {
-        let text = match args.raw {
-            true => text,
-            false => people::safe_json(&text),
-        };
-        writeln!(out, "{text}")?;
-        return Ok(());
+        return Ok(people::print_json(&answer, args.raw, out)?);
     }
     people::print(&success, args.raw, out)?;
     out.flush()?;
@@ -405,8 +396,7 @@ fn ask(args: &QuestionArgs, environment: &Environment, out: &mut dyn Write) -> R
 
 /// Ends a daemon that does not follow its tree any more; returns whether that worked.
 fn replaced(meant: &Meant, until: &Deadline) -> bool {
-    let parent = parent();
-    let caller = meant.caller(None, &parent, until.remaining());
+    let caller = meant.caller(None, until.remaining());
     let request = Request {
         id: None,
         asked: Asked::Shutdown,
@@ -533,8 +523,7 @@ fn connect(
     let client = args.client_id.as_deref();
     match args.no_start {
         true => {
-            let parent = parent();
-            let caller = meant.caller(client, &parent, until.remaining());
+            let caller = meant.caller(client, until.remaining());
             Connection::open(&meant.socket, &meant.store, caller).map_err(Unconnected::Client)
         }
         false => connect_or_start(meant, client, until),
@@ -642,8 +631,7 @@ fn ask_running(meant: &Meant, asked: Asked) -> Result<Option<Vec<u8>>, Ended> {
         _ => STATUS,
     };
     let request = Request { id: None, asked };
-    let parent = parent();
-    let caller = meant.caller(None, &parent, STATUS);
+    let caller = meant.caller(None, STATUS);
     match Connection::open(&meant.socket, &meant.store, caller) {
         Ok(mut connection) => {
             let answer = connection.ask(&request, patience)?;
@@ -659,15 +647,8 @@ fn ask_running(meant: &Meant, asked: Asked) -> Result<Option<Vec<u8>>, Ended> {
 
 /// Prints an answer: as it is, or a line for each field.
 fn print(answer: &[u8], args: &DaemonArgs, out: &mut dyn Write) -> Result<(), Ended> {
-    let text = String::from_utf8_lossy(answer);
     match args.json {
-        true => {
-            let text = match args.raw {
-                true => text,
-                false => people::safe_json(&text),
-            };
-            Ok(writeln!(out, "{text}")?)
-        }
+        true => Ok(people::print_json(answer, args.raw, out)?),
         false => {
             let value = serde_json::from_slice(answer).unwrap_or_default();
             Ok(people::print_fields(

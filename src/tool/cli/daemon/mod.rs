@@ -38,6 +38,8 @@ pub(super) struct Meant {
     pub(super) named: bool,
     /// Where it is to log, if that was said.
     pub(super) log: Option<PathBuf>,
+    /// Who asks, unless that is said: the program that started this one.
+    parent: String,
 }
 
 impl Meant {
@@ -83,6 +85,7 @@ impl Meant {
             setup,
             named: socket.is_some(),
             log: None,
+            parent: parent(),
         })
     }
 }
@@ -96,13 +99,12 @@ impl Meant {
     /// Returns who asks it, from a process that does not say so itself: the program that started this one. What an agent asks by many
     /// processes shares its turns with each other, not with what other agents ask.
     pub(super) fn caller<'a>(
-        &self,
+        &'a self,
         client_id: Option<&'a str>,
-        parent: &'a str,
         patience: Duration,
     ) -> Caller<'a> {
         Caller {
-            client_id: client_id.or(Some(parent)),
+            client_id: client_id.or(Some(&self.parent)),
             patience,
             access: self.access(),
         }
@@ -117,7 +119,7 @@ fn access(config: &Config) -> Access {
 }
 
 /// Returns a name for the program that started this one.
-pub(super) fn parent() -> String {
+fn parent() -> String {
     let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
     format!("parent-{parent}")
 }

@@ -14,7 +14,7 @@ use crate::tool::daemon::report::{Health, Severity};
 use crate::tool::render::escape_controls;
 
 /// Escapes what a terminal would take for a command in JSON, where it can only be inside of strings. It means the same afterwards.
-pub(super) fn safe_json(text: &str) -> Cow<'_, str> {
+fn safe_json(text: &str) -> Cow<'_, str> {
     let dangerous = |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
     if !text.contains(dangerous) {
         return Cow::Borrowed(text);
@@ -29,6 +29,15 @@ pub(super) fn safe_json(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
+}
+
+/// Prints a message as it came: one line of JSON, safe for terminals unless it is to be raw.
+pub(super) fn print_json(message: &[u8], raw: bool, out: &mut dyn Write) -> io::Result<()> {
+    let text = String::from_utf8_lossy(message);
+    match raw {
+        true => writeln!(out, "{text}"),
+        false => writeln!(out, "{}", safe_json(&text)),
+    }
 }
 
 /// Returns what makes texts safe for terminals, or leaves them as they are.

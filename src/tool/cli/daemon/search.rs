@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::super::args::SetupArgs;
 use super::super::setup::Environment;
-use super::{Meant, canonical, parent};
+use super::{Meant, canonical};
 use crate::tool::config::Backend;
 use crate::tool::daemon::client::Connection;
 use crate::tool::daemon::request::{Asked, Request, ToolCall};
@@ -56,8 +56,7 @@ pub(in super::super) fn ask(
         return None;
     };
     fields.retain(|_, value| !value.is_null());
-    let parent = parent();
-    let caller = meant.caller(None, &parent, GREETING);
+    let caller = meant.caller(None, GREETING);
     let mut daemon = Connection::open(&meant.socket, &meant.store, caller).ok()?;
     if daemon.welcome.binary_version != env!("CARGO_PKG_VERSION") {
         return None;

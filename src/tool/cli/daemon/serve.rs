@@ -52,8 +52,9 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
     let refuse = |error: SocketError| failed(&error.to_string());
     let mut socket = OwnSocket::listen(&meant.socket, settings.access).map_err(refuse)?;
     // Where there is a place that all daemons of this user have, there is one daemon, and not one for each socket.
-    if let Some(dir) = own_state(&meant, environment) {
-        let sole = Sole::take(&dir, &meant.store, &meant.socket).map_err(refuse)?;
+    let state = own_state(&meant, environment);
+    if let Some(dir) = &state {
+        let sole = Sole::take(dir, &meant.store, &meant.socket).map_err(refuse)?;
         socket.keep(sole);
     }
     let mut environment = environment.clone();
@@ -61,7 +62,7 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
     environment.cache.handles = Handles::at_most(most);
     let environment = &environment;
     let setup = prepare(&meant.setup, environment, None)?.for_files(environment);
-    let log = log_to(&meant, environment);
+    let log = log_to(&meant, state.as_deref());
     let signals = setup.signals.clone();
     let service = live_service(setup, &meant, log, environment)?;
     let cant = |error: io::Error| failed(&format!("the daemon can't be started: {error}"));
@@ -116,16 +117,14 @@ fn many_files() {
 }
 
 /// Has everything that is logged from now on written to a file; returns which.
-fn log_to(meant: &Meant, environment: &Environment) -> Option<PathBuf> {
+fn log_to(meant: &Meant, state: Option<&Path>) -> Option<PathBuf> {
     let path = match &meant.log {
         Some(path) => path.clone(),
         None => {
             // One daemon, one log, wherever its socket is.
             let store = &meant.store;
             let name = identity::socket_name(&store.store_id, &store.config_fingerprint);
-            own_state(meant, environment)?
-                .join(name)
-                .with_extension("log")
+            state?.join(name).with_extension("log")
         }
     };
     let log = match LogFile::open(&path, meant.config.daemon.max_log_bytes) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::{Meant, parent};
+use super::Meant;
 use crate::exec::process::{Invocation, start_in_background};
 use crate::exec::stop::{Deadline, SystemClock};
 use crate::tool::daemon::client::{ClientError, Connection};
@@ -57,14 +57,14 @@ pub(super) fn connect_or_start(
     until: &Deadline,
 ) -> Result<Connection, Unconnected> {
     let mut turn = None;
-    let (parent, all) = (parent(), until.remaining());
+    let all = until.remaining();
     let began = Deadline::after(PATIENCE, Arc::new(SystemClock));
     while !began.remaining().is_zero() {
         let left = until.remaining();
         if left.is_zero() {
             return Err(Unconnected::Client(ClientError::Late(all)));
         }
-        let caller = meant.caller(client_id, &parent, left);
+        let caller = meant.caller(client_id, left);
         match Connection::open(&meant.socket, &meant.store, caller) {
             Ok(connection) => return Ok(connection),
             Err(ClientError::Unreachable(_) | ClientError::Gone(_)) => {}

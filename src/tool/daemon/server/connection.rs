@@ -335,13 +335,11 @@ fn job(frame: &[u8], unanswered: &Unanswered, shared: &Shared) -> Job {
                 return Job::Say(payload(&failure.of(id)));
             };
             // So that also a refusal can be told from others. In deterministic mode the id is made of what is asked.
-            let id = match &request.asked {
-                Asked::Search(query) if !query.deterministic => {
-                    id.or_else(|| Some(shared.service.new_id()))
-                }
-                Asked::Tool(_) => id.or_else(|| Some(shared.service.new_id())),
-                _ => id,
+            let needs_one = match &request.asked {
+                Asked::Search(query) => !query.deterministic,
+                asked => matches!(asked, Asked::Tool(_)),
             };
+            let id = id.or_else(|| needs_one.then(|| shared.service.new_id()));
             let active = unanswered.add(id);
             let now = shared.service.clock().now();
             *shared.asked.lock().unwrap_or_else(PoisonError::into_inner) = now;
