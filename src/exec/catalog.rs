@@ -91,6 +91,24 @@ struct Beside {
     stamp: Option<Stamp>,
 }
 
+/// Takes the files that are gone or replaced off those that are eligible: every candidate of a segment comes through
+/// here. `None` for `eligible`, and in the answer, stands for all of `ranks`. One pass over the set.
+pub(crate) fn without_dead(
+    snapshot: &Snapshot,
+    ranks: Range<u32>,
+    eligible: Option<Arc<RankSet>>,
+) -> Option<Arc<RankSet>> {
+    let Some(dead) = snapshot.overlay().dead() else {
+        return eligible;
+    };
+    let mut live = match eligible {
+        Some(eligible) => RankSet::clone(&eligible),
+        None => RankSet::of_range(ranks, snapshot.segment().file_count()),
+    };
+    live.subtract(dead);
+    Some(Arc::new(live))
+}
+
 impl CatalogSource {
     /// Makes a source of the files below `scope` that `globs` keep, of which those that `plan` rules out are passed
     /// over, some only after a look at each that shows it unchanged. `None` if enumeration did not enter
@@ -135,17 +153,7 @@ impl CatalogSource {
                 (ranks, eligible)
             }
         };
-        let eligible = match overlay.dead() {
-            None => eligible,
-            Some(dead) => {
-                let mut live = match eligible {
-                    Some(eligible) => RankSet::clone(&eligible),
-                    None => RankSet::of_range(ranks.clone(), segment.file_count()),
-                };
-                live.subtract(dead);
-                Some(Arc::new(live))
-            }
-        };
+        let eligible = without_dead(&snapshot, ranks.clone(), eligible);
         let mut candidates = segment.candidates(plan)?;
         if scope.reports == Reports::Matches {
             let name = format!("larger than {}", scope.max_file_size);

@@ -17,6 +17,8 @@ pub mod exit;
 mod external;
 mod fold;
 pub mod fuzzy;
+#[cfg(all(unix, feature = "daemon"))]
+pub(crate) mod git;
 pub mod matcher;
 pub mod pattern;
 mod probe;
@@ -30,5 +32,3 @@ pub mod schedule;
 pub mod stepper;
 pub mod stop;
 pub mod ugrep;
-#[cfg(all(unix, feature = "daemon"))]
-pub(crate) mod untracked;

@@ -2,8 +2,9 @@
 //!
 //! Owns what is looked at and what counts as amiss. Nothing here changes anything, and nothing is said that was not looked at just now.
 
-use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+mod health;
+
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,12 +14,10 @@ use super::handshake::{PROTOCOL_VERSIONS, Store};
 use super::metrics::{Counts, Outcome};
 use super::reply::{ErrorCode, SCHEMA_VERSION, SchemaVersions};
 use super::report::{
-    Check, DaemonStatus, DiskUse, EmbedUse, HandleUse, Performance, QueryStatus, Resources,
-    Severity, SnapshotStatus, Status, SyncStatus,
+    DaemonStatus, DiskUse, EmbedUse, HandleUse, Performance, QueryStatus, Resources,
+    SnapshotStatus, Status, SyncStatus,
 };
-use crate::exec::untracked::{Untracked, untracked};
-use crate::format::error::FormatError;
-use crate::format::publish::is_unfinished;
+use crate::exec::git::Git;
 use crate::index::live::{Done, Report};
 use crate::index::snapshot::Snapshot;
 use crate::index::state::Standing;
@@ -26,26 +25,14 @@ use crate::tool::config::Config;
 use crate::tool::indexing::Indexes;
 use crate::tool::search::ToolContext;
 
-/// What is said where there is nothing to look at.
-const NO_INDEX: &str = "there is no index, so that the whole tree is searched";
-
-/// Files that are compared with what the index has of them.
-const SAMPLE: usize = 1_000;
-
-/// Paths that are looked at.
-const PATHS: u32 = 200_000;
-
 /// What half of all queries should take at most, in milliseconds: the time in which a person does not notice a wait.
 const P50_BUDGET_MS: u64 = 100;
 
 /// What nineteen of twenty queries should take at most.
 const P95_BUDGET_MS: u64 = 500;
 
-/// From how many percent of a budget on it is warned.
-const NEAR: u64 = 90;
-
-/// How long git may take to list files.
-const GIT: Duration = Duration::from_secs(5);
+/// How long git may take to compare the tree while a status is waited for.
+const STATUS_GIT: Duration = Duration::from_secs(1);
 
 /// What is known of queries at one moment.
 #[derive(Clone, Debug)]
@@ -81,19 +68,8 @@ struct InUse<'a> {
     snapshot: Option<Arc<Snapshot>>,
 }
 
-/// What is looked at in each index.
-const OF_INDEX: [&str; 7] = [
-    "manifest_present",
-    "segments_present",
-    "tombstones_enforced",
-    "path_safety",
-    "casefold_collisions",
-    "catalog_drift",
-    "segment_growth",
-];
-
 impl Inspected<'_> {
-    /// Says how the daemon is. One look at each file of its indexes; waits for nobody.
+    /// Says how the daemon is. One look at each file of its indexes, and one question to git, for [`STATUS_GIT`] at most.
     pub(super) fn status(&self, load: &Load) -> Status {
         let in_use = self.search.and_then(|indexes| self.in_use(indexes));
         let report = in_use.as_ref().map(|one| &one.report);
@@ -102,16 +78,12 @@ impl Inspected<'_> {
         let relied_on = report.is_some_and(|report| report.standing.allows_exclusion());
         let created_at = id.as_deref().and_then(super::identity::created_ms);
         let count = |outcome| load.counts.of(Outcome::Failed(outcome));
-        let daemon = &self.config.daemon;
         let works = report.map(|report| report.works).unwrap_or_default();
         let ms = |us: Option<u64>| us.map(|us| us.div_ceil(1_000));
         let took = |done: Option<Done>| done.map(|done| done.took_ms);
-        let search = &self.config.search;
+        let excludes = self.context.global_excludes.as_deref();
+        let none = absent(self.store, self.root, self.config, excludes);
         Status {
-            schema_version: SCHEMA_VERSION,
-            store_id: self.store.store_id.clone(),
-            canonical_root: self.root.to_string_lossy().into_owned(),
-            config_fingerprint: self.store.config_fingerprint.clone(),
             ignore_fingerprint: (self.ignores)(snapshot),
             daemon: DaemonStatus {
                 running: true,
@@ -124,39 +96,54 @@ impl Inspected<'_> {
             },
             snapshot: SnapshotStatus {
                 active_snapshot_id: id,
-                head_sha: super::git::head_sha(self.root),
-                dirty: None,
+                dirty: self.is_dirty(),
                 untracked_included: Some(true),
                 degraded: !relied_on,
                 created_at: created_at.and_then(|ms| time(ms.saturating_mul(1_000_000))),
+                ..none.snapshot
             },
             sync: self.sync(report),
             queries: QueryStatus {
-                max_concurrent: daemon.concurrent_queries(),
-                max_queue_depth: daemon.max_query_queue_depth,
-                timeout_ms: daemon.query_timeout_ms,
                 in_flight: load.running as u64,
                 queue_depth: load.waiting as u64,
                 busy_total: count(ErrorCode::Busy),
                 timeouts_total: count(ErrorCode::Timeout),
                 slow_total: load.counts.slow,
+                ..none.queries
             },
-            resources: self.resources(),
+            resources: self.resources(none.resources),
             performance: Performance {
                 query_latency_p50_ms: ms(load.counts.p50_us),
                 query_latency_p95_ms: ms(load.counts.p95_us),
-                query_latency_budget_p50_ms: P50_BUDGET_MS,
-                query_latency_budget_p95_ms: P95_BUDGET_MS,
                 segments_touched_max: load.counts.segments_most,
-                segments_touched_budget: daemon.max_open_segments_per_query,
                 publish_time_last_ms: took(works.build),
-                publish_time_budget_ms: search.index_build_timeout_ms,
                 gc_time_last_ms: took(works.reconcile),
-                gc_time_budget_ms: search.index_build_timeout_ms,
                 compaction_time_last_ms: took(works.merge),
-                compaction_time_budget_ms: search.index_build_timeout_ms,
+                ..none.performance
             },
+            ..none
         }
+    }
+
+    /// Returns whether the working tree is not as its last commit; `None` where that can't be told in time.
+    fn is_dirty(&self) -> Option<bool> {
+        self.git(STATUS_GIT)?.is_dirty().ok()
+    }
+
+    /// Returns how git is asked; `None` where there is no working tree, or no git.
+    fn git(&self, time: Duration) -> Option<Git<'_>> {
+        let program = self.git.filter(|_| self.is_working_tree())?;
+        Some(Git {
+            program,
+            root: self.root,
+            excludes: self.context.global_excludes.as_deref(),
+            time,
+            clock: self.context.clock.clone(),
+        })
+    }
+
+    fn is_working_tree(&self) -> bool {
+        self.root.join(".git").exists()
     }
 
     fn in_use<'a>(&self, indexes: &'a Arc<Indexes>) -> Option<InUse<'a>> {
@@ -212,13 +199,9 @@ impl Inspected<'_> {
         [self.search, self.files].into_iter().flatten()
     }
 
-    fn resources(&self) -> Resources {
-        let mut disk = DiskUse {
-            store_budget_bytes: self.config.search.index_max_store_bytes.saturating_mul(2),
-            cache_budget_bytes: self.config.search.index_max_db_bytes,
-            log_budget_bytes: self.config.daemon.max_log_bytes,
-            ..DiskUse::default()
-        };
+    /// Returns what is in use, beside the budgets that `none` has.
+    fn resources(&self, none: Resources) -> Resources {
+        let mut disk = none.disk;
         let mut roots = std::collections::BTreeSet::new();
         for indexes in self.both() {
             let Some(store) = indexes.store() else {
@@ -241,520 +224,13 @@ impl Inspected<'_> {
             .next()
             .map_or(0, |indexes| indexes.open_segments());
         Resources {
-            embed_global: EmbedUse::default(),
             disk,
             open_handles: HandleUse {
                 segments_open: open as u64,
-                segments_budget: self.config.daemon.max_open_segments_global,
+                ..none.open_handles
             },
+            ..none
         }
-    }
-
-    /// Looks at everything. Reads all of the index, and asks git for files that it does not know.
-    pub(super) fn health(&self) -> (Option<String>, Vec<Check>) {
-        let in_use = self.search.and_then(|indexes| self.in_use(indexes));
-        let report = in_use.as_ref().map(|one| &one.report);
-        let snapshot = in_use.as_ref().and_then(|one| one.snapshot.as_deref());
-        let mut checks = match &in_use {
-            Some(in_use) => self.of_index(in_use),
-            None => OF_INDEX.map(|code| ok(code, NO_INDEX)).into(),
-        };
-        // The other tool has an index of its own, and what is wrong with that counts alike.
-        let other = self.files.and_then(|indexes| self.in_use(indexes));
-        if let Some(other) = other.filter(|other| other.snapshot.is_some() || failed(other)) {
-            for (check, other) in checks.iter_mut().zip(self.of_index(&other)) {
-                check.severity = check.severity.max(other.severity);
-                check.message = format!("{}; search_files: {}", check.message, other.message);
-            }
-        }
-        checks.push(self.root_present());
-        checks.push(self.watcher(report));
-        checks.push(self.hygiene());
-        checks.push(self.leftovers(report));
-        checks.extend(self.budgets());
-        checks.push(ok(
-            "embed_limiter",
-            "no embedding is configured, so there is nothing to be limited",
-        ));
-        if self.stale {
-            checks.push(warn(
-                "stale_config",
-                "the configuration has changed since the daemon began; clients with the new one start another daemon",
-            ));
-        }
-        (snapshot.map(|snapshot| (self.name_of)(snapshot)), checks)
-    }
-
-    /// Looks at one index: one check for each of [`OF_INDEX`], in that order.
-    fn of_index(&self, in_use: &InUse<'_>) -> Vec<Check> {
-        let snapshot = in_use.snapshot.as_deref();
-        let mut checks = vec![manifest(in_use), segments(in_use)];
-        let looked_at = match snapshot {
-            None => OF_INDEX[2..]
-                .iter()
-                .map(|code| ok(code, NO_INDEX))
-                .collect(),
-            Some(snapshot) => self.catalog(in_use, snapshot).unwrap_or_else(|error| {
-                let damaged = format!(
-                    "the index is damaged: {error}; `forge-search index build` makes another one"
-                );
-                OF_INDEX[2..]
-                    .iter()
-                    .map(|code| fail(code, damaged.as_str()))
-                    .collect()
-            }),
-        };
-        checks.extend(looked_at);
-        checks
-    }
-
-    /// Looks at what the catalog says.
-    fn catalog(&self, in_use: &InUse<'_>, snapshot: &Snapshot) -> Result<Vec<Check>, FormatError> {
-        Ok(vec![
-            self.tombstones(in_use, snapshot)?,
-            paths(snapshot)?,
-            collisions(snapshot)?,
-            self.drift(in_use, snapshot)?,
-            growth(snapshot),
-        ])
-    }
-}
-
-/// Returns whether the index could not be built, or not be renewed, when that was last tried.
-fn failed(in_use: &InUse<'_>) -> bool {
-    let works = in_use.report.works;
-    let all = [works.build, works.merge].into_iter().flatten();
-    all.max_by_key(|done| done.ended_ns)
-        .is_some_and(|done| !done.succeeded)
-}
-
-fn manifest(in_use: &InUse<'_>) -> Check {
-    let code = "manifest_present";
-    let why = in_use.report.why.clone();
-    let why = why.map_or(String::new(), |why| format!(": {why}"));
-    let stored = in_use
-        .indexes
-        .store()
-        .zip(in_use.indexes.dirs().next())
-        .map(|(store, dir)| store.look_at(&dir));
-    let found = match (&in_use.snapshot, stored) {
-        (None, _) => ok(code, format!("there is no index{why}")),
-        (Some(_), None) => ok(code, "the index is in memory, and its catalog is there"),
-        (Some(snapshot), Some(stored)) => match stored.manifest {
-            Ok(manifest) if manifest.segments.is_empty() => {
-                fail(code, "the manifest names no segment; build the index again")
-            }
-            Ok(manifest) => ok(
-                code,
-                format!(
-                    "manifest {} names {} files",
-                    manifest.state.sequence, manifest.segments[0].files
-                ),
-            ),
-            // What was built beside another process that writes is kept later.
-            Err(_) if snapshot.generation().is_none() => {
-                ok(code, "the index is in memory until it can be kept")
-            }
-            Err(error) => fail(
-                code,
-                format!(
-                    "the manifest can't be read: {error}; the index in use goes on, and is built again"
-                ),
-            ),
-        },
-    };
-    match failed(in_use) && found.severity == Severity::Ok {
-        true => warn(
-            code,
-            format!(
-                "{}; the last build failed{}, and is tried again",
-                found.message,
-                if in_use.snapshot.is_some() {
-                    why.as_str()
-                } else {
-                    ""
-                }
-            ),
-        ),
-        false => found,
-    }
-}
-
-fn segments(in_use: &InUse<'_>) -> Check {
-    let code = "segments_present";
-    let Some(snapshot) = in_use.snapshot.as_deref() else {
-        return ok(code, "there is no index, so no segment is missing");
-    };
-    if let Err(error) = snapshot.segment().verify() {
-        return fail(code, format!("the segment in use is damaged: {error}"));
-    }
-    let kept = in_use.indexes.store().zip(in_use.indexes.dirs().next());
-    let kept = kept.filter(|_| snapshot.generation().is_some());
-    match kept.map(|(store, dir)| store.check(&dir, true, &mut std::thread::sleep)) {
-        Some(Err(error)) if error.is_locked() => warn(
-            code,
-            "the segment in use is whole; what is kept is being written at this moment",
-        ),
-        Some(Err(error)) => fail(
-            code,
-            format!("what is kept of the index is damaged: {error}"),
-        ),
-        Some(Ok(())) => ok(code, "every page of every segment is as it was written"),
-        None => ok(
-            code,
-            "every page of the segment in memory is as it was written",
-        ),
-    }
-}
-
-impl Inspected<'_> {
-    /// Compares files with what the snapshot has of them: for each of these ranks whether the file is still as it was.
-    fn unchanged(
-        &self,
-        in_use: &InUse<'_>,
-        snapshot: &Snapshot,
-        ranks: impl Iterator<Item = u32>,
-    ) -> Result<BTreeMap<u32, bool>, FormatError> {
-        let root = in_use.indexes.root_for(self.root);
-        let Some((allowed, base)) = root.and_then(|root| self.context.sandbox.locate(root)) else {
-            return Ok(BTreeMap::new());
-        };
-        let mut by_dir: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for rank in ranks {
-            let dir = snapshot.segment().file(rank)?.dir;
-            by_dir.entry(dir).or_default().push(rank);
-        }
-        let mut all = BTreeMap::new();
-        for (dir, ranks) in by_dir {
-            let same = snapshot.unchanged(&allowed, &base, dir, &ranks)?;
-            all.extend(ranks.into_iter().zip(same));
-        }
-        Ok(all)
-    }
-
-    /// No file may be left out as gone or replaced that is neither.
-    fn tombstones(&self, in_use: &InUse<'_>, snapshot: &Snapshot) -> Result<Check, FormatError> {
-        let code = "tombstones_enforced";
-        let overlay = snapshot.overlay();
-        let Some(dead) = overlay.dead() else {
-            return Ok(ok(code, "no file of the segment is gone or replaced"));
-        };
-        let sample: Vec<u32> = dead
-            .iter(0..snapshot.segment().file_count())
-            .take(SAMPLE)
-            .collect();
-        let mut wrong = 0;
-        for (rank, same) in self.unchanged(in_use, snapshot, sample.iter().copied())? {
-            let path = snapshot.segment().path(rank)?;
-            wrong += u64::from(same && overlay.extra(&path).is_none());
-        }
-        let (count, seen) = (overlay.dead_count(), sample.len());
-        Ok(match wrong {
-            0 => ok(
-                code,
-                format!("{count} files of the segment are gone or replaced, {seen} were looked at"),
-            ),
-            wrong => fail(
-                code,
-                format!("{wrong} of {seen} files that count as gone are there"),
-            ),
-        })
-    }
-
-    /// What the catalog says of files has to be what they are, unless a change is known.
-    fn drift(&self, in_use: &InUse<'_>, snapshot: &Snapshot) -> Result<Check, FormatError> {
-        let code = "catalog_drift";
-        let files = snapshot.segment().file_count();
-        let dead = snapshot.overlay().dead();
-        let step = usize::try_from(files)
-            .unwrap_or(usize::MAX)
-            .div_ceil(SAMPLE)
-            .max(1);
-        let ranks = (0..files)
-            .step_by(step)
-            .filter(|rank| !dead.is_some_and(|dead| dead.contains(*rank)));
-        let compared = self.unchanged(in_use, snapshot, ranks)?;
-        let changed = compared.values().filter(|same| !**same).count();
-        let meta = snapshot.segment().meta();
-        if meta.files != files {
-            let message = format!(
-                "the segment says {} files, its table has {files}",
-                meta.files
-            );
-            return Ok(fail(code, message));
-        }
-        let known = in_use.report.dirty;
-        let seen = compared.len();
-        Ok(match changed {
-            0 => ok(
-                code,
-                format!("{seen} of {files} files were compared and are as the catalog says"),
-            ),
-            changed if changed <= known => ok(
-                code,
-                format!(
-                    "{changed} of {seen} files have just changed, and {known} changes are about to be read"
-                ),
-            ),
-            changed => warn(
-                code,
-                format!(
-                    "{changed} of {seen} files are not as the catalog says; every search looks at changed files itself"
-                ),
-            ),
-        })
-    }
-
-    fn root_present(&self) -> Check {
-        let code = "root_present";
-        match std::fs::read_dir(self.root) {
-            Ok(_) => ok(code, "the root is there and can be listed"),
-            Err(error) => fail(
-                code,
-                format!("the root can't be listed: {error}; every search fails until it can be"),
-            ),
-        }
-    }
-
-    fn watcher(&self, report: Option<&Report>) -> Check {
-        let code = "watcher";
-        let indexes = self.search;
-        let living = indexes.and_then(|indexes| indexes.living(indexes.root_for(self.root)?));
-        let processes: std::collections::BTreeSet<u32> =
-            living.iter().flatten().map(|one| one.process).collect();
-        match report {
-            None if self.stale => warn(code, "the tree is not followed any more"),
-            None => ok(code, "no index is kept up to date"),
-            Some(Report {
-                unwatched: Some(why),
-                ..
-            }) => warn(
-                code,
-                format!("the tree is not watched, so each search compares it: {why}"),
-            ),
-            Some(_) if processes.len() > 1 => warn(
-                code,
-                format!(
-                    "{} processes watch this tree, each with watches of its own; ones with the same configuration could share a daemon",
-                    processes.len()
-                ),
-            ),
-            Some(Report {
-                standing: Standing::Disabled(_),
-                ..
-            }) => ok(
-                code,
-                "no index is kept up to date: none is wanted, or none can be had",
-            ),
-            Some(report) => ok(
-                code,
-                format!(
-                    "the tree is followed; the state is {}",
-                    report.standing.state().as_str()
-                ),
-            ),
-        }
-    }
-
-    fn hygiene(&self) -> Check {
-        let code = "repo_hygiene";
-        if !self.root.join(".git").exists() {
-            return ok(code, "the root is not that of a git working tree");
-        }
-        let Some(git) = self.git else {
-            return ok(
-                code,
-                "there is no git on the search path that could be asked",
-            );
-        };
-        let excludes = self.context.global_excludes.as_deref();
-        match untracked(git, self.root, excludes, GIT, self.context.clock.clone()) {
-            Err(why) => warn(
-                code,
-                format!("git can't tell which files it does not know: {why}"),
-            ),
-            Ok(Untracked { files: 0, .. }) => ok(code, "git knows every file that is not ignored"),
-            Ok(Untracked {
-                files,
-                bytes,
-                whole,
-            }) => {
-                let more = if whole { "" } else { "at least " };
-                warn(
-                    code,
-                    format!(
-                        "{more}{files} files with {bytes} bytes are neither known to git nor ignored; they are searched"
-                    ),
-                )
-            }
-        }
-    }
-
-    /// No file may be there that was only begun.
-    fn leftovers(&self, report: Option<&Report>) -> Check {
-        let code = "artifact_integrity";
-        let mut begun = Vec::new();
-        for indexes in self.both() {
-            for dir in indexes.dirs() {
-                let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten();
-                let names = entries.map(|entry| entry.file_name());
-                begun.extend(names.filter(|name| is_unfinished(name)));
-            }
-        }
-        let at_work = report.is_some_and(|report| report.busy);
-        match begun.is_empty() {
-            false if at_work => ok(code, "an index is being written at this moment"),
-            true => ok(
-                code,
-                "no file is there that was only begun; there are no models or grammars",
-            ),
-            false => warn(
-                code,
-                format!(
-                    "{} files were begun and not finished; the next build removes them",
-                    begun.len()
-                ),
-            ),
-        }
-    }
-
-    fn budgets(&self) -> Vec<Check> {
-        let resources = self.resources();
-        let disk = &resources.disk;
-        let handles = &resources.open_handles;
-        // Each index has a budget of its own.
-        let sizes = self.both().filter_map(|indexes| {
-            let store = indexes.store()?;
-            indexes.dirs().map(|dir| store.look_at(&dir).bytes).max()
-        });
-        vec![
-            budget(
-                "disk_store",
-                sizes.max().unwrap_or(0),
-                self.config.search.index_max_store_bytes,
-                "bytes of the larger index of this tree",
-            ),
-            budget(
-                "disk_cache",
-                disk.cache_bytes,
-                disk.cache_budget_bytes,
-                "bytes of all indexes",
-            ),
-            budget(
-                "disk_log",
-                disk.log_bytes,
-                disk.log_budget_bytes,
-                "bytes of logs",
-            ),
-            budget(
-                "open_handles",
-                handles.segments_open,
-                handles.segments_budget,
-                "open segments",
-            ),
-        ]
-    }
-}
-
-/// Every path has to lead downwards from the root.
-fn paths(snapshot: &Snapshot) -> Result<Check, FormatError> {
-    let code = "path_safety";
-    let files = snapshot.segment().file_count();
-    let seen = files.min(PATHS);
-    let mut wrong = 0u64;
-    for rank in 0..seen {
-        let path = snapshot.segment().path(rank)?;
-        let inside = path
-            .components()
-            .all(|part| matches!(part, Component::Normal(_)));
-        wrong += u64::from(!inside);
-    }
-    Ok(match wrong {
-        0 => ok(
-            code,
-            format!("{seen} of {files} paths lead to places inside of the root"),
-        ),
-        wrong => fail(
-            code,
-            format!("{wrong} of {seen} paths lead out of the root"),
-        ),
-    })
-}
-
-/// Paths that differ in case only are one file on some systems.
-fn collisions(snapshot: &Snapshot) -> Result<Check, FormatError> {
-    let code = "casefold_collisions";
-    let files = snapshot.segment().file_count();
-    let seen = files.min(PATHS);
-    let mut folded = Vec::with_capacity(seen as usize);
-    for rank in 0..seen {
-        let path = snapshot.segment().path(rank)?;
-        let lower = path.to_string_lossy().to_lowercase();
-        folded.push(xxhash_rust::xxh3::xxh3_64(lower.as_bytes()));
-    }
-    folded.sort_unstable();
-    let twice = folded.windows(2).filter(|pair| pair[0] == pair[1]).count();
-    Ok(match twice {
-        0 => ok(code, format!("no two of {seen} paths differ in case only")),
-        twice => warn(
-            code,
-            format!(
-                "{twice} of {seen} paths differ from another one in case only; elsewhere they may be one file"
-            ),
-        ),
-    })
-}
-
-/// What is beside the segment has to be little.
-fn growth(snapshot: &Snapshot) -> Check {
-    let overlay = snapshot.overlay();
-    let (files, dead, beside) = (
-        u64::from(snapshot.segment().file_count()),
-        u64::from(overlay.dead_count()),
-        overlay.extras().len() as u64,
-    );
-    let bytes = snapshot.segment().storage().len();
-    let message = format!(
-        "1 segment with {files} files and {bytes} bytes, {dead} tombstones, {beside} files beside it"
-    );
-    // A merge comes at an eighth, or at two thousand if that is more; where it can't, this grows on.
-    match dead + beside > 2 * (files / 8).max(2_048) {
-        true => warn("segment_growth", format!("{message}; a merge is overdue")),
-        false => ok("segment_growth", message),
-    }
-}
-
-fn budget(code: &str, used: u64, most: u64, what: &str) -> Check {
-    let message = format!("{used} of {most} {what}");
-    match used {
-        used if used > most => fail(
-            code,
-            format!("{message}: nothing more is kept until there is room"),
-        ),
-        used if u128::from(used) * 100 >= u128::from(most) * u128::from(NEAR) => {
-            warn(code, format!("{message}: nearly all that is allowed"))
-        }
-        _ => ok(code, message),
-    }
-}
-
-fn ok(code: &str, message: impl Into<String>) -> Check {
-    check(code, Severity::Ok, message)
-}
-
-fn warn(code: &str, message: impl Into<String>) -> Check {
-    check(code, Severity::Warn, message)
-}
-
-fn fail(code: &str, message: impl Into<String>) -> Check {
-    check(code, Severity::Fail, message)
-}
-
-fn check(code: &str, severity: Severity, message: impl Into<String>) -> Check {
-    Check {
-        code: code.to_string(),
-        severity,
-        message: message.into(),
     }
 }
 
@@ -849,17 +325,6 @@ pub fn absent(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ggrep_budgets_warn_before_they_are_over() {
-        let severity = |used, most| budget("b", used, most, "bytes").severity;
-        assert_eq!(severity(0, 10), Severity::Ok);
-        assert_eq!(severity(8, 10), Severity::Ok);
-        assert_eq!(severity(9, 10), Severity::Warn);
-        assert_eq!(severity(10, 10), Severity::Warn);
-        assert_eq!(severity(11, 10), Severity::Fail);
-        assert_eq!(severity(u64::MAX, u64::MAX), Severity::Warn);
-    }
 
     #[test]
     fn times_are_written_as_the_contract_has_them() {

@@ -267,6 +267,94 @@ fn ggrep_health_counts_tombstones_and_files_that_git_does_not_know() {
     }
 }
 
+/// Runs git in a tree, with nothing of this machine's settings; returns whether there is one.
+fn run_git(world: &World, args: &[&str]) -> bool {
+    let Some(git) = super::git() else {
+        assert!(std::env::var_os("FORGE_SEARCH_REQUIRE_PEERS").is_none());
+        println!("passed over: there is no git here");
+        return false;
+    };
+    let who = ["-c", "user.name=a", "-c", "user.email=a@b"];
+    let ran = std::process::Command::new(git)
+        .arg("-C")
+        .arg(world.tree.root())
+        .args(who)
+        .args(args)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .status()
+        .unwrap();
+    assert!(ran.success(), "{args:?}");
+    true
+}
+
+#[test]
+fn ggrep_status_tells_whether_the_tree_is_as_its_commit() {
+    let world = World::over(small(), Settings::default());
+    let dirty = || status(&world)["snapshot"]["dirty"].clone();
+    assert_eq!(dirty(), Value::Null, "there is no repository");
+    if !run_git(&world, &["init", "-q"]) {
+        return;
+    }
+    assert_eq!(dirty(), true, "no file is known");
+    run_git(&world, &["add", "-A"]);
+    assert_eq!(dirty(), true, "nothing is committed");
+    run_git(&world, &["commit", "-q", "-m", "all"]);
+    assert_eq!(dirty(), false);
+    let file = world.tree.path("src/other.rs");
+    let before = fs::read(&file).unwrap();
+    fs::write(&file, "pub fn related() {}\n").unwrap();
+    assert_eq!(dirty(), true, "changed");
+    fs::write(&file, &before).unwrap();
+    assert_eq!(dirty(), false, "written, and as it was");
+    fs::write(world.tree.path(".gitignore"), "*.tmp\n").unwrap();
+    run_git(&world, &["add", ".gitignore"]);
+    run_git(&world, &["commit", "-q", "-m", "ignore"]);
+    fs::write(world.tree.path("a.tmp"), "ignored").unwrap();
+    assert_eq!(dirty(), false);
+    fs::write(world.tree.path("a.txt"), "not ignored").unwrap();
+    assert_eq!(dirty(), true);
+}
+
+#[test]
+fn ggrep_asking_git_runs_nothing_that_the_repository_names() {
+    let world = World::over(small(), Settings::default());
+    if !run_git(&world, &["init", "-q"]) {
+        return;
+    }
+    run_git(&world, &["add", "-A"]);
+    run_git(&world, &["commit", "-q", "-m", "all"]);
+    let trace = world.tree.path("trace");
+    let bad = format!("touch {}; cat", trace.display());
+    for name in ["filter.bad.clean", "filter.a b=c.process", "core.fsmonitor"] {
+        run_git(&world, &["config", name, &bad]);
+    }
+    run_git(&world, &["config", "filter.bad.required", "true"]);
+    fs::write(world.tree.path(".git/info/attributes"), "* filter=bad\n").unwrap();
+    for hook in ["post-index-change", "fsmonitor-watchman"] {
+        use std::os::unix::fs::PermissionsExt;
+        let path = world.tree.path(".git/hooks").join(hook);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, format!("#!/bin/sh\n{bad}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let file = world.tree.path("src/other.rs");
+    let text = fs::read(&file).unwrap();
+    fs::write(&file, &text).unwrap();
+    let dirty = || status(&world)["snapshot"]["dirty"].clone();
+    assert_eq!(
+        dirty(),
+        Value::Null,
+        "one filter can't be turned off by its name"
+    );
+    run_git(&world, &["config", "--unset", "filter.a b=c.process"]);
+    assert_eq!(dirty(), false);
+    assert_eq!(severity(&health(&world), "repo_hygiene").0, "ok");
+    assert!(!trace.exists(), "a program of the repository's was run");
+    // It would have been.
+    run_git(&world, &["-c", "core.fsmonitor=false", "status"]);
+    assert!(trace.exists());
+}
+
 #[test]
 fn ggrep_an_index_over_its_budget_is_not_kept_and_the_last_one_stays() {
     let cache = tempfile::tempdir().unwrap();

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -687,4 +688,55 @@ fn ggrep_a_group_is_let_in_where_that_is_configured() {
     ok(&place.ggrep(&[&shared[..], &["retry"]].concat()));
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&dir), mode(&socket)), (0o770, 0o660));
+}
+
+/// Nobody's number on every system.
+const NOBODY: u32 = 65_534;
+
+#[test]
+fn ggrep_another_user_of_the_group_is_answered_and_a_stranger_is_not() {
+    if !rustix::process::geteuid().is_root() {
+        println!("passed over: only root can be other users");
+        return;
+    }
+    let place = Place::new();
+    let group = 54_321;
+    let dir = place.dir().join("shared");
+    fs::create_dir(&dir).unwrap();
+    std::os::unix::fs::chown(&dir, None, Some(group)).unwrap();
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o770)).unwrap();
+    fs::set_permissions(place.dir(), fs::Permissions::from_mode(0o755)).unwrap();
+    // Where the tests are built need not be where others may go.
+    let program = place.dir().join("ggrep");
+    fs::copy(env!("CARGO_BIN_EXE_ggrep"), &program).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let socket = dir.join("s.sock");
+    let shared = [
+        "--set",
+        "tools.daemon.group_access=true",
+        "--socket",
+        socket.to_str().unwrap(),
+    ];
+    let mut daemon = place.serve(&shared);
+    let ask_as = |user: u32, of: u32| {
+        let args = [&shared[..], &["--no-start", "--json", "retry_delay"]].concat();
+        place
+            .command(program.to_str().unwrap(), &args)
+            .uid(user)
+            .gid(of)
+            .output()
+            .unwrap()
+    };
+    let answer: Value = serde_json::from_str(&ok(&ask_as(NOBODY, group))).unwrap();
+    super::schemas::check("query_success", &answer);
+    assert_eq!(answer["results"][0]["path"], "src/delay.rs");
+    let stranger = ask_as(NOBODY, NOBODY);
+    assert_eq!(stranger.status.code(), Some(1), "{stranger:?}");
+    let refused: Value = serde_json::from_slice(&stranger.stdout).unwrap();
+    super::schemas::check("query_error", &refused);
+    kill(
+        i32::try_from(daemon.id()).unwrap(),
+        rustix::process::Signal::TERM,
+    );
+    daemon.wait().unwrap();
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
@@ -105,7 +105,8 @@ impl Unanswered {
 /// What the reading task hands to the answering one.
 enum Job {
     /// A request, when it came, and its part of the backlog.
-    Ask(Asked, Arc<Active>, Instant, OwnedSemaphorePermit),
+    /// In a box, since each connection has room for some of these from its beginning.
+    Ask(Box<Asked>, Arc<Active>, Instant, OwnedSemaphorePermit),
     /// Something that is said as it is.
     Say(Vec<u8>),
 }
@@ -182,9 +183,10 @@ enum Unread {
 struct Reader {
     read: OwnedReadHalf,
     decoder: Decoder,
+    /// What has come last. A connection that is silent has no buffer.
     buffer: Vec<u8>,
-    /// What of the buffer was not taken yet.
-    rest: std::ops::Range<usize>,
+    /// Where in the buffer that begins what was not taken yet.
+    taken: usize,
 }
 
 impl Reader {
@@ -192,24 +194,37 @@ impl Reader {
         Reader {
             read,
             decoder: Decoder::new(shared.settings.max_request_bytes),
-            buffer: vec![0; READ],
-            rest: 0..0,
+            buffer: Vec::new(),
+            taken: 0,
         }
     }
 
     /// Returns the next frame that has come already, if one has.
     fn ready(&mut self) -> Result<Option<Vec<u8>>, FrameError> {
-        let mut rest = &self.buffer[self.rest.clone()];
+        let mut rest = self.buffer.get(self.taken..).unwrap_or_default();
         let frame = self.decoder.take(&mut rest)?;
-        self.rest.start = self.rest.end - rest.len();
+        self.taken = self.buffer.len() - rest.len();
+        if rest.is_empty() {
+            (self.buffer, self.taken) = (Vec::new(), 0);
+        }
         Ok(frame)
     }
 
     /// Waits for more bytes; returns false at the end of the stream. Losing this future loses nothing.
     async fn more(&mut self) -> io::Result<bool> {
-        let read = self.read.read(&mut self.buffer).await?;
-        self.rest = 0..read;
-        Ok(read > 0)
+        loop {
+            self.read.readable().await?;
+            let mut buffer = vec![0; READ];
+            match self.read.try_read(&mut buffer) {
+                Ok(read) => {
+                    buffer.truncate(read);
+                    (self.buffer, self.taken) = (buffer, 0);
+                    return Ok(read > 0);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Waits until the client has closed its end, without reading what it sent before.
@@ -343,7 +358,7 @@ fn job(frame: &[u8], unanswered: &Unanswered, shared: &Shared) -> Job {
             let active = unanswered.add(id);
             let now = shared.service.clock().now();
             *shared.asked.lock().unwrap_or_else(PoisonError::into_inner) = now;
-            Job::Ask(request.asked, active, now, backlog)
+            Job::Ask(Box::new(request.asked), active, now, backlog)
         }
     }
 }
@@ -361,14 +376,14 @@ async fn answer_all(
             Job::Say(answer) => (answer, false),
             Job::Ask(asked, active, came, backlog) => {
                 drop(backlog);
-                let ends = asked == Asked::Shutdown;
+                let ends = *asked == Asked::Shutdown;
                 let coming = Coming {
                     active: &active,
                     client,
                     share,
                     came,
                 };
-                let answer = answer(asked, coming, shared).await;
+                let answer = answer(*asked, coming, shared).await;
                 unanswered.remove(&active);
                 (answer, ends)
             }
