@@ -1,27 +1,27 @@
 //! The `ggrep` program: questions to the daemon of a tree.
 //!
-//! Owns its arguments and exit statuses.
+//! Owns what it does, in which order, and its exit statuses.
+
+mod args;
+mod manage;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use clap_complete::Shell;
+use clap::{CommandFactory, Parser};
 
-use super::super::args::{Cli, Command, SetupArgs};
+use self::args::{Ggrep, Other, QuestionArgs, WhichArgs};
+use self::manage::{health, status, stop};
+use super::super::args::{Cli, Command};
 use super::super::setup::{Environment, prepare};
 use super::super::{Failure as CliFailure, complain_as, is_closed};
 use super::start::{Unconnected, connect_or_start};
 use super::{Meant, canonical, people, root_of, serve};
 use crate::exec::stop::{Deadline, SystemClock};
 use crate::tool::daemon::client::{ClientError, Connection};
-use crate::tool::daemon::inspect;
-use crate::tool::daemon::limits::{MAX_PER_FILE, MAX_RESULTS, QUERY_TIMEOUT_MS};
 use crate::tool::daemon::reply::{ErrorCode, Failure, Success};
-use crate::tool::daemon::report::{Exposition, Health};
-use crate::tool::daemon::request::{Asked, Mode, Request, SearchQuery, SnippetMode};
+use crate::tool::daemon::request::{Asked, Request};
 use crate::tool::daemon::service::{Admitted, Ending, payload};
 use crate::tool::daemon::socket::{Identity, is_taken};
 use crate::tool::error::ToolError;
@@ -29,185 +29,11 @@ use crate::tool::error::ToolError;
 /// How much longer than its time an answer is waited for.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long it may take to say how a daemon is, or that it ends.
-const STATUS: Duration = Duration::from_secs(5);
-
-/// How long it may take to check everything.
-const HEALTH: Duration = Duration::from_secs(120);
-
 /// How often a question is asked again that a daemon did not answer because it ended.
 const AGAIN: u32 = 3;
 
 /// How often it is looked whether a daemon has ended.
 const NAP: Duration = Duration::from_millis(10);
-
-const EXAMPLES: &str = "\
-Examples:
-  ggrep 'where is the retry delay computed'   the best places for a question, of the tree around here
-  ggrep --mode debug 'lock order' drivers     only below drivers, ranked for finding a defect
-  ggrep --json --limit 5 parse_header         one JSON object, for programs
-  ggrep --explain scheduler                   how the answer came about
-  ggrep status                                what the daemon of this tree does
-  ggrep health                                checks everything that it relies on
-  ggrep stop                                  ends it
-  ggrep -- status                             a question that is the name of a command
-
-A daemon is started where there is none. Exit status: 0 after an answer, also one without results; 10 if the daemon
-is busy, 11 if there was not enough time, 12 if the query was cancelled, 13 if client and daemon speak no
-common version of their protocol, 1 after any other error.";
-
-/// Ranked search over a source tree, answered by a daemon that follows the tree.
-///
-/// Finds the files and the lines in them that answer best what is asked in words, identifiers or a piece of code. For exact and
-/// complete answers to an expression there is forge-search.
-#[derive(Debug, Parser)]
-#[command(
-    name = "ggrep",
-    version,
-    args_conflicts_with_subcommands = true,
-    subcommand_negates_reqs = true,
-    after_help = EXAMPLES,
-    max_term_width = 100
-)]
-struct Ggrep {
-    /// What to do other than search.
-    #[command(subcommand)]
-    command: Option<Other>,
-    /// The question, when no command is named.
-    #[command(flatten)]
-    question: QuestionArgs,
-}
-
-/// What can be asked of a daemon but a question.
-#[derive(Debug, Subcommand)]
-enum Other {
-    /// Say what the daemon does: what it searches, how that is kept up to date, queries, resources.
-    Status(StatusArgs),
-    /// Check everything that the daemon relies on: reads all of its index.
-    Health(DaemonArgs),
-    /// End the daemon, if there is one: what it is asked at that moment is answered as cancelled.
-    Stop(DaemonArgs),
-    /// Print a completion script for a shell.
-    Completions {
-        /// The shell.
-        shell: Shell,
-    },
-    /// Print the manual page (roff).
-    Man,
-}
-
-/// Which daemon.
-#[derive(Clone, Debug, Args)]
-struct WhichArgs {
-    /// The socket of the daemon, where it is not where it would be looked for.
-    #[arg(long, value_name = "PATH")]
-    socket: Option<PathBuf>,
-    /// Where and how.
-    #[command(flatten)]
-    setup: SetupArgs,
-}
-
-/// A command for a daemon.
-#[derive(Clone, Debug, Args)]
-struct DaemonArgs {
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
-    /// Print control characters as they are instead of escaping them.
-    #[arg(long)]
-    raw: bool,
-    /// Which one.
-    #[command(flatten)]
-    which: WhichArgs,
-}
-
-/// `ggrep status`.
-#[derive(Clone, Debug, Args)]
-struct StatusArgs {
-    /// Print what was counted in the text format of Prometheus.
-    #[arg(long, conflicts_with = "json")]
-    prometheus: bool,
-    /// Which daemon, and how to print.
-    #[command(flatten)]
-    daemon: DaemonArgs,
-}
-
-/// A question.
-#[derive(Clone, Debug, Args)]
-struct QuestionArgs {
-    /// What is looked for; after --, one that starts with a dash.
-    #[arg(required = true)]
-    query: Option<String>,
-    /// File or directory to search [default: the working directory].
-    path: Option<PathBuf>,
-
-    /// What the answer is for [default: balanced].
-    #[arg(long, value_name = "MODE")]
-    mode: Option<ModeArg>,
-    /// The most results [default: 20].
-    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u64).range(1..=MAX_RESULTS.most))]
-    limit: Option<u64>,
-    /// The most results of one file [default: what the mode says].
-    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u64).range(1..=MAX_PER_FILE.most))]
-    per_file: Option<u64>,
-    /// How much to show of each place [default: short].
-    #[arg(long, value_name = "HOW")]
-    snippet: Option<SnippetArg>,
-    /// Give up after so many milliseconds [default: query_timeout_ms of [tools.daemon]].
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=QUERY_TIMEOUT_MS.most))]
-    timeout_ms: Option<u64>,
-    /// Answer an equal question about the same snapshot with equal bytes, without times.
-    #[arg(long)]
-    deterministic: bool,
-    /// Say how the answer came about.
-    #[arg(long)]
-    explain: bool,
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
-    /// Print control characters as they are instead of escaping them.
-    #[arg(long)]
-    raw: bool,
-
-    /// Ask a daemon that runs; don't start one.
-    #[arg(long)]
-    no_start: bool,
-    /// Where no daemon answers, search in this process.
-    #[arg(long)]
-    fallback: bool,
-    /// Who asks. Requests of one client share their turns with each other, not with those of others.
-    #[arg(long, value_name = "ID")]
-    client_id: Option<String>,
-    /// Which daemon.
-    #[command(flatten)]
-    which: WhichArgs,
-}
-
-/// `--mode`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ModeArg {
-    /// Anything.
-    Balanced,
-    /// Finding one's way.
-    Discovery,
-    /// Writing code.
-    Implementation,
-    /// Planning a change.
-    Planning,
-    /// Finding a defect.
-    Debug,
-}
-
-/// `--snippet`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum SnippetArg {
-    /// Three lines.
-    Short,
-    /// Fifteen lines.
-    Long,
-    /// None.
-    None,
-}
 
 /// Runs the program and returns its exit status.
 pub fn main() -> u8 {
@@ -326,32 +152,6 @@ fn run(cli: Ggrep) -> Result<(), Ended> {
             Ok(out.write_all(&script)?)
         }
         Some(Other::Man) => Ok(clap_mangen::Man::new(Ggrep::command()).render(&mut out)?),
-    }
-}
-
-impl QuestionArgs {
-    fn query(&self, path: Option<String>) -> SearchQuery {
-        SearchQuery {
-            limit: self.limit,
-            per_file: self.per_file,
-            mode: self.mode.map(|mode| match mode {
-                ModeArg::Balanced => Mode::Balanced,
-                ModeArg::Discovery => Mode::Discovery,
-                ModeArg::Implementation => Mode::Implementation,
-                ModeArg::Planning => Mode::Planning,
-                ModeArg::Debug => Mode::Debug,
-            }),
-            path,
-            snippet: self.snippet.map(|snippet| match snippet {
-                SnippetArg::Short => SnippetMode::Short,
-                SnippetArg::Long => SnippetMode::Long,
-                SnippetArg::None => SnippetMode::None,
-            }),
-            explain: self.explain,
-            deterministic: self.deterministic,
-            timeout_ms: self.timeout_ms,
-            ..SearchQuery::new(self.query.clone().unwrap_or_default())
-        }
     }
 }
 
@@ -621,117 +421,4 @@ fn meant_by(which: &WhichArgs, environment: &Environment) -> Result<Meant, Ended
         which.socket.as_deref(),
         environment,
     )?)
-}
-
-/// Asks a daemon that runs how it is, or to end; `None` if there is none.
-fn ask_running(meant: &Meant, asked: Asked) -> Result<Option<Vec<u8>>, Ended> {
-    // Reading all of an index takes its time.
-    let patience = match asked {
-        Asked::Health => HEALTH,
-        _ => STATUS,
-    };
-    let request = Request { id: None, asked };
-    let caller = meant.caller(None, STATUS);
-    match Connection::open(&meant.socket, &meant.store, caller) {
-        Ok(mut connection) => {
-            let answer = connection.ask(&request, patience)?;
-            match serde_json::from_slice(&answer) {
-                Ok(failure) => Err(Ended::Failed(failure)),
-                Err(_) => Ok(Some(answer)),
-            }
-        }
-        Err(ClientError::Unreachable(_) | ClientError::Gone(_)) => Ok(None),
-        Err(error) => Err(refused(Unconnected::Client(error), meant)),
-    }
-}
-
-/// Prints an answer: as it is, or a line for each field.
-fn print(answer: &[u8], args: &DaemonArgs, out: &mut dyn Write) -> Result<(), Ended> {
-    match args.json {
-        true => Ok(people::print_json(answer, args.raw, out)?),
-        false => {
-            let value = serde_json::from_slice(answer).unwrap_or_default();
-            Ok(people::print_fields(
-                "",
-                &value,
-                &people::shown(args.raw),
-                out,
-            )?)
-        }
-    }
-}
-
-fn status(args: &StatusArgs, environment: &Environment, out: &mut dyn Write) -> Result<(), Ended> {
-    let meant = meant_by(&args.daemon.which, environment)?;
-    if args.prometheus {
-        let Some(answer) = ask_running(&meant, Asked::Metrics)? else {
-            return Err(absent(&meant));
-        };
-        let unread =
-            |error: serde_json::Error| Ended::failed(ErrorCode::Internal, error.to_string());
-        let exposition: Exposition = serde_json::from_slice(&answer).map_err(unread)?;
-        out.write_all(exposition.text.as_bytes())?;
-        return Ok(());
-    }
-    let answer = match ask_running(&meant, Asked::Status)? {
-        Some(answer) => answer,
-        None => payload(&inspect::absent(
-            &meant.store,
-            &meant.root,
-            &meant.config,
-            environment.global_excludes.as_deref(),
-        )),
-    };
-    print(&answer, &args.daemon, out)
-}
-
-/// Prints what was looked at. Fails if a check failed.
-fn health(args: &DaemonArgs, environment: &Environment, out: &mut dyn Write) -> Result<(), Ended> {
-    let meant = meant_by(&args.which, environment)?;
-    let answer = ask_running(&meant, Asked::Health)?.ok_or_else(|| absent(&meant))?;
-    let unread = |error: serde_json::Error| Ended::failed(ErrorCode::Internal, error.to_string());
-    let health: Health = serde_json::from_slice(&answer).map_err(unread)?;
-    match args.json {
-        true => print(&answer, args, out)?,
-        false => people::print_health(&health, args.raw, out)?,
-    }
-    match health.ok {
-        true => Ok(()),
-        false => Err(Ended::Unhealthy),
-    }
-}
-
-fn absent(meant: &Meant) -> Ended {
-    Ended::failed(
-        ErrorCode::Internal,
-        format!(
-            "no daemon is running for {}; `forge-search serve` or a question starts one",
-            meant.root.display()
-        ),
-    )
-}
-
-fn stop(args: &DaemonArgs, environment: &Environment, out: &mut dyn Write) -> Result<(), Ended> {
-    let meant = meant_by(&args.which, environment)?;
-    let before = Identity::of(&meant.socket);
-    let stopped = ask_running(&meant, Asked::Shutdown)?.is_some();
-    let most = Duration::from_millis(meant.config.search.index_shutdown_timeout_ms) + GRACE;
-    if !has_ended(&meant, before, most) {
-        return Err(Ended::failed(
-            ErrorCode::Timeout,
-            format!(
-                "the daemon of {} has not ended after {most:?}",
-                meant.root.display()
-            ),
-        ));
-    }
-    match (args.json, stopped) {
-        (true, _) => writeln!(out, "{}", serde_json::json!({ "stopped": stopped }))?,
-        (false, true) => writeln!(out, "stopped")?,
-        (false, false) => complain_as(
-            "ggrep",
-            &format!("no daemon was running for {}", meant.root.display()),
-        ),
-    }
-    Ok(())
 }
