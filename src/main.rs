@@ -2,6 +2,10 @@
 
 use std::process::ExitCode;
 
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: forge_search::tool::cli::Allocator = forge_search::tool::cli::ALLOCATOR;
+
 fn main() -> ExitCode {
     ExitCode::from(forge_search::tool::cli::main())
 }

@@ -19,6 +19,14 @@ mod signals;
 
 #[cfg(unix)]
 pub use daemon::ggrep::main as ggrep;
+/// What the programs take memory from. It gives back what is not used for seconds, also while no thread asks for any: a daemon keeps
+/// nothing of what building its index took.
+#[cfg(target_os = "linux")]
+pub use tikv_jemallocator::Jemalloc as Allocator;
+
+/// The allocator of the programs.
+#[cfg(target_os = "linux")]
+pub const ALLOCATOR: Allocator = tikv_jemallocator::Jemalloc;
 
 use std::io::{self, Write};
 

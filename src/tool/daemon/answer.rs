@@ -25,7 +25,7 @@ use crate::exec::retrieve::{Candidate, Retrieval, Retrieved, excerpts, shown_pat
 use crate::exec::stop::{Deadline, Stop, StopReason};
 use crate::index::snapshot::Snapshot;
 use crate::index::walk::{Follow, IgnoreRules, TraversalOptions};
-use crate::tool::config::DaemonConfig;
+use crate::tool::config::{DaemonConfig, SearchConfig};
 use crate::tool::error::ToolError;
 use crate::tool::indexing::Question;
 use crate::tool::response::IndexUse;
@@ -100,6 +100,22 @@ struct Place {
     end_line: u64,
     defines: bool,
     is_anchor: bool,
+}
+
+/// Returns which files questions are about.
+pub(super) fn traversal(config: &SearchConfig) -> TraversalOptions {
+    TraversalOptions {
+        hidden: config.index_default_hidden,
+        follow: match config.index_default_follow {
+            true => Follow::All,
+            false => Follow::Never,
+        },
+        rules: match config.index_default_no_ignore {
+            true => IgnoreRules::None,
+            false => IgnoreRules::All,
+        },
+        recursive: true,
+    }
 }
 
 impl Answering<'_> {
@@ -333,6 +349,10 @@ impl Answering<'_> {
                 // The root itself, which nobody asked for in particular.
                 None => internal(error.message()),
             })?;
+        if !target.canonical.starts_with(self.root) {
+            // A link may lead to another place that may be searched, but that is not of this tree.
+            return Err(invalid("path: it leads out of the root of this daemon"));
+        }
         let options = QueryOptions {
             fixed_strings: false,
             word: false,
@@ -350,18 +370,7 @@ impl Answering<'_> {
         let globs = Globs::new(&[], &[]).map_err(|error| internal(error.to_string()))?;
         Ok(Question {
             query: Arc::new(expression),
-            traversal: TraversalOptions {
-                hidden: config.index_default_hidden,
-                follow: match config.index_default_follow {
-                    true => Follow::All,
-                    false => Follow::Never,
-                },
-                rules: match config.index_default_no_ignore {
-                    true => IgnoreRules::None,
-                    false => IgnoreRules::All,
-                },
-                recursive: true,
-            },
+            traversal: traversal(config),
             target,
             globs,
             sandbox: sandbox.clone(),

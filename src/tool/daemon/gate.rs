@@ -13,7 +13,7 @@ use super::reply::{ErrorCode, Failure};
 use crate::exec::stop::Clock;
 
 /// Why a query is refused.
-const WAITING: &str = "too many queries are waiting; try again";
+const WAITING: &str = "too many queries are waiting";
 
 /// What a query that waits is told.
 enum Told {

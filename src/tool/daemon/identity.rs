@@ -47,16 +47,24 @@ pub fn store_id(canonical_root: &Path) -> String {
     fingerprint("store", [root])
 }
 
-/// Returns the fingerprint of a configuration: of every key with its value, whether it was set or not, and of git's global excludes file.
+/// Returns the fingerprint of a configuration: of every key with its value, whether it was set or not, and of git's global excludes file: where it is,
+/// or, where a group shares a daemon, what it says.
 /// Two programs with equal ones give equal answers about one tree.
 pub fn config_fingerprint(config: &Config, global_excludes: Option<&Path>) -> String {
     let entries = config.entries();
     let keys = entries.iter();
-    let mut parts: Vec<String> = keys
+    let parts: Vec<String> = keys
         .map(|entry| format!("{} = {}", entry.key.full, entry.value))
         .collect();
-    parts.push(format!("{global_excludes:?}"));
-    fingerprint("config", parts.iter().map(String::as_bytes))
+    let excludes = match config.daemon.group_access {
+        false => format!("{global_excludes:?}").into_bytes(),
+        // Each of a group has files of their own, and what they say is what counts.
+        true => global_excludes
+            .and_then(|file| std::fs::read(file).ok())
+            .unwrap_or_default(),
+    };
+    let parts = parts.iter().map(String::as_bytes);
+    fingerprint("config", parts.chain([excludes.as_slice()]))
 }
 
 /// Returns the fingerprint of how texts become vectors: they don't.

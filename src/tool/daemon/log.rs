@@ -7,6 +7,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use fs2::FileExt;
+
 /// A log file.
 #[derive(Debug)]
 pub struct LogFile {
@@ -74,7 +76,16 @@ fn open(path: &Path) -> io::Result<File> {
         use std::os::unix::fs::OpenOptionsExt;
         options.mode(0o600);
     }
-    options.open(path)
+    let file = options.open(path)?;
+    // Two that count what they write would together write more than the budget.
+    match file.try_lock_exclusive() {
+        Err(error) if error.kind() == fs2::lock_contended_error().kind() => Err(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            "another daemon logs to this file; name another one",
+        )),
+        // Where files can't be locked, that can't be told.
+        _ => Ok(file),
+    }
 }
 
 impl Write for LogFile {

@@ -151,12 +151,11 @@ impl Metrics {
     pub fn ended(&self, answer: &Answer, waited: Duration, took: Duration) {
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let outcome = answer.outcome;
-        let mut counted = self.lock();
-        let count = &mut counted.by_outcome[outcome.place()];
-        *count = count.saturating_add(1);
+        self.refused(answer);
         if outcome == Outcome::Failed(ErrorCode::Busy) {
             return;
         }
+        let mut counted = self.lock();
         counted.slow += u64::from(took > self.slow);
         let facts = answer.facts.as_ref();
         let timings = facts.map(|facts| facts.timings).unwrap_or_default();
@@ -171,6 +170,12 @@ impl Metrics {
             None => counted.times.push(us(took)),
         }
         counted.next = (at + 1) % REMEMBERED;
+    }
+
+    /// Counts a request by how it ended only, as one that was refused before it was looked at.
+    pub fn refused(&self, answer: &Answer) {
+        let count = &mut self.lock().by_outcome[answer.outcome.place()];
+        *count = count.saturating_add(1);
     }
 
     /// Returns what was counted so far. Sorts what is remembered, a thousand numbers.

@@ -58,12 +58,23 @@ pub struct Parts {
     pub log: Option<PathBuf>,
     /// The program that is asked which files git does not know.
     pub git: Option<PathBuf>,
-    /// Computes the fingerprint of the configuration as it is now; nothing where it can't be read.
+    /// Computes the fingerprint of the configuration as it is now; nothing for one that never changes.
     pub fingerprint: Option<Fingerprint>,
 }
 
-/// Computes a fingerprint.
-pub type Fingerprint = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+/// Computes the fingerprint of the configuration as it is now.
+pub type Fingerprint = Arc<dyn Fn() -> Now + Send + Sync>;
+
+/// What the configuration is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Now {
+    /// It has this fingerprint.
+    Is(String),
+    /// It is there, or is no more, and says nothing that can be used.
+    Wrong,
+    /// The system does not let it be read at this moment.
+    Unreadable,
+}
 
 /// Answers requests about one tree.
 pub struct Service {
@@ -301,11 +312,16 @@ impl Service {
         self.stale.load(Ordering::SeqCst)
     }
 
-    /// Returns whether the configuration is another one now, or can't be read, so that no client has this one. Blocks.
+    /// Returns whether the configuration is another one now, or is wrong, so that no client has this one. Where it can't be read at this
+    /// moment nothing is known, and it counts as what it was. Blocks.
     pub fn is_outdated(&self) -> bool {
-        self.fingerprint.as_ref().is_some_and(|fingerprint| {
-            fingerprint().as_deref() != Some(self.store.config_fingerprint.as_str())
-        })
+        self.fingerprint
+            .as_ref()
+            .is_some_and(|fingerprint| match fingerprint() {
+                Now::Is(now) => now != self.store.config_fingerprint,
+                Now::Wrong => true,
+                Now::Unreadable => false,
+            })
     }
 
     /// Notes that the configuration has changed: the tree is followed no more, every answer says so, and searches read all of it.

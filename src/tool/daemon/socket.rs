@@ -95,26 +95,19 @@ pub struct SocketPlaces {
 }
 
 impl SocketPlaces {
-    /// Returns where the socket of a store is: below the runtime directory, or else below the home directory. `None` where there is
-    /// neither.
-    pub fn path_for(&self, store: &Store, access: Access) -> Option<PathBuf> {
-        // A directory that a group can enter is none for those that only their owner may reach.
-        let ending = match access {
-            Access::Owner => "",
-            Access::Group => "-shared",
-        };
-        let runtime = self
-            .runtime_dir
-            .as_ref()
-            .map(|dir| dir.join(format!("forge-search{ending}")));
-        let home = self
-            .home
-            .as_ref()
-            .map(|dir| dir.join(".ggrep").join(format!("daemon{ending}")));
+    /// Returns where the socket of a store is: below the runtime directory, or else below the home directory, whichever is there first with
+    /// a path that the system allows. `None` where there is neither; the first one, which is refused then, where no path is short enough.
+    pub fn path_for(&self, store: &Store) -> Option<PathBuf> {
+        let runtime = self.runtime_dir.as_ref();
+        let runtime = runtime.map(|dir| dir.join("forge-search"));
+        let home = self.home.as_ref();
+        let home = home.map(|dir| dir.join(".ggrep").join("daemon"));
         let name = socket_name(&store.store_id, &store.config_fingerprint);
-        let mut paths = [runtime, home].into_iter().flatten();
-        let path = paths.next()?;
-        Some(path.join(name))
+        let paths = [runtime, home].into_iter().flatten();
+        let mut paths: Vec<PathBuf> = paths.map(|dir| dir.join(&name)).collect();
+        let short = |path: &PathBuf| path.as_os_str().len() <= LONGEST;
+        let at = paths.iter().position(short).unwrap_or(0);
+        (at < paths.len()).then(|| paths.swap_remove(at))
     }
 }
 
@@ -191,6 +184,19 @@ impl Sole {
         noted.map_err(fail)?;
         Ok(Sole { _lock: lock })
     }
+}
+
+/// Returns where the daemon of a store and a configuration listens, if there is one, by what it has noted in the directory that all daemons
+/// of this user have.
+pub fn noted(dir: &Path, store: &Store) -> Option<PathBuf> {
+    let name = socket_name(&store.store_id, &store.config_fingerprint);
+    let mut lock = File::open(dir.join(name).with_extension("daemon")).ok()?;
+    if lock.try_lock_shared().is_ok() {
+        return None;
+    }
+    let mut text = String::new();
+    lock.read_to_string(&mut text).ok()?;
+    Some(PathBuf::from(text.trim_end())).filter(|path| path.is_absolute())
 }
 
 /// Takes a lock, if nobody else has it. Whoever only looks whether somebody has it has it for a moment, too.
@@ -382,6 +388,9 @@ fn private_dir(dir: &Path, access: Access) -> Result<(), SocketError> {
     if meta.mode() & 0o777 & !access.dir() != 0 {
         return Err(insecure("can be entered by others"));
     }
+    if access == Access::Group && meta.mode() & 0o777 != access.dir() {
+        return Err(insecure("can't be entered by its group"));
+    }
     Ok(())
 }
 
@@ -499,21 +508,19 @@ mod tests {
             runtime_dir: Some(PathBuf::from("/run/user/1000")),
             home: Some(PathBuf::from("/home/x")),
         };
-        let path = places.path_for(&store, Access::Owner).unwrap();
+        let path = places.path_for(&store).unwrap();
         assert!(path.starts_with("/run/user/1000/forge-search"));
         assert!(path.as_os_str().len() < 60);
-        let shared = places.path_for(&store, Access::Group).unwrap();
-        assert_ne!(shared.parent(), path.parent(), "others may enter that one");
-        let home = SocketPlaces {
-            runtime_dir: None,
-            ..places
-        };
-        assert!(
-            home.path_for(&store, Access::Owner)
-                .unwrap()
-                .starts_with("/home/x/.ggrep/daemon")
-        );
+        // Where the first place has too long a path, the second one is taken.
         let long = PathBuf::from("/").join("x".repeat(LONGEST));
+        for runtime_dir in [None, Some(long.clone())] {
+            let home = SocketPlaces {
+                runtime_dir,
+                ..places.clone()
+            };
+            let path = home.path_for(&store).unwrap();
+            assert!(path.starts_with("/home/x/.ggrep/daemon"), "{path:?}");
+        }
         assert!(matches!(
             OwnSocket::listen(&long, Access::Owner),
             Err(SocketError::TooLong(_))

@@ -195,12 +195,14 @@ fn ggrep_one_daemon_answers_for_a_tree_wherever_its_socket_is() {
         text(&refused.stderr).contains(first.to_str().unwrap()),
         "{refused:?}"
     );
-    let refused = place.ggrep(&["retry"]);
+    let refused = place.ggrep(&["--socket", second.to_str().unwrap(), "retry"]);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     assert!(
         text(&refused.stderr).contains(first.to_str().unwrap()),
         "{refused:?}"
     );
+    // Whoever names no socket is led to where it is.
+    assert!(!ok(&place.ggrep(&["retry"])).is_empty());
     assert_eq!(place.daemons().len(), 1);
     // Another configuration is another daemon.
     let other = ["--set", "threads=1", "retry"];

@@ -568,10 +568,7 @@ fn ggrep_a_thousand_clients_at_once_are_all_answered() {
     let (socket, hello) = greeting(&place, &[]);
     let pid = place.daemons()[0];
     let before = held(pid);
-    // What a thousand connections need once (buffers, stacks of threads) is kept for the next thousand: after the second
-    // round, nothing more may stay.
-    let mut rested = Vec::new();
-    for _ in 0..5 {
+    for _ in 0..3 {
         let mut talks: Vec<Talk> = (0..1_000).map(|_| Talk::open(&socket, &hello)).collect();
         assert!(held(pid).1 >= 1_000);
         for some in talks.chunks_mut(8) {
@@ -586,8 +583,14 @@ fn ggrep_a_thousand_clients_at_once_are_all_answered() {
         }
         drop(talks);
         wait_until("they are gone", || held(pid).1 <= before.1);
-        rested.push(held(pid).0);
     }
-    println!("1,000 connections: {before:?} before, {rested:?} KiB after each round");
-    assert!(rested[4] * 20 <= rested[1] * 21, "{before:?} {rested:?}");
+    // Memory is given back when it has not been used for ten seconds. What stays are pages of the program that were not needed before.
+    let most = before.0 * 105 / 100 + 4_096;
+    let after = held(pid).0;
+    wait_until("its memory is given back", || held(pid).0 <= most);
+    println!(
+        "1,000 connections, three times: {} KiB before, {after} at once after, {} later",
+        before.0,
+        held(pid).0
+    );
 }

@@ -267,6 +267,44 @@ fn ggrep_health_counts_tombstones_and_files_that_git_does_not_know() {
     }
 }
 
+#[test]
+fn ggrep_health_compares_paths_with_and_without_an_index() {
+    let cache = tempfile::tempdir().unwrap();
+    let tree = || {
+        Tree::of([
+            ("s/One.txt", "socket\n"),
+            ("s/one.txt", "socket\n"),
+            ("s/two.txt", "socket\n"),
+        ])
+    };
+    let without = World::with(tree(), Settings::default(), |config| {
+        config.search.index_mode = IndexMode::Off;
+    });
+    let (severity_of, message) = {
+        let found = health(&without);
+        let (severity, message) = severity(&found, "casefold_collisions");
+        (severity.to_string(), message.to_string())
+    };
+    assert_eq!(
+        (severity_of.as_str(), message.contains("1 of 3 of 3 paths")),
+        ("warn", true),
+        "{message}"
+    );
+    let world = kept(tree(), cache.path(), |_| {});
+    with_snapshot(&world, &search("socket"));
+    let of = |world: &World| {
+        world.client().found(search("socket"));
+        let found = health(world);
+        severity(&found, "casefold_collisions").0.to_string()
+    };
+    assert_eq!(of(&world), "warn");
+    // One of them goes, and then another one comes.
+    fs::remove_file(world.tree.path("s/One.txt")).unwrap();
+    assert_eq!(of(&world), "ok");
+    fs::write(world.tree.path("s/TWO.txt"), "socket\n").unwrap();
+    assert_eq!(of(&world), "warn");
+}
+
 /// Runs git in a tree, with nothing of this machine's settings; returns whether there is one.
 fn run_git(world: &World, args: &[&str]) -> bool {
     let Some(git) = super::git() else {

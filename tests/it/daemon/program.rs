@@ -408,6 +408,101 @@ fn ipc_must_003_what_files_hold_reaches_no_terminal() {
     );
 }
 
+#[test]
+fn ggrep_cli_err_wrong_options_are_told_as_json_where_that_is_wanted() {
+    let place = Place::new();
+    for args in [
+        &["--json", "--limit", "0", "retry"][..],
+        &["--json", "--bogus"],
+        &["--json"],
+        &["status", "--json", "--prometheus"],
+    ] {
+        let refused = place.ggrep(args);
+        assert_eq!(refused.status.code(), Some(1), "{args:?}");
+        let failure: Value = serde_json::from_slice(&refused.stdout).unwrap();
+        schemas::check("query_error", &failure);
+        assert_eq!(failure["error"]["code"], "invalid_request", "{args:?}");
+        assert!(refused.stderr.is_empty(), "{refused:?}");
+    }
+    let asked_for = place.ggrep(&["--bogus", "--", "--json"]);
+    assert!(asked_for.stdout.is_empty(), "{asked_for:?}");
+}
+
+#[test]
+fn ggrep_a_daemon_that_is_busy_costs_a_search_a_quarter_of_its_time() {
+    use forge_search::tool::daemon::handshake::{PROTOCOL_VERSIONS, Store, receive};
+    use forge_search::tool::daemon::socket::SocketPlaces;
+    let place = Place::new();
+    let alone = ok(&place.forge_search(&["retry"]));
+    let status: Value = serde_json::from_str(&ok(&place.ggrep(&["status", "--json"]))).unwrap();
+    let named = |name: &str| status[name].as_str().unwrap().to_string();
+    let store = Store {
+        store_id: named("store_id"),
+        config_fingerprint: named("config_fingerprint"),
+    };
+    let places = SocketPlaces {
+        runtime_dir: Some(place.dir().join("run")),
+        home: None,
+    };
+    let socket = places.path_for(&store).unwrap();
+    fs::create_dir_all(socket.parent().unwrap()).unwrap();
+    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    // Greets as one should, takes in what is asked, and never answers.
+    let busy = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let hello = read(&mut stream, 1 << 20).unwrap().unwrap();
+        let (_, welcome) = receive(&hello, &store, &PROTOCOL_VERSIONS).unwrap();
+        let welcome = serde_json::to_vec(&welcome).unwrap();
+        std::io::Write::write_all(&mut stream, &encode(&welcome, 1 << 20).unwrap()).unwrap();
+        let asked = read(&mut stream, 1 << 20).unwrap().unwrap();
+        // Until it is given up.
+        assert!(read(&mut stream, 1 << 20).unwrap().is_none());
+        asked
+    });
+    let began = Instant::now();
+    let found = place.forge_search(&["--timeout-ms", "6000", "retry"]);
+    let took = began.elapsed();
+    assert_eq!(ok(&found), alone);
+    assert!(took >= Duration::from_millis(1_500), "{took:?}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    let asked: Value = serde_json::from_slice(&busy.join().unwrap()).unwrap();
+    assert_eq!(asked["type"], "tool");
+}
+
+#[test]
+fn ggrep_the_daemon_of_another_place_for_sockets_is_found() {
+    let place = Place::new();
+    ok(&place.ggrep(&["retry"]));
+    let daemons = place.daemons();
+    let ask = |args: &[&str]| {
+        let mut command = place.command(env!("CARGO_BIN_EXE_ggrep"), args);
+        command.env_remove("XDG_RUNTIME_DIR").output().unwrap()
+    };
+    let answer: Value = serde_json::from_str(&ok(&ask(&["--json", "retry"]))).unwrap();
+    assert_eq!(answer["results"][0]["path"], "src/delay.rs");
+    let status: Value = serde_json::from_str(&ok(&ask(&["status", "--json"]))).unwrap();
+    assert_eq!(status["daemon"]["pid"].as_i64(), Some(daemons[0].into()));
+    assert_eq!(place.daemons(), daemons);
+}
+
+#[test]
+fn ggrep_a_log_that_can_not_be_written_is_told() {
+    let place = Place::new();
+    let nowhere = place.dir().join("no/such/dir/x.log");
+    let refused = place.forge_search(&["serve", "--detach", "--log", nowhere.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(text(&refused.stderr).contains("x.log"), "{refused:?}");
+    let log = place.dir().join("x.log");
+    ok(&place.forge_search(&["serve", "--detach", "--log", log.to_str().unwrap()]));
+    // One that is there logs where it does, and no other daemon logs to the same file.
+    for args in [&[][..], &["--set", "threads=1"]] {
+        let args = [&["serve", "--detach", "--log", log.to_str().unwrap()], args].concat();
+        let refused = place.forge_search(&args);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    }
+    assert_eq!(place.daemons().len(), 1);
+}
+
 /// Returns how many queries the daemon has answered.
 fn answered(place: &Place) -> u64 {
     let shown = ok(&place.ggrep(&["status", "--prometheus"]));
@@ -688,6 +783,18 @@ fn ggrep_a_group_is_let_in_where_that_is_configured() {
     ok(&place.ggrep(&[&shared[..], &["retry"]].concat()));
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&dir), mode(&socket)), (0o770, 0o660));
+    // Nobody else would look in a place of one's own, or could enter a directory that is not open to them.
+    let unnamed = place.ggrep(&[&shared[..2], &["retry"]].concat());
+    assert_eq!(unnamed.status.code(), Some(1), "{unnamed:?}");
+    assert!(text(&unnamed.stderr).contains("--socket"), "{unnamed:?}");
+    let closed = place.dir().join("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+    let socket = closed.join("s.sock");
+    let args = [&shared[..3], &[socket.to_str().unwrap(), "retry"]].concat();
+    let refused = place.ggrep(&args);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(text(&refused.stderr).contains("0770"), "{refused:?}");
 }
 
 /// Nobody's number on every system.

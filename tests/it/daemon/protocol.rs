@@ -296,6 +296,8 @@ fn ggrep_a_cancellation_is_heard_behind_any_number_of_requests() {
         assert_eq!(answer["error"]["code"], "busy");
         assert!(answer["error"]["retry_after_ms"].is_u64());
     }
+    let status = held.world.client().ask(&json!({"type": "status"}));
+    assert_eq!(status["queries"]["busy_total"], 9, "they are counted");
     assert_eq!(
         wire.next().unwrap(),
         json!({"done": true, "request_id": "slow"})

@@ -156,6 +156,26 @@ fn ggrep_a_path_restricts_and_one_outside_is_refused() {
 }
 
 #[test]
+fn ggrep_a_path_that_a_link_leads_out_of_the_root_is_refused() {
+    let other = Tree::of([("secret.rs", "open_socket\n")]);
+    let outside = other.root().to_path_buf();
+    let tree = small();
+    std::os::unix::fs::symlink(&outside, tree.path("out")).unwrap();
+    let root = tree.root().to_path_buf();
+    // Also where the other place may be searched.
+    let world = World::with(tree, Settings::default(), |config| {
+        config.sandbox.allowed_roots = vec![root.clone(), outside.clone()];
+    });
+    let mut wire = world.client();
+    for path in ["out", "out/secret.rs"] {
+        let path = root.join(path).to_str().unwrap().to_string();
+        let asked = json!({"type": "search", "query": "open_socket", "path": path});
+        let said = wire.refused(&asked, "invalid_request");
+        assert!(said.contains("path"), "{said}");
+    }
+}
+
+#[test]
 fn ggrep_modes_and_limits_shape_an_answer() {
     let files = (0..8).map(|n| {
         (

@@ -46,6 +46,15 @@ pub fn main() -> u8 {
     }
     let cli = match Ggrep::try_parse() {
         Ok(cli) => cli,
+        Err(error) if error.use_stderr() && asks_for_json() => {
+            let said = error.render().to_string();
+            let said = said.trim_start_matches("error: ").trim_end();
+            let failure = Failure::new(ErrorCode::InvalidRequest, said);
+            let told = people::print_json(&payload(&failure), false, &mut io::stdout());
+            // Where it can't be written, the status still tells.
+            drop(told);
+            return failure.error.code.exit_status();
+        }
         Err(error) => {
             // Help and version are no failures.
             let unwritten = error.print().is_err_and(|error| !is_closed(&error));
@@ -80,6 +89,12 @@ pub fn main() -> u8 {
             failure.error.code.exit_status()
         }
     }
+}
+
+/// Returns whether answers are wanted as JSON, by arguments of which others are wrong.
+fn asks_for_json() -> bool {
+    let options = std::env::args_os().skip(1).take_while(|word| word != "--");
+    options.into_iter().any(|word| word == "--json")
 }
 
 /// Runs the daemon.
@@ -243,12 +258,16 @@ fn answered(
         if !is_over(&answer) {
             break;
         }
-        answer = ask();
+        match ask() {
+            // There is no other one, so what the last one said holds.
+            Err(Unconnected::Client(ClientError::Unreachable(_))) if answer.is_ok() => break,
+            next => answer = next,
+        }
     }
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) if args.fallback && is_absent(&error) => {
-            in_process(meant, request, environment)?
+            in_process(meant, request, until, environment)?
         }
         Err(error) => return Err(refused(error, meant)),
     };
@@ -289,7 +308,8 @@ fn scope(
     environment: &Environment,
 ) -> Result<Option<String>, Ended> {
     let place = match (&args.path, &args.which.setup.root) {
-        (Some(path), _) => canonical(path, environment)?,
+        (Some(path), None) => canonical(path, environment)?,
+        (Some(path), Some(_)) => canonical(&root.join(path), environment)?,
         // The tree that was named, not what is below here.
         (None, Some(_)) => return Ok(None),
         (None, None) => canonical(std::path::Path::new("."), environment)?,
@@ -379,6 +399,7 @@ fn refused(error: Unconnected, meant: &Meant) -> Ended {
 fn in_process(
     meant: &Meant,
     request: &Request,
+    until: &Deadline,
     environment: &Environment,
 ) -> Result<Vec<u8>, Ended> {
     let setup = prepare(&meant.setup, environment, None)?.for_files(environment);
@@ -396,7 +417,8 @@ fn in_process(
     };
     let daemon = &meant.config.daemon;
     let most = query.timeout_ms.unwrap_or(daemon.query_timeout_ms);
-    let most = Duration::from_millis(most.min(daemon.query_timeout_ms));
+    // What was spent on looking for a daemon was spent.
+    let most = Duration::from_millis(most.min(daemon.query_timeout_ms)).min(until.remaining());
     let admitted = Admitted {
         id: None,
         ending: &Ending::default(),

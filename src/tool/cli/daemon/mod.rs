@@ -18,7 +18,7 @@ use crate::tool::config::Config;
 use crate::tool::daemon::client::Caller;
 use crate::tool::daemon::handshake::Store;
 use crate::tool::daemon::identity;
-use crate::tool::daemon::socket::Access;
+use crate::tool::daemon::socket::{Access, noted};
 use crate::tool::error::ToolError;
 
 /// The daemon that a command means, whether it runs or not.
@@ -71,11 +71,23 @@ impl Meant {
         };
         let path = match socket {
             Some(socket) => environment.absolute(socket)?,
-            None => environment.sockets.path_for(&store, access(&config)).ok_or_else(|| {
-                ToolError::bad_args(
-                    "there is no place for a socket: neither XDG_RUNTIME_DIR nor HOME is set; give one with --socket",
-                )
-            })?,
+            None if config.daemon.group_access => {
+                return Err(ToolError::bad_args(
+                    "with group_access, the socket has to be where all of the group look for it: give it with --socket, in a directory \
+                     of the group's own that has the mode 0770",
+                ));
+            }
+            None => {
+                let usual = environment.sockets.path_for(&store).ok_or_else(|| {
+                    ToolError::bad_args(
+                        "there is no place for a socket: neither XDG_RUNTIME_DIR nor HOME is set; give one with --socket",
+                    )
+                })?;
+                // The one daemon may have been started where another place is the usual one.
+                let state = environment.state.as_ref().filter(|_| !usual.exists());
+                let noted = state.and_then(|state| noted(&state.join("forge-search"), &store));
+                noted.unwrap_or(usual)
+            }
         };
         Ok(Meant {
             root: root.to_path_buf(),

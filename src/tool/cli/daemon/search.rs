@@ -20,8 +20,9 @@ use crate::tool::search::SearchExtras;
 /// How long a daemon may take to greet: one that does not at once has no time, and the process itself has.
 const GREETING: Duration = Duration::from_millis(250);
 
-/// How much longer than its time an answer is waited for.
-const GRACE: Duration = Duration::from_millis(500);
+/// How long an answer is waited for at most; never longer than a quarter of the search's time. A daemon that others keep busy may not
+/// cost a search what it would find by itself.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Returns what a daemon answers, and the root of its tree; nothing if there is none, or if it can't be told that its answer is the one
 /// that this process would give. That process then says what is wrong, where something is.
@@ -68,11 +69,11 @@ pub(in super::super) fn ask(
             request: fields,
         }),
     };
-    let patience = Duration::from_millis(time) + GRACE;
+    let patience = Duration::from_millis(time / 4).min(PATIENCE);
+    // Where it does not come in time, the connection ends, and with it what was asked.
     let answer = daemon.ask(&asked, patience).ok()?;
     let response: SearchResponse = serde_json::from_slice(&answer).ok()?;
     // A daemon gives no query more time than it is configured to, and its answers fit into one message.
-    let is_late = response.timed_out && time > meant.config.daemon.query_timeout_ms;
-    let is_cut = is_late || (response.truncated && (response.count as u64) < most);
+    let is_cut = response.timed_out || (response.truncated && (response.count as u64) < most);
     (!is_cut).then_some((response, root))
 }

@@ -16,7 +16,7 @@ use crate::tool::config::SearchConfig;
 use crate::tool::daemon::identity;
 use crate::tool::daemon::log::LogFile;
 use crate::tool::daemon::server::{Server, Settings};
-use crate::tool::daemon::service::{Fingerprint, Parts, Service};
+use crate::tool::daemon::service::{Fingerprint, Now, Parts, Service};
 use crate::tool::daemon::socket::{OwnSocket, SocketError, Sole};
 use crate::tool::error::ToolError;
 use crate::tool::indexing::wall_clock_ns;
@@ -62,7 +62,7 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
     environment.cache.handles = Handles::at_most(most);
     let environment = &environment;
     let setup = prepare(&meant.setup, environment, None)?.for_files(environment);
-    let log = log_to(&meant, state.as_deref());
+    let log = log_to(&meant, state.as_deref())?;
     let signals = setup.signals.clone();
     let service = live_service(setup, &meant, log, environment)?;
     let cant = |error: io::Error| failed(&format!("the daemon can't be started: {error}"));
@@ -98,9 +98,12 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
 
 fn settings(meant: &Meant, background: bool) -> Settings {
     let idle = Some(meant.config.daemon.idle_exit_ms).filter(|ms| background && *ms > 0);
+    let settings = Settings::from(&meant.config);
     Settings {
         idle_exit: idle.map(Duration::from_millis),
-        ..Settings::from(&meant.config)
+        // Half of what may be open is for searching.
+        connections: settings.connections.min(may_be_open() / 2),
+        ..settings
     }
 }
 
@@ -116,22 +119,39 @@ fn many_files() {
     let _ = setrlimit(Resource::Nofile, all);
 }
 
+/// Returns how many files this process may have open.
+fn may_be_open() -> usize {
+    use rustix::process::{Resource, getrlimit};
+    let most = getrlimit(Resource::Nofile).current;
+    most.map_or(usize::MAX, |most| {
+        usize::try_from(most).unwrap_or(usize::MAX)
+    })
+}
+
 /// Has everything that is logged from now on written to a file; returns which.
-fn log_to(meant: &Meant, state: Option<&Path>) -> Option<PathBuf> {
+///
+/// # Errors
+///
+/// The file that was named can't be used.
+fn log_to(meant: &Meant, state: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
     let path = match &meant.log {
         Some(path) => path.clone(),
         None => {
             // One daemon, one log, wherever its socket is.
             let store = &meant.store;
             let name = identity::socket_name(&store.store_id, &store.config_fingerprint);
-            state?.join(name).with_extension("log")
+            let Some(state) = state else { return Ok(None) };
+            state.join(name).with_extension("log")
         }
     };
     let log = match LogFile::open(&path, meant.config.daemon.max_log_bytes) {
         Ok(log) => log,
+        Err(error) if meant.log.is_some() => {
+            return Err(failed(&format!("--log {}: {error}", path.display())));
+        }
         Err(error) => {
             complain(&format!("nothing is logged: {}: {error}", path.display()));
-            return None;
+            return Ok(None);
         }
     };
     tracing_subscriber::fmt()
@@ -140,7 +160,7 @@ fn log_to(meant: &Meant, state: Option<&Path>) -> Option<PathBuf> {
         .with_writer(Mutex::new(log))
         .init();
     tracing::info!(target: "forge_search::daemon", pid = std::process::id(), "started");
-    Some(path)
+    Ok(Some(path))
 }
 
 /// Returns the directory for what this user's daemons leave, if there can be one. Not in the tree: a log there would be a change of the tree
@@ -188,9 +208,18 @@ fn live_service(
         git: environment.programs(&meant.root).find("git"),
         fingerprint: Some(Arc::new(move || {
             let environment = Environment::read();
-            let config = load_config(&arguments, &environment).ok()?;
-            let excludes = environment.global_excludes.as_deref();
-            Some(identity::config_fingerprint(&config, excludes))
+            let now = match load_config(&arguments, &environment) {
+                Ok(config) => {
+                    let excludes = environment.global_excludes.as_deref();
+                    Now::Is(identity::config_fingerprint(&config, excludes))
+                }
+                Err(_) => Now::Wrong,
+            };
+            // Where nothing at all can be opened, as with too many open files, nothing was learned of any file.
+            match std::fs::File::open("/") {
+                Ok(_) => now,
+                Err(_) => Now::Unreadable,
+            }
         })),
     };
     service(setup, files, own)

@@ -3,6 +3,7 @@
 //! Owns that of many clients that find none, one starts it and all others wait for that.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -12,15 +13,13 @@ use crate::exec::process::{Invocation, start_in_background};
 use crate::exec::stop::{Deadline, SystemClock};
 use crate::tool::daemon::client::{ClientError, Connection};
 use crate::tool::daemon::socket::{Turn, is_taken};
+use crate::tool::render::escape_controls;
 
 /// How long to wait before looking again.
 const NAP: Duration = Duration::from_millis(20);
 
 /// How long a daemon may take to begin, or one that is about to end to be gone.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Memory that threads keep for themselves is shared by two of them each: a daemon has many, and most of them sleep.
-const ALLOCATOR: (&str, &str) = ("MALLOC_ARENA_MAX", "2");
 
 /// Starts the daemon in the background, if none is running, and returns when clients are answered.
 ///
@@ -29,6 +28,10 @@ const ALLOCATOR: (&str, &str) = ("MALLOC_ARENA_MAX", "2");
 /// What it says of why it can't begin.
 pub(super) fn in_background(meant: &Meant) -> Result<(), String> {
     let until = Deadline::after(PATIENCE, Arc::new(SystemClock));
+    let caller = meant.caller(None, PATIENCE);
+    if meant.log.is_some() && Connection::open(&meant.socket, &meant.store, caller).is_ok() {
+        return Err("a daemon answers already, which logs where it was told to; end it with `ggrep stop` first, or leave out --log".to_string());
+    }
     connect_or_start(meant, None, &until)
         .map(|_| ())
         .map_err(|error| match error {
@@ -112,7 +115,7 @@ fn start(meant: &Meant, left: Duration) -> Result<(), Unconnected> {
         program: &program,
         args: &args,
     };
-    let begun = start_in_background(invocation, &[ALLOCATOR], left.min(PATIENCE))
+    let begun = start_in_background(invocation, left.min(PATIENCE))
         .map_err(|error| not_started(error.to_string()))?;
     match begun {
         // It goes on; whoever has no more time asks again later.
@@ -122,11 +125,22 @@ fn start(meant: &Meant, left: Duration) -> Result<(), Unconnected> {
         ))),
         Some(begun) if begun.exit.is_some() && !is_taken(&meant.socket) => {
             let said = String::from_utf8_lossy(&begun.stderr);
-            let said = said.trim().trim_start_matches("forge-search: ");
+            let said = said.trim();
+            let said = said.strip_prefix("forge-search: ").unwrap_or(said);
+            let said = said.strip_prefix("ggrep: ").unwrap_or(said);
             Err(not_started(format!(
                 "the daemon could not be started: {said}"
             )))
         }
-        Some(_) => Ok(()),
+        Some(begun) => {
+            // It goes on, and something is not as it should be.
+            let said = String::from_utf8_lossy(&begun.stderr);
+            let mut err = std::io::stderr().lock();
+            for line in said.lines() {
+                // Where it can't be written, there is nobody to tell.
+                let _ = writeln!(err, "{}", escape_controls(line));
+            }
+            Ok(())
+        }
     }
 }

@@ -3,7 +3,8 @@
 //! Owns what counts as amiss. Nothing here changes anything, and nothing is said that was not looked at just now.
 
 use std::collections::BTreeMap;
-use std::path::Component;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{InUse, Inspected, absent};
@@ -14,6 +15,8 @@ use crate::format::publish::is_unfinished;
 use crate::index::live::Report;
 use crate::index::snapshot::Snapshot;
 use crate::index::state::Standing;
+use crate::index::walk::{Entry, Walk};
+use crate::tool::daemon::answer::traversal;
 use crate::tool::daemon::report::{Check, Severity};
 
 /// What is said where there is nothing to look at.
@@ -23,7 +26,7 @@ const NO_INDEX: &str = "there is no index, so that the whole tree is searched";
 const SAMPLE: usize = 1_000;
 
 /// Paths that are looked at.
-const PATHS: u32 = 200_000;
+const PATHS: usize = 200_000;
 
 /// From how many percent of a budget on it is warned.
 const NEAR: u64 = 90;
@@ -50,7 +53,7 @@ impl Inspected<'_> {
         let snapshot = in_use.as_ref().and_then(|one| one.snapshot.as_deref());
         let mut checks = match &in_use {
             Some(in_use) => self.of_index(in_use),
-            None => OF_INDEX.map(|code| ok(code, NO_INDEX)).into(),
+            None => self.without_index(&OF_INDEX),
         };
         // The other tool has an index of its own, and what is wrong with that counts alike.
         let other = self.files.and_then(|indexes| self.in_use(indexes));
@@ -83,10 +86,7 @@ impl Inspected<'_> {
         let snapshot = in_use.snapshot.as_deref();
         let mut checks = vec![manifest(in_use), segments(in_use)];
         let looked_at = match snapshot {
-            None => OF_INDEX[2..]
-                .iter()
-                .map(|code| ok(code, NO_INDEX))
-                .collect(),
+            None => self.without_index(&OF_INDEX[2..]),
             Some(snapshot) => self.catalog(in_use, snapshot).unwrap_or_else(|error| {
                 let damaged = format!(
                     "the index is damaged: {error}; `forge-search index build` makes another one"
@@ -101,12 +101,69 @@ impl Inspected<'_> {
         checks
     }
 
+    /// Looks at what there is where there is no index: the tree itself.
+    fn without_index(&self, codes: &[&str]) -> Vec<Check> {
+        let paths = self.walked();
+        let of = |code: &&str| match *code {
+            "path_safety" => paths.safety(),
+            "casefold_collisions" => paths.collisions(),
+            code => ok(code, NO_INDEX),
+        };
+        codes.iter().map(of).collect()
+    }
+
+    /// Walks the tree, until there are enough files or too many directories.
+    fn walked(&self) -> Paths {
+        let mut paths = Paths {
+            all: Vec::new(),
+            of: None,
+        };
+        let sandbox = self.context.sandbox.clone();
+        let Some((root, real)) = sandbox.locate(self.root) else {
+            return paths;
+        };
+        let deny = sandbox.deny().clone();
+        let walk = Walk::new(
+            root,
+            real,
+            traversal(&self.config.search),
+            deny,
+            Arc::new(move |path: &Path| sandbox.locate(path)),
+            self.context.global_excludes.as_deref(),
+            self.root,
+        );
+        let mut todo = vec![walk.start()];
+        for _ in 0..PATHS {
+            let Some(node) = todo.pop() else {
+                paths.of = Some(paths.all.len() as u64);
+                break;
+            };
+            for entry in walk.list(&node, &|_, _| true) {
+                match entry {
+                    Entry::Dir(node) => todo.push(node),
+                    Entry::File(file) => {
+                        let real = file.absolute();
+                        let shown = real.strip_prefix(self.root).unwrap_or(&real);
+                        paths.all.push(shown.to_path_buf());
+                    }
+                    // What can't be read has no paths.
+                    Entry::Error(..) => {}
+                }
+            }
+            if paths.all.len() >= PATHS {
+                break;
+            }
+        }
+        paths
+    }
+
     /// Looks at what the catalog says.
     fn catalog(&self, in_use: &InUse<'_>, snapshot: &Snapshot) -> Result<Vec<Check>, FormatError> {
+        let paths = Paths::of(snapshot)?;
         Ok(vec![
             self.tombstones(in_use, snapshot)?,
-            paths(snapshot)?,
-            collisions(snapshot)?,
+            paths.safety(),
+            paths.collisions(),
             self.drift(in_use, snapshot)?,
             growth(snapshot),
         ])
@@ -457,53 +514,83 @@ impl Inspected<'_> {
     }
 }
 
-/// Every path has to lead downwards from the root.
-fn paths(snapshot: &Snapshot) -> Result<Check, FormatError> {
-    let code = "path_safety";
-    let files = snapshot.segment().file_count();
-    let seen = files.min(PATHS);
-    let mut wrong = 0u64;
-    for rank in 0..seen {
-        let path = snapshot.segment().path(rank)?;
-        let inside = path
-            .components()
-            .all(|part| matches!(part, Component::Normal(_)));
-        wrong += u64::from(!inside);
-    }
-    Ok(match wrong {
-        0 => ok(
-            code,
-            format!("{seen} of {files} paths lead to places inside of the root"),
-        ),
-        wrong => fail(
-            code,
-            format!("{wrong} of {seen} paths lead out of the root"),
-        ),
-    })
+/// Paths of files that are searched, up to [`PATHS`] of them, and how many there are, if that is known.
+struct Paths {
+    all: Vec<PathBuf>,
+    of: Option<u64>,
 }
 
-/// Paths that differ in case only are one file on some systems.
-fn collisions(snapshot: &Snapshot) -> Result<Check, FormatError> {
-    let code = "casefold_collisions";
-    let files = snapshot.segment().file_count();
-    let seen = files.min(PATHS);
-    let mut folded = Vec::with_capacity(seen as usize);
-    for rank in 0..seen {
-        let path = snapshot.segment().path(rank)?;
-        let lower = path.to_string_lossy().to_lowercase();
-        folded.push(xxhash_rust::xxh3::xxh3_64(lower.as_bytes()));
+impl Paths {
+    /// Takes them from a snapshot: those of the segment that are still there, and those beside it.
+    fn of(snapshot: &Snapshot) -> Result<Paths, FormatError> {
+        let (segment, overlay) = (snapshot.segment(), snapshot.overlay());
+        let files = segment.file_count();
+        let live = without_dead(snapshot, 0..files, None);
+        let ranks = (0..files).filter(|rank| live.as_ref().is_none_or(|live| live.contains(*rank)));
+        let of = u64::from(files - overlay.dead_count()) + overlay.extras().len() as u64;
+        // Of what is beside the segment least is known.
+        let mut all: Vec<PathBuf> = overlay
+            .extras()
+            .iter()
+            .map(|extra| extra.path.clone())
+            .take(PATHS)
+            .collect();
+        for rank in ranks.take(PATHS - all.len()) {
+            all.push(segment.path(rank)?);
+        }
+        Ok(Paths { all, of: Some(of) })
     }
-    folded.sort_unstable();
-    let twice = folded.windows(2).filter(|pair| pair[0] == pair[1]).count();
-    Ok(match twice {
-        0 => ok(code, format!("no two of {seen} paths differ in case only")),
-        twice => warn(
-            code,
-            format!(
-                "{twice} of {seen} paths differ from another one in case only; elsewhere they may be one file"
+
+    fn told(&self) -> String {
+        let seen = self.all.len();
+        match self.of {
+            Some(of) => format!("{seen} of {of} paths"),
+            None => format!("{seen} paths, and not more"),
+        }
+    }
+
+    /// Every path has to lead downwards from the root.
+    fn safety(&self) -> Check {
+        let code = "path_safety";
+        let inside = |path: &&PathBuf| {
+            path.components()
+                .all(|part| matches!(part, Component::Normal(_)))
+        };
+        let wrong = self.all.len() - self.all.iter().filter(inside).count();
+        let told = self.told();
+        match wrong {
+            0 => ok(
+                code,
+                format!("{told} were looked at and lead to places inside of the root"),
             ),
-        ),
-    })
+            wrong => fail(code, format!("{wrong} of {told} lead out of the root")),
+        }
+    }
+
+    /// Paths that differ in case only are one file on some systems.
+    fn collisions(&self) -> Check {
+        let code = "casefold_collisions";
+        let fold = |path: &PathBuf| {
+            let lower = path.to_string_lossy().to_lowercase();
+            xxhash_rust::xxh3::xxh3_64(lower.as_bytes())
+        };
+        let mut folded: Vec<u64> = self.all.iter().map(fold).collect();
+        folded.sort_unstable();
+        let twice = folded.windows(2).filter(|pair| pair[0] == pair[1]).count();
+        let told = self.told();
+        match twice {
+            0 => ok(
+                code,
+                format!("{told} were compared, and no two differ in case only"),
+            ),
+            twice => warn(
+                code,
+                format!(
+                    "{twice} of {told} differ from another one in case only; elsewhere they may be one file"
+                ),
+            ),
+        }
+    }
 }
 
 /// What is beside the segment has to be little.

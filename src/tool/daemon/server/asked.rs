@@ -72,17 +72,17 @@ pub(super) async fn answer(asked: Asked, coming: Coming<'_>, shared: &Arc<Shared
     let took = clock.now().saturating_duration_since(came);
     answer.facts = answer.facts.or(facts);
     shared.metrics.ended(&answer, waited, took);
-    note(&answer, coming.active, waited, took);
+    note(&answer, coming.active.id.as_deref(), waited, took);
     answer.payload
 }
 
 /// Writes a query to the log: what it was about stays out.
-fn note(answer: &Answer, active: &Active, waited: Duration, took: Duration) {
+pub(super) fn note(answer: &Answer, id: Option<&str>, waited: Duration, took: Duration) {
     let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let facts = answer.facts.clone().unwrap_or_default();
     tracing::info!(
         target: "forge_search::query",
-        request_id = facts.request_id.as_deref().or(active.id.as_deref()),
+        request_id = facts.request_id.as_deref().or(id),
         snapshot_id = facts.snapshot_id,
         profile = facts.profile,
         max_results = facts.max_results,

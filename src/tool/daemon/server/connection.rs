@@ -12,7 +12,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 use tokio::time::{sleep, timeout, timeout_at};
 
-use super::asked::{Coming, answer};
+use super::asked::{Coming, answer, note};
 use super::{Settings, Shared};
 use crate::exec::stop::StopReason;
 use crate::tool::daemon::admission::{Client, Share};
@@ -20,7 +20,7 @@ use crate::tool::daemon::frame::{Decoder, FrameError, encode};
 use crate::tool::daemon::handshake::{PROTOCOL_VERSIONS, receive};
 use crate::tool::daemon::reply::{Acknowledged, ErrorCode, Failure};
 use crate::tool::daemon::request::{Asked, Hello, Request};
-use crate::tool::daemon::service::{Ending, payload};
+use crate::tool::daemon::service::{Answer, Ending, payload};
 use crate::tool::daemon::socket::Access;
 
 /// Requests of one connection that are not answered yet, at most: one that comes beyond that is refused, so that whatever cancels others
@@ -123,7 +123,7 @@ pub(super) async fn serve(stream: UnixStream, shared: Arc<Shared>) {
     }
     let (read, mut write) = stream.into_split();
     let mut reader = Reader::new(read, &shared);
-    let welcomed = match reader.first(shared.settings.patience).await {
+    let welcomed = match reader.first(&shared).await {
         Ok(Some(frame)) => greet(&frame, &shared),
         Ok(None) => return,
         Err(error) => Err(Failure::new(ErrorCode::InvalidRequest, error.to_string())),
@@ -239,20 +239,29 @@ impl Reader {
     }
 
     /// Reads the first frame; `None` at the end of the stream.
-    async fn first(&mut self, patience: Duration) -> Result<Option<Vec<u8>>, Unread> {
-        let first = async {
-            loop {
-                if let Some(frame) = self.ready()? {
-                    return Ok(Some(frame));
-                }
-                if !self.more().await? {
+    async fn first(&mut self, shared: &Shared) -> Result<Option<Vec<u8>>, Unread> {
+        let began = tokio::time::Instant::now();
+        loop {
+            if let Some(frame) = self.ready()? {
+                return Ok(Some(frame));
+            }
+            let patience = match shared.is_crowded() {
+                true => shared.settings.patience.min(CROWDED),
+                false => shared.settings.patience,
+            };
+            let left = patience.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return Err(Unread::Late(patience));
+            }
+            match timeout(left.min(LOOK), self.more()).await {
+                Ok(Ok(true)) | Err(_) => {}
+                Ok(Ok(false)) => {
                     self.decoder.end()?;
                     return Ok(None);
                 }
+                Ok(Err(error)) => return Err(error.into()),
             }
-        };
-        let first = timeout(patience, first).await;
-        first.unwrap_or(Err(Unread::Late(patience)))
+        }
     }
 
     /// Reads requests until the client goes, something is wrong with the stream, or the daemon ends. Whatever is not answered then is
@@ -327,9 +336,9 @@ impl Reader {
 fn job(frame: &[u8], unanswered: &Unanswered, shared: &Shared) -> Job {
     let request = match Request::parse(frame) {
         Ok(request) => request,
-        Err(refused) => {
-            let failure = Failure::new(ErrorCode::InvalidRequest, refused.message);
-            return Job::Say(payload(&failure.of(refused.request_id)));
+        Err(wrong) => {
+            let failure = Failure::new(ErrorCode::InvalidRequest, wrong.message);
+            return refused(failure.of(wrong.request_id), shared);
         }
     };
     let bytes = u32::try_from(frame.len()).unwrap_or(u32::MAX);
@@ -341,13 +350,12 @@ fn job(frame: &[u8], unanswered: &Unanswered, shared: &Shared) -> Job {
         })),
         (_, id) if unanswered.is_full() => {
             let message = format!("{PIPELINE} requests of this connection wait for their answers");
-            let failure = shared.gate.refuse(&message);
-            Job::Say(payload(&failure.of(id)))
+            refused(shared.gate.refuse(&message).of(id), shared)
         }
         (_, id) => {
             let Ok(backlog) = backlog else {
                 let failure = shared.gate.refuse("too much is waiting to be begun");
-                return Job::Say(payload(&failure.of(id)));
+                return refused(failure.of(id), shared);
             };
             // So that also a refusal can be told from others. In deterministic mode the id is made of what is asked.
             let needs_one = match &request.asked {
@@ -361,6 +369,14 @@ fn job(frame: &[u8], unanswered: &Unanswered, shared: &Shared) -> Job {
             Job::Ask(Box::new(request.asked), active, now, backlog)
         }
     }
+}
+
+/// Refuses a request that never came to the gate; it counts like one that the gate has refused.
+fn refused(failure: Failure, shared: &Shared) -> Job {
+    let answer = Answer::from(failure);
+    shared.metrics.refused(&answer);
+    note(&answer, None, Duration::ZERO, Duration::ZERO);
+    Job::Say(answer.payload)
 }
 
 async fn answer_all(

@@ -1,0 +1,49 @@
+//! What can be searched: capabilities, and the kinds of data behind them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::tool::config::ScopeKind;
+
+/// What a task searches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Capability {
+    /// Names of files.
+    SearchFiles,
+    /// Senders, recipients, subjects and texts of e-mails.
+    SearchEmails,
+    /// Text fields of records.
+    SearchDatasets,
+}
+
+impl Capability {
+    /// Every capability.
+    pub const ALL: [Capability; 3] = [
+        Capability::SearchFiles,
+        Capability::SearchEmails,
+        Capability::SearchDatasets,
+    ];
+
+    /// Returns the name of a capability in manifests, leases and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Capability::SearchFiles => "SEARCH_FILES",
+            Capability::SearchEmails => "SEARCH_EMAILS",
+            Capability::SearchDatasets => "SEARCH_DATASETS",
+        }
+    }
+
+    /// Returns the capability with a name.
+    pub fn named(name: &str) -> Option<Capability> {
+        Capability::ALL.into_iter().find(|one| one.name() == name)
+    }
+
+    /// Returns what searches data of a kind.
+    pub fn of(kind: ScopeKind) -> Capability {
+        match kind {
+            ScopeKind::Files => Capability::SearchFiles,
+            ScopeKind::Maildir | ScopeKind::Mbox => Capability::SearchEmails,
+            ScopeKind::Sqlite | ScopeKind::Csv | ScopeKind::Jsonl => Capability::SearchDatasets,
+        }
+    }
+}

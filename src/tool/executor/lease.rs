@@ -1,0 +1,219 @@
+//! Leases: signed permissions to execute one task.
+//!
+//! Owns keys, the token format and what a lease claims. The format is PASETO v4.public: the sender chooses no algorithm. Everything but the signature
+//! is checked by whoever asks, in its order; here nothing is compared with a clock or a manifest.
+
+use jiff::Timestamp;
+use pasetors::Public;
+use pasetors::keys::{AsymmetricKeyPair, AsymmetricPublicKey, AsymmetricSecretKey, Generate};
+use pasetors::paserk::{FormatAsPaserk, Id};
+use pasetors::token::UntrustedToken;
+use pasetors::version4::{PublicToken, V4};
+use serde::{Deserialize, Serialize};
+
+use super::failure::Reason;
+
+/// Bytes that a token may have.
+pub const MAX_TOKEN: usize = 64 << 10;
+
+/// Bytes that a claim may have.
+const MAX_CLAIM: usize = 1_024;
+
+/// What a lease says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lease {
+    /// The one task that may be executed.
+    pub task_id: String,
+    /// What may be searched.
+    pub capability_id: String,
+    /// Where.
+    pub target_scope: String,
+    /// Until when: valid while the time is earlier.
+    pub expires_at: Timestamp,
+    /// Who issued it; says nothing about what it allows, and neither do the next two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iss: Option<String>,
+    /// When it was issued.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iat: Option<String>,
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jti: Option<String>,
+}
+
+/// What stands behind the signature: by which key that is to be checked.
+#[derive(Debug, Serialize, Deserialize)]
+struct Footer {
+    kid: String,
+}
+
+/// Why a key is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// It is not in the format.
+    #[error("is not a key for leases: a public one starts with `k4.public.`, a secret one with `k4.secret.`; `forge-search lease keygen` makes both")]
+    Malformed,
+    /// The system has no random numbers.
+    #[error("no key can be made: the system gives no random numbers")]
+    NoRandom,
+}
+
+/// A key that leases are checked with.
+#[derive(Clone, Debug)]
+pub struct PublicKey {
+    key: AsymmetricPublicKey<V4>,
+    id: String,
+}
+
+impl PublicKey {
+    /// Reads a key in PASERK format (`k4.public.…`).
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Malformed`].
+    pub fn parse(text: &str) -> Result<PublicKey, KeyError> {
+        let key = AsymmetricPublicKey::<V4>::try_from(text).map_err(|_| KeyError::Malformed)?;
+        PublicKey::of(key)
+    }
+
+    fn of(key: AsymmetricPublicKey<V4>) -> Result<PublicKey, KeyError> {
+        let id = paserk(&Id::from(&key))?;
+        Ok(PublicKey { key, id })
+    }
+
+    /// Returns the key's PASERK id (`k4.pid.…`), by which footers name it.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Writes the key in PASERK format.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Malformed`], for no key that was read or made.
+    pub fn to_paserk(&self) -> Result<String, KeyError> {
+        paserk(&self.key)
+    }
+}
+
+/// A key that leases are signed with.
+#[derive(Debug)]
+pub struct SecretKey(AsymmetricSecretKey<V4>);
+
+impl SecretKey {
+    /// Makes a key of random numbers of the system.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::NoRandom`].
+    pub fn generate() -> Result<SecretKey, KeyError> {
+        let pair = AsymmetricKeyPair::<V4>::generate().map_err(|_| KeyError::NoRandom)?;
+        Ok(SecretKey(pair.secret))
+    }
+
+    /// Reads a key in PASERK format (`k4.secret.…`).
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Malformed`].
+    pub fn parse(text: &str) -> Result<SecretKey, KeyError> {
+        // The library panics at a seed of zeros, of which the first 42 digits are these.
+        let zeros = text.strip_prefix("k4.secret.");
+        if zeros.is_some_and(|digits| digits.len() < 43 || digits.bytes().take(42).all(|b| b == b'A')) {
+            return Err(KeyError::Malformed);
+        }
+        let key = AsymmetricSecretKey::<V4>::try_from(text).map_err(|_| KeyError::Malformed)?;
+        Ok(SecretKey(key))
+    }
+
+    /// Writes the key in PASERK format.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Malformed`], for no key that was read or made.
+    pub fn to_paserk(&self) -> Result<String, KeyError> {
+        paserk(&self.0)
+    }
+
+    /// Returns the key that what this one signs is checked with.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Malformed`], for no key that was read or made.
+    pub fn public(&self) -> Result<PublicKey, KeyError> {
+        let key = AsymmetricPublicKey::try_from(&self.0).map_err(|_| KeyError::Malformed)?;
+        PublicKey::of(key)
+    }
+
+    /// Signs a lease.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Malformed`], for no key that was read or made.
+    pub fn sign(&self, lease: &Lease) -> Result<String, KeyError> {
+        let claims = serde_json::to_vec(lease).map_err(|_| KeyError::Malformed)?;
+        self.sign_bytes(&claims)
+    }
+
+    /// Signs anything as if it were a lease.
+    fn sign_bytes(&self, claims: &[u8]) -> Result<String, KeyError> {
+        let footer = Footer {
+            kid: self.public()?.id,
+        };
+        let footer = serde_json::to_vec(&footer).map_err(|_| KeyError::Malformed)?;
+        PublicToken::sign(&self.0, claims, Some(&footer), None).map_err(|_| KeyError::Malformed)
+    }
+}
+
+fn paserk(key: &dyn FormatAsPaserk) -> Result<String, KeyError> {
+    let mut text = String::new();
+    key.fmt(&mut text).map_err(|_| KeyError::Malformed)?;
+    Ok(text)
+}
+
+/// The keys that are configured: several, so that one can follow the other.
+#[derive(Clone, Debug, Default)]
+pub struct KeyRing(Vec<PublicKey>);
+
+impl KeyRing {
+    /// Makes a ring of keys.
+    pub fn new(keys: Vec<PublicKey>) -> KeyRing {
+        KeyRing(keys)
+    }
+
+    /// Checks the signature of a token, and reads what it claims (EXEC §2, first check).
+    ///
+    /// # Errors
+    ///
+    /// Why it is no lease: [`Reason::TokenMalformed`], [`Reason::KeyUnknown`], [`Reason::SignatureInvalid`] or [`Reason::ClaimsMalformed`].
+    pub fn verify(&self, token: &str) -> Result<Lease, Reason> {
+        if token.len() > MAX_TOKEN {
+            return Err(Reason::TokenMalformed);
+        }
+        let untrusted = UntrustedToken::<Public, V4>::try_from(token)
+            .map_err(|_| Reason::TokenMalformed)?;
+        // It only tells which key to try; it is signed as well.
+        let footer: Footer = serde_json::from_slice(untrusted.untrusted_footer())
+            .map_err(|_| Reason::KeyUnknown)?;
+        let mut keys = self.0.iter();
+        let key = keys.find(|key| key.id == footer.kid).ok_or(Reason::KeyUnknown)?;
+        let trusted = PublicToken::verify(&key.key, &untrusted, None, None)
+            .map_err(|_| Reason::SignatureInvalid)?;
+        let lease: Lease =
+            serde_json::from_str(trusted.payload()).map_err(|_| Reason::ClaimsMalformed)?;
+        let claims = [&lease.task_id, &lease.capability_id, &lease.target_scope];
+        match claims.iter().all(|claim| (1..=MAX_CLAIM).contains(&claim.len())) {
+            true => Ok(lease),
+            false => Err(Reason::ClaimsMalformed),
+        }
+    }
+}
+
+/// Returns what a token claims and which key it names, without checking any signature. For looking at only.
+pub fn unverified(token: &str) -> Option<(serde_json::Value, serde_json::Value)> {
+    let untrusted = UntrustedToken::<Public, V4>::try_from(token).ok()?;
+    let claims = serde_json::from_slice(untrusted.untrusted_payload()).ok()?;
+    let footer = serde_json::from_slice(untrusted.untrusted_footer()).unwrap_or_default();
+    Some((claims, footer))
+}

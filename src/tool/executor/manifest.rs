@@ -1,0 +1,139 @@
+//! Manifests: what a task is to do.
+//!
+//! Owns reading one in two steps. First as far as it can be read at all, since a lease is looked at before what a manifest says
+//! counts; then its query, its number of results and its scope, each with a reason of its own (EXEC §3).
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+use super::capability::Capability;
+use super::failure::Reason;
+
+/// Bytes that a manifest may have.
+pub const MAX_MANIFEST: usize = 1 << 20;
+
+/// Code points that a query may have (EXEC §3).
+pub const MAX_QUERY: usize = 4_096;
+
+/// Results that may be asked for (EXEC §3).
+pub const MAX_RESULTS: u32 = 1_000;
+
+/// A manifest that was checked. What it is compared and kept by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Manifest {
+    /// The task.
+    pub task_id: String,
+    /// What is searched.
+    pub capability_id: Capability,
+    /// Where.
+    pub target_scope: String,
+    /// The text that is looked for, without the space around it.
+    pub query: String,
+    /// How many results are wanted at most.
+    pub max_results: u32,
+}
+
+/// A manifest as it came: fields that are not looked at yet.
+#[derive(Debug)]
+pub(super) struct Unchecked {
+    fields: Fields,
+    /// Whether it was UTF-8.
+    utf8: bool,
+}
+
+#[derive(Debug)]
+struct Fields(Vec<(String, Box<RawValue>)>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fields, D::Error> {
+        struct Each;
+        impl<'de> Visitor<'de> for Each {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+                let mut fields: Vec<(String, Box<RawValue>)> = Vec::new();
+                while let Some((name, value)) = map.next_entry::<String, Box<RawValue>>()? {
+                    // Which of two values counts must not depend on who reads it.
+                    if fields.iter().any(|(other, _)| *other == name) || fields.len() == 64 {
+                        return Err(serde::de::Error::custom("a field twice, or too many"));
+                    }
+                    fields.push((name, value));
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(Each)
+    }
+}
+
+impl Unchecked {
+    /// Reads a manifest as far as it can be read.
+    pub(super) fn read(bytes: &[u8]) -> Option<Unchecked> {
+        if bytes.len() > MAX_MANIFEST {
+            return None;
+        }
+        let text = String::from_utf8_lossy(bytes);
+        Some(Unchecked {
+            fields: serde_json::from_str(&text).ok()?,
+            utf8: matches!(text, Cow::Borrowed(_)),
+        })
+    }
+
+    fn raw(&self, name: &str) -> Option<&RawValue> {
+        let mut fields = self.fields.0.iter();
+        fields.find_map(|(field, value)| (field == name).then_some(&**value))
+    }
+
+    /// Returns a field that is a string.
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        serde_json::from_str(self.raw(name)?.get()).ok()
+    }
+
+    /// Checks the query and the number of results.
+    pub(super) fn validate(
+        &self,
+        task_id: String,
+        capability_id: Capability,
+        target_scope: String,
+    ) -> Result<Manifest, Reason> {
+        const KNOWN: [&str; 5] = [
+            "task_id",
+            "capability_id",
+            "target_scope",
+            "query",
+            "max_results",
+        ];
+        // What is not UTF-8 is not a query, wherever it stands.
+        if !self.utf8 {
+            return Err(Reason::QueryNotText);
+        }
+        if self.fields.0.iter().any(|(name, _)| !KNOWN.contains(&&**name)) {
+            return Err(Reason::FieldUnknown);
+        }
+        let query = self.text("query").ok_or(Reason::QueryNotText)?;
+        let query = query.trim();
+        if !(1..=MAX_QUERY).contains(&query.chars().count()) {
+            return Err(Reason::QueryLength);
+        }
+        let max_results = self
+            .raw("max_results")
+            .and_then(|raw| serde_json::from_str(raw.get()).ok())
+            .filter(|max| (1..=MAX_RESULTS).contains(max))
+            .ok_or(Reason::MaxResults)?;
+        Ok(Manifest {
+            task_id,
+            capability_id,
+            target_scope,
+            query: query.to_string(),
+            max_results,
+        })
+    }
+}
