@@ -199,6 +199,7 @@ pub(crate) struct Begun {
 #[cfg(all(unix, feature = "cli"))]
 pub(crate) fn start_in_background(
     invocation: Invocation<'_>,
+    environment: &[(&str, &str)],
     patience: Duration,
 ) -> Result<Option<Begun>, RunError> {
     // Whatever this process was given open, a pipe that somebody reads to its end or a lock, ends with it and not with the other one.
@@ -208,6 +209,7 @@ pub(crate) fn start_in_background(
     let mut command = Command::new(invocation.program);
     command
         .args(invocation.args)
+        .envs(environment.iter().copied())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());

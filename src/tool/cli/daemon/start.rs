@@ -21,6 +21,12 @@ const NAP: Duration = Duration::from_millis(20);
 /// How long a daemon may take to begin, or one that is about to end to be gone.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How the allocator gives memory back, where it was not built to do so already: soon, and with its addresses.
+const ALLOCATOR: (&str, &str) = (
+    "_RJEM_MALLOC_CONF",
+    "retain:false,dirty_decay_ms:500,muzzy_decay_ms:0",
+);
+
 /// Starts the daemon in the background, if none is running, and returns when clients are answered.
 ///
 /// # Errors
@@ -115,7 +121,7 @@ fn start(meant: &Meant, left: Duration) -> Result<(), Unconnected> {
         program: &program,
         args: &args,
     };
-    let begun = start_in_background(invocation, left.min(PATIENCE))
+    let begun = start_in_background(invocation, &[ALLOCATOR], left.min(PATIENCE))
         .map_err(|error| not_started(error.to_string()))?;
     match begun {
         // It goes on; whoever has no more time asks again later.
