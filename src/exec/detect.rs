@@ -311,10 +311,7 @@ fn first_line(tool: Tool, path: &Path, deadline: &Deadline) -> Result<(String, E
         reason,
     };
     let args = arguments(["--version"]);
-    let invocation = Invocation {
-        program: path,
-        args: &args,
-    };
+    let invocation = Invocation::new(path, &args);
     let until = Until {
         stop: &Stop::new(),
         deadline: Some(deadline),

@@ -321,10 +321,7 @@ impl Run<'_> {
             let mut count = 0;
             let mut garbled = None;
             let ended = process::run(
-                Invocation {
-                    program: &external.program,
-                    args: &args,
-                },
+                Invocation::new(&external.program, &args),
                 Until {
                     stop: self.stop,
                     deadline: None,

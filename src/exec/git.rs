@@ -163,10 +163,7 @@ impl Git<'_> {
             stop: &stop,
             deadline: Some(deadline),
         };
-        let invocation = Invocation {
-            program: self.program,
-            args: &all,
-        };
+        let invocation = Invocation::new(self.program, &all);
         run(invocation, until, take).map_err(|error| error.to_string())
     }
 

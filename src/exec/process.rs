@@ -1,7 +1,7 @@
 //! Running other programs: the one place that starts a process.
 //!
 //! Owns spawning without a shell, the program's environment, its process group, its pipes and its end. A
-//! program gets no standard input, no configuration through the environment and a process group of its
+//! program gets no standard input but what the caller gives it, no configuration through the environment and a process group of its
 //! own; its output is handed over in pieces as it arrives and never collected whole. Whatever happens, the
 //! caller giving up, the stop flag, a deadline, a panic, the whole group is killed and reaped before
 //! the call returns. It must not know which programs there are or what their output means.
@@ -46,6 +46,22 @@ pub(crate) struct Invocation<'a> {
     pub(crate) program: &'a Path,
     /// Its arguments, handed over as they are.
     pub(crate) args: &'a [OsString],
+    /// What it reads from its standard input; without it, there is nothing to read.
+    pub(crate) input: Option<&'a [u8]>,
+    /// Bytes of addresses that it may use at most, where the system can limit them from outside.
+    pub(crate) memory: Option<u64>,
+}
+
+impl<'a> Invocation<'a> {
+    /// Makes one without input and limits.
+    pub(crate) fn new(program: &'a Path, args: &'a [OsString]) -> Invocation<'a> {
+        Invocation {
+            program,
+            args,
+            input: None,
+            memory: None,
+        }
+    }
 }
 
 /// What can end a run before the program does.
@@ -252,7 +268,10 @@ fn spawn(invocation: Invocation<'_>, until: Until<'_>) -> io::Result<Group> {
     let mut command = Command::new(invocation.program);
     command
         .args(invocation.args)
-        .stdin(Stdio::null())
+        .stdin(match invocation.input {
+            Some(_) => Stdio::piped(),
+            None => Stdio::null(),
+        })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     sys::isolate(&mut command);
@@ -260,11 +279,24 @@ fn spawn(invocation: Invocation<'_>, until: Until<'_>) -> io::Result<Group> {
     let mut tries = 0;
     loop {
         match command.spawn() {
-            Ok(child) => {
-                return Ok(Group {
+            Ok(mut child) => {
+                let input = child.stdin.take().zip(invocation.input);
+                let group = Group {
                     child: Some(child),
                     status: None,
-                });
+                };
+                if let Some((child, memory)) = group.child.as_ref().zip(invocation.memory) {
+                    sys::limit(child, memory)?;
+                }
+                if let Some((mut pipe, input)) = input {
+                    let input = input.to_vec();
+                    // It ends with the program at the latest: nobody reads the pipe then.
+                    thread::Builder::new().spawn(move || {
+                        use std::io::Write;
+                        let _ = pipe.write_all(&input);
+                    })?;
+                }
+                return Ok(group);
             }
             // Someone has the program's file open for writing, for example while it is being upgraded.
             Err(error)

@@ -13,6 +13,8 @@ pub mod config;
 pub mod daemon;
 pub mod engines;
 pub mod error;
+#[cfg(all(unix, feature = "executor"))]
+pub mod executor;
 pub mod indexing;
 pub mod render;
 pub mod request;

@@ -18,6 +18,7 @@ mod differential;
 #[cfg(unix)]
 mod engines;
 #[cfg(unix)]
+mod executor;
 mod fallback;
 mod files;
 mod fire;

@@ -22,6 +22,12 @@ const WAITING: usize = 4;
 /// Ticks without output after which an ended program is taken to have said everything.
 const QUIET_TICKS: u32 = 20;
 
+/// The program limits itself.
+#[cfg(not(unix))]
+pub(super) fn limit(_: &std::process::Child, _: u64) -> std::io::Result<()> {
+    Ok(())
+}
+
 #[cfg(not(unix))]
 pub(super) fn isolate(command: &mut Command) {
     for name in UNWANTED_ENVIRONMENT {

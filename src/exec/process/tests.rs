@@ -14,10 +14,7 @@ fn shell(
     take: &mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
 ) -> Ended {
     let args = arguments(["-c", script, "sh"].iter().chain(args));
-    let invocation = Invocation {
-        program: Path::new("/bin/sh"),
-        args: &args,
-    };
+    let invocation = Invocation::new(Path::new("/bin/sh"), &args);
     run(invocation, until, take).unwrap()
 }
 
@@ -279,10 +276,7 @@ fn what_can_not_be_started_says_so() {
         deadline: None,
     };
     let start = |program: &str, args: &[OsString]| {
-        let invocation = Invocation {
-            program: Path::new(program),
-            args,
-        };
+        let invocation = Invocation::new(Path::new(program), args);
         run(invocation, until, &mut |_| ControlFlow::Continue(())).unwrap_err()
     };
     let error = start("/nonexistent/rg", &[]);
@@ -300,10 +294,7 @@ fn what_can_not_be_started_says_so() {
 fn threads_hear_what_polling_hears() {
     let run = |script: &str, stop: &Stop| {
         let args = arguments(["-c", script]);
-        let invocation = Invocation {
-            program: Path::new("/bin/sh"),
-            args: &args,
-        };
+        let invocation = Invocation::new(Path::new("/bin/sh"), &args);
         let until = Until {
             stop,
             deadline: None,

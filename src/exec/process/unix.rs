@@ -27,6 +27,28 @@ pub(super) fn isolate(command: &mut Command) {
     command.process_group(0).env_clear().current_dir("/");
 }
 
+/// Limits what a program may use of addresses.
+#[cfg(target_os = "linux")]
+pub(super) fn limit(child: &Child, memory: u64) -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, prlimit};
+    let most = Rlimit {
+        current: Some(memory),
+        maximum: Some(memory),
+    };
+    let pid = Pid::from_raw(child.id().cast_signed());
+    match prlimit(pid, Resource::As, most) {
+        // It has ended by itself.
+        Ok(_) | Err(Errno::SRCH) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The program limits itself.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn limit(_: &Child, _: u64) -> io::Result<()> {
+    Ok(())
+}
+
 pub(super) fn signal(status: ExitStatus) -> Option<i32> {
     status.signal()
 }

@@ -101,6 +101,34 @@ Examples:
   forge-search serve --detach /srv/tree      in the background; prints the socket
   forge-search serve --set tools.daemon.max_concurrent_queries=4")]
     Serve(ServeArgs),
+    /// Execute one search task that a scheduler has handed out with a signed lease.
+    ///
+    /// Checks the lease, searches the configured scope in a process of its own with limits (30 s, 256 MB), and prints one JSON object: the result, or a
+    /// failure with its code. A task that was executed already is answered with the same bytes. Scopes and keys are in [executor] of the configuration.
+    #[cfg(unix)]
+    #[command(after_help = "\
+Examples:
+  forge-search execute --lease-file task.lease task.json
+  scheduler next | forge-search execute --lease-file task.lease -
+
+Exit status: 0 after a result, 1 after a failure that was printed, 2 if something else went wrong.")]
+    Execute(ExecuteArgs),
+    /// The worker of execute.
+    #[cfg(unix)]
+    #[command(hide = true)]
+    ExecuteWorker,
+    /// Make keys for leases, issue leases and look at them.
+    #[cfg(unix)]
+    #[command(after_help = "\
+Examples:
+  forge-search lease keygen scheduler.key           writes a secret key; prints the public one, for keys of [executor]
+  forge-search lease issue --key scheduler.key --task t1 --capability SEARCH_FILES --scope docs --for 300
+  forge-search lease inspect v4.public.…            what a lease says, and whether its signature holds")]
+    Lease {
+        /// What to do.
+        #[command(subcommand)]
+        command: LeaseCommand,
+    },
     /// Print the JSON schema of a tool's request.
     Schema(ToolArgs),
     /// Say what is in effect here (engines, sandbox, configuration) and what needs doing.
@@ -381,6 +409,72 @@ pub(super) struct CallArgs {
     /// Where and how.
     #[command(flatten)]
     pub(super) setup: SetupArgs,
+}
+
+/// A task.
+#[cfg(unix)]
+#[derive(Clone, Debug, Args)]
+pub(super) struct ExecuteArgs {
+    /// The manifest, a file with one JSON object; - is standard input.
+    #[arg(default_value = "-")]
+    pub(super) manifest: PathBuf,
+    /// The lease, a token (others on this machine may see arguments; a file is better).
+    #[arg(long, value_name = "TOKEN", required_unless_present = "lease_file")]
+    pub(super) lease: Option<String>,
+    /// A file with the lease.
+    #[arg(long, value_name = "FILE", conflicts_with = "lease")]
+    pub(super) lease_file: Option<PathBuf>,
+    /// Configuration file with the table [executor] [default: $FORGE_SEARCH_CONFIG, else forge-search/config.toml in $XDG_CONFIG_HOME or ~/.config].
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Print to standard error what was passed over, and what the search took.
+    #[arg(long)]
+    pub(super) stats: bool,
+}
+
+/// What to do with leases.
+#[cfg(unix)]
+#[derive(Debug, Subcommand)]
+pub(super) enum LeaseCommand {
+    /// Make a key: the secret one goes to a new file that only you can read, the public one is printed.
+    Keygen {
+        /// The file; must not be there yet.
+        file: PathBuf,
+    },
+    /// Issue a lease for one task, and print it.
+    Issue(IssueArgs),
+    /// Print what a lease says, and whether its signature holds with a configured key.
+    Inspect {
+        /// The lease; - is standard input.
+        token: String,
+        /// Configuration file with the table [executor].
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+    },
+}
+
+/// A lease.
+#[cfg(unix)]
+#[derive(Debug, Args)]
+pub(super) struct IssueArgs {
+    /// The file with the secret key.
+    #[arg(long, value_name = "FILE")]
+    pub(super) key: PathBuf,
+    /// The task_id.
+    #[arg(long, value_name = "ID")]
+    pub(super) task: String,
+    /// The capability_id: SEARCH_FILES, SEARCH_EMAILS or SEARCH_DATASETS.
+    #[arg(long, value_name = "NAME")]
+    pub(super) capability: String,
+    /// The target_scope.
+    #[arg(long, value_name = "NAME")]
+    pub(super) scope: String,
+    /// How many seconds from now it is valid.
+    #[arg(long = "for", value_name = "SECONDS", default_value = "300", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) seconds: u32,
+    /// Until when it is valid, in place of --for: RFC 3339, such as 2026-01-01T12:00:00Z.
+    #[arg(long, value_name = "TIME", conflicts_with = "seconds")]
+    pub(super) until: Option<jiff::Timestamp>,
 }
 
 /// A daemon.

@@ -8,6 +8,8 @@ mod call;
 #[cfg(unix)]
 mod daemon;
 mod doctor;
+#[cfg(unix)]
+mod execute;
 mod explain;
 mod index;
 mod printer;
@@ -123,6 +125,12 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Some(Command::Explain(args)) => explain::run(&args, &Environment::read()),
         #[cfg(unix)]
         Some(Command::Serve(args)) => daemon::serve::run(&args, &Environment::read()),
+        #[cfg(unix)]
+        Some(Command::Execute(args)) => execute::run(&args, &Environment::read()),
+        #[cfg(unix)]
+        Some(Command::ExecuteWorker) => Ok(crate::tool::executor::worker::main()),
+        #[cfg(unix)]
+        Some(Command::Lease { command }) => execute::lease(&command, &Environment::read()),
         Some(Command::Doctor(args)) => doctor::run(&args, &Environment::read()),
         Some(Command::Schema(tool)) => {
             let schema = match tool_of(&tool)? {

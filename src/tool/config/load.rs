@@ -168,6 +168,15 @@ impl Load {
                 Err(problem) => wrong(name.span().start, problem),
             }
         }
+        if syntax_errors.is_empty() && root.get_ref().contains_key("executor") {
+            let place = match origin {
+                Origin::File(path) => path.parent(),
+                Origin::Default | Origin::Set => None,
+            };
+            for (at, key, message) in self.config.executor.read(text, place) {
+                found.push((at.unwrap_or(0), Problem::new(key.as_deref(), message)));
+            }
+        }
         found.sort_by_key(|(at, _)| *at);
         let placed = found
             .into_iter()

@@ -1,4 +1,4 @@
-//! The configuration: `[tools.search]`, `[tools.search_files]`, `[tools.daemon]` and `[tools.sandbox]`.
+//! The configuration: `[tools.search]`, `[tools.search_files]`, `[tools.daemon]`, `[tools.sandbox]` and `[executor]`.
 //!
 //! This module owns every configuration key: one table ([`KEYS`]) says for each its type, its
 //! defaults, its allowed values and what it is for, and everything else follows from that table:
@@ -24,6 +24,7 @@
 pub mod caps;
 mod choice;
 mod error;
+mod executor;
 mod keys;
 mod load;
 mod value;
@@ -36,6 +37,7 @@ pub use choice::{
     Backend, Case, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode, RegexStrategy,
 };
 pub use error::{ConfigError, Problem};
+pub use executor::{ExecutorConfig, ScopeConfig, ScopeKind};
 pub use keys::{DaemonConfig, FilesConfig, KEYS, Key, SandboxConfig, SearchConfig};
 pub use load::Loader;
 pub use value::{Kind, Value};
@@ -82,6 +84,8 @@ pub struct Config {
     pub daemon: DaemonConfig,
     /// `[tools.sandbox]`.
     pub sandbox: SandboxConfig,
+    /// `[executor]`.
+    pub executor: ExecutorConfig,
     /// Origins of the values that something set, by full key.
     origins: BTreeMap<&'static str, Origin>,
 }
@@ -115,6 +119,7 @@ impl Config {
             search_files: keys::files_defaults(profile),
             daemon: keys::daemon_defaults(profile),
             sandbox: keys::sandbox_defaults(profile),
+            executor: ExecutorConfig::default(),
             origins: BTreeMap::new(),
         }
     }

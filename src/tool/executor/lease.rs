@@ -52,7 +52,9 @@ struct Footer {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// It is not in the format.
-    #[error("is not a key for leases: a public one starts with `k4.public.`, a secret one with `k4.secret.`; `forge-search lease keygen` makes both")]
+    #[error(
+        "is not a key for leases: a public one starts with `k4.public.`, a secret one with `k4.secret.`; `forge-search lease keygen` makes both"
+    )]
     Malformed,
     /// The system has no random numbers.
     #[error("no key can be made: the system gives no random numbers")]
@@ -120,7 +122,9 @@ impl SecretKey {
     pub fn parse(text: &str) -> Result<SecretKey, KeyError> {
         // The library panics at a seed of zeros, of which the first 42 digits are these.
         let zeros = text.strip_prefix("k4.secret.");
-        if zeros.is_some_and(|digits| digits.len() < 43 || digits.bytes().take(42).all(|b| b == b'A')) {
+        if zeros
+            .is_some_and(|digits| digits.len() < 43 || digits.bytes().take(42).all(|b| b == b'A'))
+        {
             return Err(KeyError::Malformed);
         }
         let key = AsymmetricSecretKey::<V4>::try_from(text).map_err(|_| KeyError::Malformed)?;
@@ -191,19 +195,24 @@ impl KeyRing {
         if token.len() > MAX_TOKEN {
             return Err(Reason::TokenMalformed);
         }
-        let untrusted = UntrustedToken::<Public, V4>::try_from(token)
-            .map_err(|_| Reason::TokenMalformed)?;
+        let untrusted =
+            UntrustedToken::<Public, V4>::try_from(token).map_err(|_| Reason::TokenMalformed)?;
         // It only tells which key to try; it is signed as well.
-        let footer: Footer = serde_json::from_slice(untrusted.untrusted_footer())
-            .map_err(|_| Reason::KeyUnknown)?;
+        let footer: Footer =
+            serde_json::from_slice(untrusted.untrusted_footer()).map_err(|_| Reason::KeyUnknown)?;
         let mut keys = self.0.iter();
-        let key = keys.find(|key| key.id == footer.kid).ok_or(Reason::KeyUnknown)?;
+        let key = keys
+            .find(|key| key.id == footer.kid)
+            .ok_or(Reason::KeyUnknown)?;
         let trusted = PublicToken::verify(&key.key, &untrusted, None, None)
             .map_err(|_| Reason::SignatureInvalid)?;
         let lease: Lease =
             serde_json::from_str(trusted.payload()).map_err(|_| Reason::ClaimsMalformed)?;
         let claims = [&lease.task_id, &lease.capability_id, &lease.target_scope];
-        match claims.iter().all(|claim| (1..=MAX_CLAIM).contains(&claim.len())) {
+        match claims
+            .iter()
+            .all(|claim| (1..=MAX_CLAIM).contains(&claim.len()))
+        {
             true => Ok(lease),
             false => Err(Reason::ClaimsMalformed),
         }

@@ -115,7 +115,12 @@ impl Unchecked {
         if !self.utf8 {
             return Err(Reason::QueryNotText);
         }
-        if self.fields.0.iter().any(|(name, _)| !KNOWN.contains(&&**name)) {
+        if self
+            .fields
+            .0
+            .iter()
+            .any(|(name, _)| !KNOWN.contains(&&**name))
+        {
             return Err(Reason::FieldUnknown);
         }
         let query = self.text("query").ok_or(Reason::QueryNotText)?;

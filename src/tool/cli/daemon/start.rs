@@ -117,10 +117,7 @@ fn start(meant: &Meant, left: Duration) -> Result<(), Unconnected> {
     for setting in &meant.setup.set {
         args.extend(["--set".into(), setting.into()]);
     }
-    let invocation = Invocation {
-        program: &program,
-        args: &args,
-    };
+    let invocation = Invocation::new(&program, &args);
     let begun = start_in_background(invocation, &[ALLOCATOR], left.min(PATIENCE))
         .map_err(|error| not_started(error.to_string()))?;
     match begun {

@@ -318,3 +318,56 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn exec_4_scopes_are_read_and_what_is_wrong_with_them_is_told() {
+    let config = load(
+        "[executor]\nkeys = [\"k4.public.x\"]\nretention_days = 7\n\
+         [executor.scopes.docs]\nkind = \"files\"\nlocation = \"docs\"\n\
+         [executor.scopes.users]\nkind = \"sqlite\"\nlocation = \"/srv/u.db\"\ntable = \"users\"\nprimary_key = \"id\"\n\
+         [tools.search]\nmax_files = 7\n",
+    )
+    .unwrap();
+    assert_eq!(config.search.max_files, 7);
+    assert_eq!(config.executor.retention_days, 7);
+    assert_eq!(config.executor.scopes["docs"].kind, ScopeKind::Files);
+    assert_eq!(config.executor.scopes["docs"].location, Path::new("docs"));
+    assert_eq!(
+        config.executor.scopes["users"].table.as_deref(),
+        Some("users")
+    );
+    for (text, part) in [
+        ("kind = \"files\"", "location"),
+        ("kind = \"paper\"\nlocation = \"x\"", "paper"),
+        ("kind = \"files\"\nlocation = \"\"", "empty location"),
+        ("kind = \"files\"\nlocation = \"x\"\ntable = \"t\"", "table"),
+        (
+            "kind = \"mbox\"\nlocation = \"x\"\nprimary_key = \"t\"",
+            "primary_key",
+        ),
+        ("kind = \"csv\"\nlocation = \"x\"", "needs primary_key"),
+        (
+            "kind = \"sqlite\"\nlocation = \"x\"\nprimary_key = \"t\"",
+            "needs table",
+        ),
+        ("kind = \"files\"\nlocation = \"x\"\nmode = 1", "mode"),
+    ] {
+        let text = format!("\n[executor.scopes.one]\n{text}\n");
+        assert_problem(load(&text), &["c.toml:", "executor", part]);
+    }
+    assert_problem(
+        load("[executor]\nretention_days = 0\n"),
+        &["a day at least"],
+    );
+    assert_problem(load("[executor]\nkey = []\n"), &["key"]);
+    // Relative places start where the file is.
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("c.toml");
+    std::fs::write(&file, "[executor]\nstore = \"r.db\"\n[executor.scopes.a]\nkind = \"csv\"\nlocation = \"a.csv\"\nprimary_key = \"id\"\n").unwrap();
+    let config = Loader::new(Profile::Library).file(&file).build().unwrap();
+    assert_eq!(
+        config.executor.scopes["a"].location,
+        dir.path().join("a.csv")
+    );
+    assert_eq!(config.executor.store, Some(dir.path().join("r.db")));
+}

@@ -1,0 +1,226 @@
+//! `forge-search execute` and `forge-search lease`: the executor for operators and schedulers.
+//!
+//! Owns where manifests, leases and keys are read from. Everything that is decided about them is [`crate::tool::executor`]'s.
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use super::args::{ExecuteArgs, IssueArgs, LeaseCommand, SetupArgs};
+use super::setup::{Environment, load_config};
+use super::{Failure, complain};
+use crate::tool::config::Config;
+use crate::tool::error::ToolError;
+use crate::tool::executor::Executor;
+use crate::tool::executor::capability::Capability;
+use crate::tool::executor::host::Worker;
+use crate::tool::executor::lease::{KeyRing, Lease, PublicKey, SecretKey, unverified};
+use crate::tool::executor::manifest::MAX_MANIFEST;
+use crate::tool::indexing::wall_clock_ns;
+
+/// Bytes of a file with a lease or a key.
+const MOST: u64 = 1 << 16;
+
+/// Executes one task.
+pub(super) fn run(args: &ExecuteArgs, environment: &Environment) -> Result<u8, Failure> {
+    let config = configured(args.config.as_deref(), environment)?;
+    let lease = match (&args.lease, &args.lease_file) {
+        (Some(lease), _) => lease.clone(),
+        (None, Some(file)) => text(file, environment)?,
+        (None, None) => return Err(wrong("a lease is missing; give it with --lease-file")),
+    };
+    // One byte more than there may be, so that too long a manifest is seen as one.
+    let manifest = bytes(&args.manifest, MAX_MANIFEST as u64 + 1, environment)?;
+    let executor = executor(&config, environment)?;
+    let execution = executor.execute(&manifest, lease.trim());
+    let mut out = io::stdout().lock();
+    out.write_all(&execution.body)?;
+    out.write_all(b"\n")?;
+    out.flush()?;
+    if let Some(detail) = &execution.detail {
+        complain(detail);
+    }
+    if args.stats && execution.failure.is_none() {
+        let peak = execution.peak_kib;
+        let peak = peak.map_or("-".to_string(), |kib| format!("{kib} KiB"));
+        complain(&format!(
+            "{} passed over, {peak} of memory at most{}",
+            execution.passed_over,
+            if execution.repeated {
+                ", answered as before"
+            } else {
+                ""
+            }
+        ));
+    }
+    Ok(u8::from(execution.failure.is_some()))
+}
+
+fn executor(config: &Config, environment: &Environment) -> Result<Executor, Failure> {
+    let store = match (&config.executor.store, &environment.state) {
+        (Some(store), _) => environment.absolute(store)?,
+        (None, Some(state)) => state.join("forge-search").join("results.db"),
+        (None, None) => {
+            return Err(wrong(
+                "there is no place for results: neither XDG_STATE_HOME nor HOME is set; set store in [executor]",
+            ));
+        }
+    };
+    Executor::new(&config.executor, store, worker()?)
+        .map_err(|error| wrong(&format!("keys of [executor]: one {error}")))
+}
+
+/// Returns the worker: this program.
+pub(super) fn worker() -> Result<Worker, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| wrong(&format!("this program can't find itself: {error}")))?;
+    Ok(Worker::new(program, vec!["execute-worker".into()]))
+}
+
+fn configured(file: Option<&Path>, environment: &Environment) -> Result<Config, Failure> {
+    let setup = SetupArgs {
+        config: file.map(Path::to_path_buf),
+        ..SetupArgs::default()
+    };
+    Ok(load_config(&setup, environment)?)
+}
+
+/// Makes, issues and inspects leases.
+pub(super) fn lease(command: &LeaseCommand, environment: &Environment) -> Result<u8, Failure> {
+    match command {
+        LeaseCommand::Keygen { file } => keygen(file, environment),
+        LeaseCommand::Issue(args) => issue(args, environment),
+        LeaseCommand::Inspect { token, config } => {
+            inspect(token, &configured(config.as_deref(), environment)?)
+        }
+    }
+}
+
+fn keygen(file: &Path, environment: &Environment) -> Result<u8, Failure> {
+    let key = SecretKey::generate().map_err(|error| wrong(&error.to_string()))?;
+    let secret = key.to_paserk().map_err(|error| wrong(&error.to_string()))?;
+    let public = key.public().map_err(|error| wrong(&error.to_string()))?;
+    let path = environment.absolute(file)?;
+    let cant = |error: io::Error| wrong(&format!("{}: {error}", file.display()));
+    let mut options = std::fs::OpenOptions::new();
+    std::os::unix::fs::OpenOptionsExt::mode(options.write(true).create_new(true), 0o600);
+    let mut written = options.open(path).map_err(cant)?;
+    writeln!(written, "{secret}")
+        .and_then(|()| written.sync_all())
+        .map_err(cant)?;
+    let text = public
+        .to_paserk()
+        .map_err(|error| wrong(&error.to_string()))?;
+    writeln!(io::stdout(), "{text}")?;
+    Ok(0)
+}
+
+fn issue(args: &IssueArgs, environment: &Environment) -> Result<u8, Failure> {
+    if Capability::named(&args.capability).is_none() {
+        return Err(wrong(&format!(
+            "there is no capability `{}`; the capabilities are {}",
+            args.capability,
+            Capability::ALL.map(Capability::name).join(", ")
+        )));
+    }
+    let text = text(&args.key, environment)?;
+    let key = SecretKey::parse(text.trim())
+        .map_err(|error| wrong(&format!("{} {error}", args.key.display())))?;
+    let now = now()?;
+    let expires_at = match args.until {
+        Some(until) => until,
+        None => now
+            .checked_add(SignedDuration::from_secs(args.seconds.into()))
+            .map_err(|error| wrong(&error.to_string()))?,
+    };
+    if expires_at <= now {
+        return Err(wrong("--until is over already"));
+    }
+    let lease = Lease {
+        task_id: args.task.clone(),
+        capability_id: args.capability.clone(),
+        target_scope: args.scope.clone(),
+        expires_at,
+        iss: None,
+        iat: None,
+        jti: None,
+    };
+    let token = key
+        .sign(&lease)
+        .map_err(|error| wrong(&error.to_string()))?;
+    writeln!(io::stdout(), "{token}")?;
+    Ok(0)
+}
+
+/// Prints what a lease says. Fails if its signature does not hold with any key that is configured.
+fn inspect(token: &str, config: &Config) -> Result<u8, Failure> {
+    let token = match token {
+        "-" => {
+            let mut text = String::new();
+            io::stdin().lock().take(MOST).read_to_string(&mut text)?;
+            text
+        }
+        token => token.to_string(),
+    };
+    let token = token.trim();
+    let (claims, footer) =
+        unverified(token).ok_or_else(|| wrong("this is not a PASETO v4.public token"))?;
+    let keys: Result<Vec<_>, _> = config
+        .executor
+        .keys
+        .iter()
+        .map(|key| PublicKey::parse(key))
+        .collect();
+    let keys = keys.map_err(|error| wrong(&format!("keys of [executor]: one {error}")))?;
+    let verified = KeyRing::new(keys).verify(token);
+    let expired = verified
+        .as_ref()
+        .ok()
+        .map(|lease| now().map(|now| now >= lease.expires_at));
+    let told = json!({
+        "claims": claims,
+        "footer": footer,
+        "signature": match &verified {
+            Ok(_) => "holds",
+            Err(reason) => reason.message(),
+        },
+        "expired": expired.transpose()?,
+    });
+    let told = serde_json::to_string_pretty(&told).unwrap_or_default();
+    writeln!(io::stdout(), "{told}")?;
+    Ok(u8::from(verified.is_err()))
+}
+
+fn now() -> Result<Timestamp, Failure> {
+    let since = Duration::from_nanos(u64::try_from(wall_clock_ns()).unwrap_or_default());
+    Timestamp::from_duration(SignedDuration::try_from(since).unwrap_or(SignedDuration::MAX))
+        .map_err(|error| wrong(&error.to_string()))
+}
+
+/// Reads a text file.
+fn text(path: &Path, environment: &Environment) -> Result<String, Failure> {
+    let bytes = bytes(path, MOST, environment)?;
+    String::from_utf8(bytes)
+        .map_err(|_| wrong(&format!("{} is not a text in UTF-8", path.display())))
+}
+
+/// Reads a file, or standard input.
+fn bytes(path: &Path, most: u64, environment: &Environment) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let read = match path == Path::new("-") {
+        true => io::stdin().lock().take(most).read_to_end(&mut bytes),
+        false => std::fs::File::open(environment.absolute(path)?)
+            .and_then(|file| file.take(most).read_to_end(&mut bytes)),
+    };
+    match read {
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(wrong(&format!("{}: {error}", path.display()))),
+    }
+}
+
+fn wrong(message: &str) -> Failure {
+    Failure::Tool(ToolError::bad_args(message))
+}

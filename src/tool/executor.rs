@@ -1,0 +1,252 @@
+//! The executor: one search task, handed out with a signed lease, over one configured source.
+//!
+//! Owns the order in which a task is checked and executed (EXEC §2 to §9), and the bytes that are answered. Each step is a module: [`lease`], [`manifest`],
+//! [`store`], [`host`] and [`worker`], [`source`], [`search`](mod@search). Surfaces hand over a manifest and a lease and pass on what
+//! comes back.
+//!
+//! ```no_run
+//! use std::path::{Path, PathBuf};
+//! use forge_search::tool::config::{Config, Loader, Profile};
+//! use forge_search::tool::executor::{Executor, host::Worker};
+//!
+//! let config = Loader::new(Profile::Library).file("forge.toml").build()?;
+//! let worker = Worker::new(PathBuf::from("/usr/bin/forge-search"), vec!["execute-worker".into()]);
+//! let executor = Executor::new(&config.executor, PathBuf::from("/var/lib/forge/results.db"), worker)?;
+//! let manifest = br#"{"task_id": "t1", "capability_id": "SEARCH_FILES", "target_scope": "docs", "query": "plan", "max_results": 10}"#;
+//! let execution = executor.execute(manifest, "v4.public.…");
+//! println!("{}", String::from_utf8_lossy(&execution.body));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod capability;
+pub mod confine;
+pub mod failure;
+pub mod host;
+pub mod lease;
+pub mod manifest;
+pub mod order;
+pub mod search;
+pub mod snippet;
+pub mod source;
+pub mod store;
+pub mod worker;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use self::capability::Capability;
+use self::failure::{Failed, Reason};
+use self::host::{Done, Host};
+use self::lease::{KeyError, KeyRing, PublicKey};
+use self::manifest::{Manifest, Unchecked};
+use self::search::Match;
+use self::store::{Store, Stored};
+use self::worker::Job;
+use crate::tool::config::{ExecutorConfig, ScopeConfig};
+use crate::tool::indexing::wall_clock_ns;
+
+/// What tells the time of day.
+pub type WallClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// Executes tasks.
+pub struct Executor {
+    keys: KeyRing,
+    scopes: BTreeMap<String, ScopeConfig>,
+    retention_s: i64,
+    store: PathBuf,
+    host: Box<dyn Host>,
+    clock: WallClock,
+}
+
+impl std::fmt::Debug for Executor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Executor")
+            .field("scopes", &self.scopes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What an execution has come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Execution {
+    /// What is answered: one JSON object, a result (EXEC §7) or a failure.
+    pub body: Vec<u8>,
+    /// Why there is no result, if there is none.
+    pub failure: Option<Reason>,
+    /// How many things of the source were passed over since they are no records, see [`search::Source::scan`].
+    pub passed_over: u64,
+    /// The most memory that the worker had in use, in KiB, if it worked and the system tells.
+    pub peak_kib: Option<u64>,
+    /// Whether the result is one that was stored before.
+    pub repeated: bool,
+    /// What an operator should know of a failure, and the caller should not.
+    pub detail: Option<String>,
+}
+
+/// A result as it is told (EXEC §7).
+#[derive(Debug, Serialize)]
+struct Output<'a> {
+    task_id: &'a str,
+    capability_id: Capability,
+    target_scope: &'a str,
+    results: &'a [Match],
+    count: u64,
+    truncated: bool,
+}
+
+impl Executor {
+    /// Makes one for a configuration, which keeps results in `store` and searches by `host`.
+    ///
+    /// # Errors
+    ///
+    /// A configured key is none.
+    pub fn new(
+        config: &ExecutorConfig,
+        store: PathBuf,
+        host: impl Host + 'static,
+    ) -> Result<Executor, KeyError> {
+        let keys: Result<Vec<_>, _> = config
+            .keys
+            .iter()
+            .map(|key| PublicKey::parse(key))
+            .collect();
+        Ok(Executor {
+            keys: KeyRing::new(keys?),
+            scopes: config.scopes.clone(),
+            retention_s: i64::from(config.retention_days) * 24 * 60 * 60,
+            store,
+            host: Box::new(host),
+            clock: Arc::new(|| {
+                let ns = i128::from(wall_clock_ns());
+                // What a clock of this width tells is a time.
+                Timestamp::from_nanosecond(ns).unwrap_or(Timestamp::MAX)
+            }),
+        })
+    }
+
+    /// Uses another clock.
+    #[must_use]
+    pub fn with_clock(mut self, clock: WallClock) -> Executor {
+        self.clock = clock;
+        self
+    }
+
+    /// Checks and executes a task, or returns what it came to when it was executed before.
+    pub fn execute(&self, manifest: &[u8], lease: &str) -> Execution {
+        let mut detail = None;
+        match self.outcome(manifest, lease, &mut detail) {
+            Ok(execution) => execution,
+            Err(reason) => Execution {
+                // Constants only, which can be written.
+                body: serde_json::to_vec(&Failed::from(reason)).unwrap_or_default(),
+                failure: Some(reason),
+                passed_over: 0,
+                peak_kib: None,
+                repeated: false,
+                detail,
+            },
+        }
+    }
+
+    /// Makes every check, in the order of EXEC §2 and §3.
+    ///
+    /// # Errors
+    ///
+    /// The first that fails.
+    pub fn check(&self, manifest: &[u8], lease: &str) -> Result<(Manifest, &ScopeConfig), Reason> {
+        let lease = self.keys.verify(lease)?;
+        let unchecked = Unchecked::read(manifest).ok_or(Reason::ManifestMalformed)?;
+        let task_id = unchecked.text("task_id").filter(|id| *id == lease.task_id);
+        let task_id = task_id.ok_or(Reason::TaskMismatch)?;
+        if (self.clock)() >= lease.expires_at {
+            return Err(Reason::Expired);
+        }
+        let capability = unchecked.text("capability_id");
+        let capability = capability.as_deref().and_then(Capability::named);
+        let capability = capability.ok_or(Reason::CapabilityUnsupported)?;
+        if lease.capability_id != capability.name() {
+            return Err(Reason::CapabilityMismatch);
+        }
+        let scope = unchecked
+            .text("target_scope")
+            .filter(|name| *name == lease.target_scope);
+        let scope = scope.ok_or(Reason::ScopeMismatch)?;
+        let manifest = unchecked.validate(task_id, capability, scope)?;
+        let scope = self
+            .scopes
+            .get(&manifest.target_scope)
+            .ok_or(Reason::ScopeUnknown)?;
+        match Capability::of(scope.kind) == capability {
+            true => Ok((manifest, scope)),
+            false => Err(Reason::ScopeKind),
+        }
+    }
+
+    fn outcome(
+        &self,
+        manifest: &[u8],
+        lease: &str,
+        detail: &mut Option<String>,
+    ) -> Result<Execution, Reason> {
+        let (manifest, scope) = self.check(manifest, lease)?;
+        let name = digest(&manifest)?;
+        let store = Store::open(&self.store).map_err(|(reason, why)| {
+            *detail = Some(why);
+            reason
+        })?;
+        let now_s = (self.clock)().as_second();
+        store.expire(now_s.saturating_sub(self.retention_s))?;
+        if let Some(stored) = store.find(&manifest.task_id, &name)? {
+            return Ok(told(stored, None, true));
+        }
+        // Resolved here already, so that no worker is started for nothing.
+        let location = std::fs::metadata(&scope.location);
+        location.map_err(|error| {
+            *detail = Some(format!("{}: {error}", scope.location.display()));
+            source::unavailable(&error)
+        })?;
+        let Done { found, peak_kib } = self.host.run(&Job {
+            scope: scope.clone(),
+            query: manifest.query.clone(),
+            max_results: manifest.max_results,
+        })?;
+        let output = Output {
+            task_id: &manifest.task_id,
+            capability_id: manifest.capability_id,
+            target_scope: &manifest.target_scope,
+            results: &found.results,
+            count: found.count,
+            truncated: found.count > u64::from(manifest.max_results),
+        };
+        let result = Stored {
+            body: serde_json::to_vec(&output).map_err(|_| Reason::WorkerFailed)?,
+            passed_over: found.passed_over,
+        };
+        // Whoever was first has decided, also where this one has found something else.
+        let kept = store.keep(&manifest.task_id, &name, &result, now_s)?;
+        let repeated = kept != result;
+        Ok(told(kept, peak_kib, repeated))
+    }
+}
+
+fn told(stored: Stored, peak_kib: Option<u64>, repeated: bool) -> Execution {
+    Execution {
+        body: stored.body,
+        failure: None,
+        passed_over: stored.passed_over,
+        peak_kib,
+        repeated,
+        detail: None,
+    }
+}
+
+/// Returns what tells one manifest from another.
+fn digest(manifest: &Manifest) -> Result<Vec<u8>, Reason> {
+    let bytes = serde_json::to_vec(manifest).map_err(|_| Reason::ManifestMalformed)?;
+    Ok(Sha256::digest(bytes).to_vec())
+}

@@ -1,0 +1,198 @@
+//! What a worker gives up before it reads anything: writing, the network, other programs.
+//!
+//! Two ways of the system, each where there is one. Landlock leaves only the scope's data to be read; a filter of system calls (seccomp) refuses all that
+//! opens for writing, changes names, talks to others or starts programs. Both are for good.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// What of it the system has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confined {
+    /// Only the scope's data can be opened; `partly` where the system is too old for some of it.
+    pub landlock: Held,
+    /// Calls that would write, connect or start something are refused.
+    pub seccomp: Held,
+}
+
+/// Whether a way of confining holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Held {
+    /// The system does not have it.
+    #[default]
+    Not,
+    /// The system has a part of it.
+    Partly,
+    /// It holds.
+    Wholly,
+}
+
+/// Gives up everything but reading some files and directories. `paths` that are not there are left out.
+pub fn confine(paths: &[PathBuf]) -> Confined {
+    #[cfg(target_os = "linux")]
+    {
+        Confined {
+            landlock: linux::landlock(paths).unwrap_or_default(),
+            seccomp: linux::seccomp().map_or(Held::Not, |()| Held::Wholly),
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = paths;
+        Confined::default()
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::collections::BTreeMap;
+    use std::path::PathBuf;
+
+    use landlock::{
+        ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
+        RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus,
+    };
+    use seccompiler::{
+        BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+        SeccompRule,
+    };
+
+    use super::Held;
+
+    /// What is asked for; older systems have less of it.
+    const WANTED: ABI = ABI::V5;
+
+    pub(super) fn landlock(paths: &[PathBuf]) -> Result<Held, RulesetError> {
+        let mut rules = Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::from_all(WANTED))?
+            .handle_access(AccessNet::from_all(WANTED))?
+            .create()?;
+        for path in paths {
+            let Ok(open) = PathFd::new(path) else {
+                continue;
+            };
+            let read = match path.is_dir() {
+                true => AccessFs::ReadFile | AccessFs::ReadDir,
+                false => AccessFs::ReadFile.into(),
+            };
+            rules = rules.add_rule(PathBeneath::new(open, read))?;
+        }
+        Ok(match rules.restrict_self()?.ruleset {
+            RulesetStatus::FullyEnforced => Held::Wholly,
+            RulesetStatus::PartiallyEnforced => Held::Partly,
+            RulesetStatus::NotEnforced => Held::Not,
+        })
+    }
+
+    /// Calls that a search has no use for, whatever their arguments are.
+    const REFUSED: &[libc::c_long] = &[
+        libc::SYS_socket,
+        libc::SYS_socketpair,
+        libc::SYS_connect,
+        libc::SYS_bind,
+        libc::SYS_listen,
+        libc::SYS_accept,
+        libc::SYS_accept4,
+        libc::SYS_sendto,
+        libc::SYS_sendmsg,
+        libc::SYS_sendmmsg,
+        libc::SYS_execve,
+        libc::SYS_execveat,
+        libc::SYS_clone,
+        libc::SYS_clone3,
+        libc::SYS_ptrace,
+        libc::SYS_process_vm_readv,
+        libc::SYS_process_vm_writev,
+        libc::SYS_kill,
+        libc::SYS_pidfd_open,
+        libc::SYS_pidfd_send_signal,
+        libc::SYS_mkdirat,
+        libc::SYS_mknodat,
+        libc::SYS_unlinkat,
+        libc::SYS_renameat,
+        libc::SYS_renameat2,
+        libc::SYS_linkat,
+        libc::SYS_symlinkat,
+        libc::SYS_truncate,
+        libc::SYS_ftruncate,
+        libc::SYS_fchmod,
+        libc::SYS_fchmodat,
+        libc::SYS_fchown,
+        libc::SYS_fchownat,
+        libc::SYS_utimensat,
+        libc::SYS_setxattr,
+        libc::SYS_lsetxattr,
+        libc::SYS_fsetxattr,
+        libc::SYS_mount,
+        libc::SYS_umount2,
+        libc::SYS_pivot_root,
+        libc::SYS_chroot,
+        libc::SYS_unshare,
+        libc::SYS_setns,
+        libc::SYS_bpf,
+        libc::SYS_io_uring_setup,
+        libc::SYS_perf_event_open,
+        libc::SYS_userfaultfd,
+        libc::SYS_add_key,
+        libc::SYS_keyctl,
+    ];
+
+    /// The same, where a system has older forms of them.
+    #[cfg(target_arch = "x86_64")]
+    const OLDER: &[libc::c_long] = &[
+        libc::SYS_fork,
+        libc::SYS_vfork,
+        libc::SYS_creat,
+        libc::SYS_mkdir,
+        libc::SYS_rmdir,
+        libc::SYS_mknod,
+        libc::SYS_unlink,
+        libc::SYS_rename,
+        libc::SYS_link,
+        libc::SYS_symlink,
+        libc::SYS_chmod,
+        libc::SYS_chown,
+        libc::SYS_lchown,
+        libc::SYS_utime,
+        libc::SYS_utimes,
+        libc::SYS_futimesat,
+    ];
+    #[cfg(not(target_arch = "x86_64"))]
+    const OLDER: &[libc::c_long] = &[];
+
+    pub(super) fn seccomp() -> Result<(), Box<dyn std::error::Error>> {
+        let refused = REFUSED.iter().chain(OLDER);
+        let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+            refused.map(|call| (*call, Vec::new())).collect();
+        rules.insert(libc::SYS_openat, opens_to_change(2)?);
+        // How it opens is behind a pointer, which a filter can't look at; what was opened before this goes on, and the rest can do without.
+        #[cfg(target_arch = "x86_64")]
+        rules.insert(libc::SYS_open, opens_to_change(1)?);
+        let filter = SeccompFilter::new(
+            rules,
+            SeccompAction::Allow,
+            SeccompAction::Errno(libc::EACCES.unsigned_abs()),
+            std::env::consts::ARCH.try_into()?,
+        )?;
+        let program: BpfProgram = filter.try_into()?;
+        seccompiler::apply_filter(&program)?;
+        Ok(())
+    }
+
+    /// Recognizes flags, the argument of a number, that ask for more than reading.
+    fn opens_to_change(argument: u8) -> Result<Vec<SeccompRule>, Box<dyn std::error::Error>> {
+        let more = [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC];
+        let rule = |flag: libc::c_int| {
+            let flag = u64::from(flag.unsigned_abs());
+            let length = SeccompCmpArgLen::Dword;
+            let has = SeccompCondition::new(argument, length, SeccompCmpOp::MaskedEq(flag), flag)?;
+            SeccompRule::new(vec![has])
+        };
+        more.into_iter()
+            .map(|flag| rule(flag).map_err(Into::into))
+            .collect()
+    }
+}

@@ -1,0 +1,147 @@
+//! Who runs a search: a worker process with limits, or a function.
+//!
+//! Owns the limits of EXEC §8. A worker that needs more time or memory is killed with all that it started, and nothing of what it found is told.
+
+use std::ffi::OsString;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::failure::Reason;
+use super::search::Found;
+use super::worker::{Answer, Job, MEMORY, Told};
+use crate::exec::exit::Exit;
+use crate::exec::process::{Ended, Interruption, Invocation, Until, run};
+use crate::exec::stop::{Clock, Deadline, Stop, SystemClock};
+
+/// How long a search may take (EXEC §8).
+pub const TIME: Duration = Duration::from_secs(30);
+
+/// Bytes that an answer may have.
+const MOST: usize = 64 << 20;
+
+/// What runs searches.
+pub trait Host: Send + Sync {
+    /// Runs one.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no result.
+    fn run(&self, job: &Job) -> Result<Done, Reason>;
+}
+
+/// What a search has come to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// What was found.
+    pub found: Found,
+    /// The most memory that was in use for it, in KiB, if that is known.
+    pub peak_kib: Option<u64>,
+}
+
+/// A function: for sources in memory, and for tests. It has no limits.
+impl<F: Fn(&Job) -> Result<Done, Reason> + Send + Sync> Host for F {
+    fn run(&self, job: &Job) -> Result<Done, Reason> {
+        self(job)
+    }
+}
+
+/// A program that is a worker when it is started with certain arguments.
+#[derive(Clone)]
+pub struct Worker {
+    /// The program.
+    pub program: PathBuf,
+    /// The arguments that make it call [`main`](super::worker::main).
+    pub args: Vec<OsString>,
+    /// How long it may take; [`TIME`] at most.
+    pub time: Duration,
+    /// Bytes of addresses that it may use; [`MEMORY`] at most.
+    pub memory: u64,
+    /// What tells the time.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker")
+            .field("program", &self.program)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Worker {
+    /// Makes one with the limits of the specification.
+    pub fn new(program: PathBuf, args: Vec<OsString>) -> Worker {
+        Worker {
+            program,
+            args,
+            time: TIME,
+            memory: MEMORY,
+            clock: Arc::new(SystemClock),
+        }
+    }
+
+    /// Tells a worker what to do, and waits for its answer.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none.
+    pub fn ask(&self, told: &Told) -> Result<Answer, Reason> {
+        let input = serde_json::to_vec(told).map_err(|_| Reason::WorkerFailed)?;
+        let (stop, deadline) = (
+            Stop::default(),
+            Deadline::after(self.time.min(TIME), self.clock.clone()),
+        );
+        let mut output = Vec::new();
+        let invocation = Invocation {
+            input: Some(&input),
+            memory: Some(self.memory.min(MEMORY)),
+            ..Invocation::new(&self.program, &self.args)
+        };
+        let until = Until {
+            stop: &stop,
+            deadline: Some(&deadline),
+        };
+        let ended = run(invocation, until, &mut |piece| {
+            output.extend_from_slice(piece.bytes);
+            match output.len() > MOST {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
+        let ended = ended.map_err(|_| Reason::WorkerAbsent)?;
+        match (ended.interrupted, ended.exit) {
+            (Some(Interruption::Enough), _) => Err(Reason::Output),
+            (Some(_), _) => Err(Reason::Time),
+            (None, Some(Exit::Code(0))) => {
+                serde_json::from_slice(&output).map_err(|_| Reason::WorkerFailed)
+            }
+            (None, _) => Err(reason(&ended)),
+        }
+    }
+}
+
+/// Says why a worker has ended without an answer.
+fn reason(ended: &Ended) -> Reason {
+    // What Rust says when memory is refused; it can't go on then.
+    let said = b"memory allocation of ";
+    let refused = memchr::memmem::find(&ended.stderr, said).is_some();
+    match ended.exit {
+        _ if refused => Reason::Memory,
+        Some(Exit::Signal(signal)) if signal == rustix::process::Signal::XCPU.as_raw() => {
+            Reason::Time
+        }
+        _ => Reason::WorkerFailed,
+    }
+}
+
+impl Host for Worker {
+    fn run(&self, job: &Job) -> Result<Done, Reason> {
+        match self.ask(&Told::Search(job.clone()))? {
+            Answer::Found { found, peak_kib } => Ok(Done { found, peak_kib }),
+            Answer::Failed(reason) => Err(reason),
+            Answer::Tried { .. } => Err(Reason::WorkerFailed),
+        }
+    }
+}

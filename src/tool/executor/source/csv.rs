@@ -1,0 +1,73 @@
+//! Files of comma-separated values (RFC 4180), in UTF-8, the first line of which has the names of the columns.
+
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use ::csv::{ErrorKind, Reader, ReaderBuilder, StringRecord};
+
+use super::{BUFFER, Steady, unavailable};
+use crate::tool::executor::failure::Reason;
+use crate::tool::executor::order::{Key, Order, Place};
+use crate::tool::executor::search::{Fields, Record, Source, Visit};
+
+/// A file of values.
+#[derive(Debug)]
+pub(super) struct Csv {
+    file: Steady,
+    key: String,
+}
+
+impl Csv {
+    pub(super) fn open(location: &Path, key: String) -> Result<Csv, Reason> {
+        let file = Steady::open(location)?;
+        Ok(Csv { file, key })
+    }
+}
+
+impl Source for Csv {
+    /// Hands over one line after the other; passes over those whose key is empty.
+    fn scan(&mut self, visit: &mut Visit<'_>) -> Result<u64, Reason> {
+        let passed_over = scan_csv(&self.file.file, &self.key, visit)?;
+        self.file.unchanged()?;
+        Ok(passed_over)
+    }
+}
+
+fn scan_csv(input: impl Read, key: &str, visit: &mut Visit<'_>) -> Result<u64, Reason> {
+    let mut reader: Reader<_> = ReaderBuilder::new()
+        .flexible(false)
+        .from_reader(BufReader::with_capacity(BUFFER, input));
+    let names = reader.headers().map_err(wrong)?.clone();
+    let at = names
+        .iter()
+        .position(|name| name == key)
+        .ok_or(Reason::SourceMalformed)?;
+    let (mut fields, mut record, mut passed_over) = (Fields::default(), StringRecord::new(), 0);
+    let mut nth = 0;
+    while reader.read_record(&mut record).map_err(wrong)? {
+        nth += 1;
+        let key = record.get(at).unwrap_or_default();
+        if key.is_empty() {
+            passed_over += 1;
+            continue;
+        }
+        fields.clear();
+        for (name, text) in names.iter().zip(&record) {
+            fields.push(name, text);
+        }
+        visit(Record {
+            fields: &fields,
+            id: &|| key.to_string(),
+            order: &|| Order::Key(Key::written(key), Place::Nth(nth)),
+        });
+    }
+    Ok(passed_over)
+}
+
+fn wrong(error: ::csv::Error) -> Reason {
+    match error.kind() {
+        ErrorKind::Io(error) => unavailable(error),
+        // Lines of different lengths, and what is not UTF-8.
+        _ => Reason::SourceMalformed,
+    }
+}

@@ -1,0 +1,235 @@
+//! E-mails: directories with one a file, and files with many.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use mail_parser::mailbox::mbox::MessageIterator;
+use mail_parser::{Address, HeaderName, HeaderValue, Message, MessageParser};
+use sha2::{Digest, Sha256};
+
+use super::{BUFFER, Steady, unavailable};
+use crate::index::beneath::{EntryKind, RootDir};
+use crate::tool::executor::failure::Reason;
+use crate::tool::executor::order::{Order, Place};
+use crate::tool::executor::search::{Fields, Record, Source, Visit};
+
+/// A Maildir, with the folders in it that are named as in Maildir++ (`.Name`).
+#[derive(Debug)]
+pub(super) struct Maildir(RootDir);
+
+impl Maildir {
+    pub(super) fn open(location: &Path) -> Result<Maildir, Reason> {
+        let root = RootDir::open(location).map_err(|error| unavailable(&error))?;
+        // What is no Maildir has no mail, which must not pass for an empty one.
+        match root.metadata(Path::new("cur")) {
+            Ok(meta) if meta.kind == EntryKind::Dir => Ok(Maildir(root)),
+            Ok(_) => Err(Reason::SourceMalformed),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Reason::SourceMalformed),
+            Err(error) => Err(unavailable(&error)),
+        }
+    }
+
+    /// Lists a directory; nothing if there is none.
+    fn entries(&self, dir: &Path) -> Result<Vec<(PathBuf, EntryKind)>, Reason> {
+        match self.0.open_dir_entries(dir) {
+            Ok(entries) => {
+                let entries = entries.into_iter();
+                Ok(entries.map(|one| (dir.join(one.name), one.kind)).collect())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(unavailable(&error)),
+        }
+    }
+}
+
+impl Source for Maildir {
+    /// Reads one message after the other, in memory for one of them and for the names of one folder.
+    fn scan(&mut self, visit: &mut Visit<'_>) -> Result<u64, Reason> {
+        let mut reader = MailReader::default();
+        let mut folders = vec![PathBuf::new()];
+        for (path, kind) in self.entries(Path::new(""))? {
+            let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+            if kind == EntryKind::Dir && name.starts_with(b".") {
+                folders.push(path);
+            }
+        }
+        let mut bytes = Vec::new();
+        for folder in folders {
+            let mut messages = self.entries(&folder.join("new"))?;
+            messages.extend(self.entries(&folder.join("cur"))?);
+            for (path, kind) in messages {
+                if kind != EntryKind::File {
+                    continue;
+                }
+                let mut file = match self.0.open_file(&path) {
+                    Ok(file) => file,
+                    // One that was moved would be missed, or found twice.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                        return Err(Reason::SourceChanged);
+                    }
+                    Err(error) => return Err(unavailable(&error)),
+                };
+                bytes.clear();
+                file.read_to_end(&mut bytes)
+                    .map_err(|error| unavailable(&error))?;
+                let place = || Place::At(path.as_os_str().as_encoded_bytes().to_vec());
+                reader.message(&bytes, &place, visit);
+            }
+        }
+        Ok(reader.passed_over)
+    }
+}
+
+/// A file of messages, each after a line that starts with `From `.
+#[derive(Debug)]
+pub(super) struct Mbox(Steady);
+
+impl Mbox {
+    pub(super) fn open(location: &Path) -> Result<Mbox, Reason> {
+        Steady::open(location).map(Mbox)
+    }
+}
+
+impl Source for Mbox {
+    /// Reads one message after the other.
+    fn scan(&mut self, visit: &mut Visit<'_>) -> Result<u64, Reason> {
+        let passed_over = scan_mbox(BufReader::with_capacity(BUFFER, &self.0.file), visit)?;
+        self.0.unchanged()?;
+        Ok(passed_over)
+    }
+}
+
+/// Hands over the messages of an mbox.
+///
+/// # Errors
+///
+/// It does not begin as one, or can't be read.
+pub(super) fn scan_mbox(mut input: impl BufRead, visit: &mut Visit<'_>) -> Result<u64, Reason> {
+    let start = input.fill_buf().map_err(|error| unavailable(&error))?;
+    // What stands before the first such line would be left out.
+    if !start.is_empty() && !start.starts_with(b"From ") {
+        return Err(Reason::SourceMalformed);
+    }
+    let mut reader = MailReader::default();
+    for (nth, message) in MessageIterator::new(input).enumerate() {
+        let message = message.map_err(|error| unavailable(&error))?;
+        reader.message(message.contents(), &|| Place::Nth(nth as u64), visit);
+    }
+    Ok(reader.passed_over)
+}
+
+/// What of messages is searched.
+#[derive(Default)]
+struct MailReader {
+    parser: MessageParser,
+    fields: Fields,
+    text: String,
+    passed_over: u64,
+}
+
+impl MailReader {
+    /// Hands over a message; passes it over if it is none, or has no valid time.
+    fn message(&mut self, bytes: &[u8], place: &dyn Fn() -> Place, visit: &mut Visit<'_>) {
+        let message = self.parser.parse(bytes);
+        let Some((message, received)) = message.and_then(|message| {
+            let received = received(&message)?;
+            Some((message, received))
+        }) else {
+            self.passed_over += 1;
+            return;
+        };
+        self.fields.clear();
+        let mut add = |name: &str, write: &mut dyn FnMut(&mut String)| {
+            self.text.clear();
+            write(&mut self.text);
+            self.fields.push(name, &self.text);
+        };
+        add("from", &mut |text| {
+            addresses(&message, HeaderName::From, text)
+        });
+        add("to", &mut |text| addresses(&message, HeaderName::To, text));
+        add("subject", &mut |text| {
+            text.push_str(message.subject().unwrap_or_default())
+        });
+        add("body", &mut |text| body(&message, text));
+        let id = || match message.message_id() {
+            Some(id) => id.to_string(),
+            None => {
+                let digest = Sha256::digest(bytes);
+                digest.iter().fold(String::new(), |mut out, byte| {
+                    use std::fmt::Write;
+                    // Writing to a string does not fail.
+                    let _ = write!(out, "{byte:02x}");
+                    out
+                })
+            }
+        };
+        visit(Record {
+            fields: &self.fields,
+            id: &id,
+            order: &|| Order::Received(received, id(), place()),
+        });
+    }
+}
+
+/// Returns when a message was received: what the last server says that took it in, or else when it was sent.
+fn received(message: &Message<'_>) -> Option<Timestamp> {
+    let mut all = message.received_all();
+    let received = all.next().and_then(|received| received.date());
+    let times = [received, message.date().copied()];
+    times.into_iter().flatten().find_map(|time| {
+        // A leap second is one that nobody else knows.
+        match time.is_valid() {
+            true => Timestamp::from_second(time.to_timestamp()).ok(),
+            false => None,
+        }
+    })
+}
+
+/// Writes names and addresses of all headers of a name, separated by commas.
+fn addresses(message: &Message<'_>, name: HeaderName<'_>, out: &mut String) {
+    let headers = message
+        .headers()
+        .iter()
+        .filter(|header| header.name == name);
+    for header in headers {
+        let mut add = |name: Option<&str>, address: Option<&str>| {
+            if !out.is_empty() {
+                out.push_str(", ");
+            }
+            match (name, address) {
+                (Some(name), Some(address)) => out.extend([name, " <", address, ">"]),
+                (Some(one), None) | (None, Some(one)) => out.push_str(one),
+                (None, None) => {}
+            }
+        };
+        match &header.value {
+            HeaderValue::Address(Address::List(list)) => {
+                for one in list {
+                    add(one.name(), one.address());
+                }
+            }
+            HeaderValue::Address(Address::Group(groups)) => {
+                for one in groups.iter().flat_map(|group| &group.addresses) {
+                    add(one.name(), one.address());
+                }
+            }
+            HeaderValue::Text(text) => add(Some(text), None),
+            _ => {}
+        }
+    }
+}
+
+/// Writes the text of a message; of one that has only HTML, what a reader would see of that. Attachments are no text.
+fn body(message: &Message<'_>, out: &mut String) {
+    for at in 0..message.text_body.len() {
+        let Some(text) = message.body_text(at) else {
+            continue;
+        };
+        if !out.is_empty() && !out.ends_with('\n') {
+            out.push('\n');
+        }
+        out.push_str(&text);
+    }
+}

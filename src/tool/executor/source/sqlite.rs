@@ -1,0 +1,184 @@
+//! Tables of SQLite databases.
+//!
+//! A database is never written, also not by what reading one may do by itself: it is opened for reading only, and where that would have to write
+//! (a journal that is left of a crash), it fails. Reading is one transaction, so that it sees one state.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::Steady;
+use crate::tool::executor::failure::Reason;
+use crate::tool::executor::order::{Key, Order, Place};
+use crate::tool::executor::search::{Fields, Record, Source, Visit};
+
+/// A table.
+#[derive(Debug)]
+pub(super) struct Table {
+    /// The file itself, for its state where nothing locks it.
+    file: Steady,
+    location: PathBuf,
+    table: String,
+    key: String,
+}
+
+impl Table {
+    pub(super) fn open(location: &Path, table: String, key: String) -> Result<Table, Reason> {
+        Ok(Table {
+            file: Steady::open(location)?,
+            location: location.to_path_buf(),
+            table,
+            key,
+        })
+    }
+
+    /// Opens the database, with locks where it can be: one that keeps a log beside it can't be opened so where that log is not there and can't be
+    /// made. It is all in one file then, which has to stay as it is.
+    fn connect(&self) -> Result<(Connection, bool), Reason> {
+        let is_beside = |ending: &str| {
+            let mut name = self.location.as_os_str().to_os_string();
+            name.push(ending);
+            PathBuf::from(name).exists()
+        };
+        let is_alone = !is_beside("-wal") && !is_beside("-journal");
+        let refused = |error: &rusqlite::Error| {
+            use ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
+            matches!(code(error), Some(CannotOpen | PermissionDenied | ReadOnly))
+        };
+        let wrong = |error| wrong(&error);
+        match connect(&self.location, false) {
+            Err(error) if refused(&error) && is_alone => {
+                Ok((connect(&self.location, true).map_err(wrong)?, true))
+            }
+            locked => Ok((locked.map_err(wrong)?, false)),
+        }
+    }
+}
+
+fn connect(location: &Path, immutable: bool) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_EXRESCODE;
+    let connection = Connection::open_with_flags(uri(location, immutable), flags)?;
+    // Nothing that a database holds may run, and nothing may be written, to temporary files either.
+    connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192; PRAGMA query_only = ON; BEGIN;")?;
+    // Only with a first look does a transaction begin.
+    connection.query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(()))?;
+    Ok(connection)
+}
+
+/// Writes a path as a URI.
+fn uri(location: &Path, immutable: bool) -> String {
+    use std::fmt::Write;
+    let mut uri = String::from("file:");
+    for &byte in location.as_os_str().as_encoded_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/._-~".contains(&byte) {
+            uri.push(byte.into());
+        } else {
+            // Writing to a string does not fail.
+            let _ = write!(uri, "%{byte:02X}");
+        }
+    }
+    uri.push_str(if immutable {
+        "?mode=ro&immutable=1"
+    } else {
+        "?mode=ro"
+    });
+    uri
+}
+
+/// Writes a name as one.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn code(error: &rusqlite::Error) -> Option<ErrorCode> {
+    error.sqlite_error_code()
+}
+
+fn wrong(error: &rusqlite::Error) -> Reason {
+    match code(error) {
+        Some(ErrorCode::OutOfMemory) => Reason::Memory,
+        Some(ErrorCode::PermissionDenied) => Reason::ScopeDenied,
+        Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure | ErrorCode::ReadOnly) => {
+            Reason::ScopeUnreadable
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Reason::SourceChanged,
+        _ => Reason::SourceMalformed,
+    }
+}
+
+impl Source for Table {
+    /// Hands over one row after the other, as they are stored; passes over those whose key is nothing or no number and no text.
+    fn scan(&mut self, visit: &mut Visit<'_>) -> Result<u64, Reason> {
+        let (connection, unlocked) = self.connect()?;
+        let passed_over = scan_table(&connection, &self.table, &self.key, visit)?;
+        if unlocked {
+            self.file.unchanged()?;
+        }
+        Ok(passed_over)
+    }
+}
+
+fn scan_table(
+    connection: &Connection,
+    table: &str,
+    key: &str,
+    visit: &mut Visit<'_>,
+) -> Result<u64, Reason> {
+    let wrong = |error: rusqlite::Error| wrong(&error);
+    // Views and virtual tables are what a database makes of them, not what is in it.
+    let kind = connection.query_row(
+        "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?1",
+        [table],
+        |row| row.get::<_, Option<String>>(0),
+    );
+    match kind {
+        Ok(sql)
+            if !sql
+                .clone()
+                .unwrap_or_default()
+                .to_ascii_uppercase()
+                .starts_with("CREATE VIRTUAL") => {}
+        Ok(_) | Err(rusqlite::Error::QueryReturnedNoRows) => return Err(Reason::SourceMalformed),
+        Err(error) => return Err(wrong(error)),
+    }
+    let sql = format!("SELECT * FROM {}", quoted(table));
+    let mut rows = connection.prepare(&sql).map_err(wrong)?;
+    let names: Vec<String> = rows.column_names().map(String::from).collect();
+    let at = names
+        .iter()
+        .position(|name| name.eq_ignore_ascii_case(key))
+        .ok_or(Reason::SourceMalformed)?;
+    let mut rows = rows.query(()).map_err(wrong)?;
+    let (mut fields, mut passed_over, mut nth) = (Fields::default(), 0, 0);
+    while let Some(row) = rows.next().map_err(wrong)? {
+        nth += 1;
+        let key = match row.get_ref(at).map_err(wrong)? {
+            ValueRef::Integer(whole) => (Key::Whole(whole.into()), whole.to_string()),
+            ValueRef::Real(real) => (Key::Real(real), format!("{real:?}")),
+            ValueRef::Text(text) => {
+                let text = String::from_utf8_lossy(text).into_owned();
+                (Key::Text(text.clone()), text)
+            }
+            ValueRef::Null | ValueRef::Blob(_) => {
+                passed_over += 1;
+                continue;
+            }
+        };
+        fields.clear();
+        for (column, name) in names.iter().enumerate() {
+            if let ValueRef::Text(text) = row.get_ref(column).map_err(wrong)? {
+                fields.push(name, &String::from_utf8_lossy(text));
+            }
+        }
+        visit(Record {
+            fields: &fields,
+            id: &|| key.1.clone(),
+            order: &|| Order::Key(key.0.clone(), Place::Nth(nth)),
+        });
+    }
+    Ok(passed_over)
+}

@@ -1,0 +1,162 @@
+//! What tasks came to, kept so that whoever asks again is told the same (EXEC §9).
+//!
+//! Owns a database (SQLite, with a log written ahead): one row for each task. A result is stored in one transaction before it is told to anybody, and
+//! never changed; when its time is over its bytes go, and the row stays, so that the task is not executed again.
+
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+
+use super::failure::Reason;
+
+/// How long to wait for other processes that write.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The version of the tables.
+const VERSION: i64 = 1;
+
+/// A result that is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The result, byte for byte.
+    pub body: Vec<u8>,
+    /// How many things were passed over for it.
+    pub passed_over: u64,
+}
+
+/// A store of results.
+#[derive(Debug)]
+pub struct Store {
+    connection: Connection,
+}
+
+impl Store {
+    /// Opens a store; makes it, and the directory for it, where there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::StoreFailed`], with what the system says for the operator.
+    pub fn open(path: &Path) -> Result<Store, (Reason, String)> {
+        let failed = |error: &dyn std::fmt::Display| {
+            (Reason::StoreFailed, format!("{}: {error}", path.display()))
+        };
+        if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+            private(dir).map_err(|error| failed(&error))?;
+        }
+        // Of this user only, as what it makes beside itself is then, too.
+        let mut options = std::fs::OpenOptions::new();
+        let made = options
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path);
+        made.map_err(|error| failed(&error))?;
+        Store::connect(path).map_err(|error| failed(&error))
+    }
+
+    fn connect(path: &Path) -> rusqlite::Result<Store> {
+        let mut connection = Connection::open(path)?;
+        connection.busy_timeout(PATIENCE)?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        // A result that was told must not be gone after a power cut.
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        let setup = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        match setup.query_row("PRAGMA user_version", (), |row| row.get::<_, i64>(0))? {
+            0 => {
+                setup.execute_batch(
+                    "CREATE TABLE results (
+                        task_id TEXT PRIMARY KEY NOT NULL,
+                        manifest BLOB NOT NULL,
+                        body BLOB,
+                        passed_over INTEGER NOT NULL,
+                        stored_at INTEGER NOT NULL
+                    ) STRICT;
+                    CREATE INDEX results_by_time ON results (stored_at) WHERE body IS NOT NULL;",
+                )?;
+                setup.pragma_update(None, "user_version", VERSION)?;
+            }
+            VERSION => {}
+            _ => return Err(rusqlite::Error::InvalidQuery),
+        }
+        setup.commit()?;
+        Ok(Store { connection })
+    }
+
+    /// Returns what a task came to, if it was executed.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::TaskIdReused`] if that was with another manifest, [`Reason::ResultExpired`] if the result is not kept any more, and
+    /// [`Reason::StoreFailed`].
+    pub fn find(&self, task_id: &str, manifest: &[u8]) -> Result<Option<Stored>, Reason> {
+        let row = self.connection.query_row(
+            "SELECT manifest, body, passed_over FROM results WHERE task_id = ?1",
+            [task_id],
+            |row| {
+                Ok((
+                    row.get::<_, Vec<u8>>(0)?,
+                    row.get::<_, Option<Vec<u8>>>(1)?,
+                    row.get::<_, i64>(2)?,
+                ))
+            },
+        );
+        match row.optional().map_err(|_| Reason::StoreFailed)? {
+            None => Ok(None),
+            Some((other, _, _)) if other != manifest => Err(Reason::TaskIdReused),
+            Some((_, None, _)) => Err(Reason::ResultExpired),
+            Some((_, Some(body), passed_over)) => Ok(Some(Stored {
+                body,
+                passed_over: u64::try_from(passed_over).unwrap_or_default(),
+            })),
+        }
+    }
+
+    /// Keeps what a task came to, unless somebody else was first; returns what is kept.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`find`](Self::find).
+    pub fn keep(
+        &self,
+        task_id: &str,
+        manifest: &[u8],
+        result: &Stored,
+        now_s: i64,
+    ) -> Result<Stored, Reason> {
+        let passed_over = i64::try_from(result.passed_over).unwrap_or(i64::MAX);
+        self.connection
+            .execute(
+                "INSERT INTO results (task_id, manifest, body, passed_over, stored_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (task_id) DO NOTHING",
+                params![task_id, manifest, result.body, passed_over, now_s],
+            )
+            .map_err(|_| Reason::StoreFailed)?;
+        self.find(task_id, manifest)?.ok_or(Reason::StoreFailed)
+    }
+
+    /// Gives up results that were stored before a time; their tasks stay known.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::StoreFailed`].
+    pub fn expire(&self, before_s: i64) -> Result<usize, Reason> {
+        self.connection
+            .execute(
+                "UPDATE results SET body = NULL WHERE body IS NOT NULL AND stored_at < ?1",
+                [before_s],
+            )
+            .map_err(|_| Reason::StoreFailed)
+    }
+}
+
+/// Makes a directory that only this user can enter.
+fn private(dir: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+}

@@ -1,0 +1,264 @@
+//! Limits of a worker, what it gives up, and how it ends (EXEC §1, §8).
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use forge_search::tool::executor::confine::Held;
+use forge_search::tool::executor::worker::{Answer, MEMORY, Told};
+
+use super::*;
+
+/// Writes a mailbox of about so many bytes.
+fn mailbox(path: &Path, bytes: usize) {
+    let mut out = std::io::BufWriter::new(fs::File::create(path).unwrap());
+    let line = "some words that are not what is looked for, and some more of them\n";
+    let body = line.repeat(60);
+    let mut written = 0;
+    let mut nth = 0;
+    while written < bytes {
+        let message = format!(
+            "From x Thu Jan  1 00:00:00 2026\nFrom: a@x.example\nTo: b@x.example\nSubject: {nth}\nDate: Thu, 1 Jan 2026 07:00:00 +0000\nMessage-ID: <{nth}@x>\n\n{body}\n"
+        );
+        out.write_all(message.as_bytes()).unwrap();
+        written += message.len();
+        nth += 1;
+    }
+    out.flush().unwrap();
+}
+
+fn large() -> usize {
+    let mib = std::env::var("FORGE_SEARCH_TEST_MBOX_MIB").ok();
+    mib.map_or(64, |mib| mib.parse::<usize>().unwrap()) << 20
+}
+
+#[test]
+fn exec_8_a_large_mailbox_is_read_in_little_memory() {
+    let mut world = World::new();
+    mailbox(&world.path("m.mbox"), large());
+    world.scope("mail", ScopeKind::Mbox, "m.mbox");
+    let began = Instant::now();
+    let execution = world.run(&world.real(), "t", "SEARCH_EMAILS", "mail", "@x.example");
+    let value = ok(&execution);
+    assert!(value["count"].as_u64().unwrap() > 1_000);
+    let peak = execution.peak_kib.unwrap();
+    println!(
+        "mbox of {} MiB: {:.1} s, {peak} KiB",
+        large() >> 20,
+        began.elapsed().as_secs_f64()
+    );
+    // What it takes does not grow with the mailbox.
+    assert!(peak < 64 * 1024, "{peak}");
+}
+
+#[test]
+fn exec_8_a_directory_of_many_files_is_read_in_the_memory_there_is() {
+    let count =
+        std::env::var("FORGE_SEARCH_TEST_ENTRIES").map_or(20_000, |n| n.parse::<u64>().unwrap());
+    let mut world = World::new();
+    let dir = world.path("many");
+    fs::create_dir(&dir).unwrap();
+    for n in 0..count {
+        fs::File::create(dir.join(format!("file-number-{n}"))).unwrap();
+    }
+    world.scope("many", ScopeKind::Files, "many");
+    let began = Instant::now();
+    let execution = world.run(&world.real(), "t", "SEARCH_FILES", "many", "number-1");
+    let peak = execution.peak_kib.unwrap();
+    println!(
+        "{count} files: {:.1} s, {peak} KiB",
+        began.elapsed().as_secs_f64()
+    );
+    let value = ok(&execution);
+    assert_eq!(ids(&value)[..2], ["file-number-1", "file-number-10"]);
+    let expected = (0..count)
+        .filter(|n| n.to_string().starts_with('1'))
+        .count();
+    assert_eq!(value["count"], expected);
+}
+
+#[test]
+fn exec_8_a_search_that_takes_too_long_is_ended_and_tells_nothing() {
+    let mut world = World::new();
+    mailbox(&world.path("m.mbox"), 64 << 20);
+    world.scope("mail", ScopeKind::Mbox, "m.mbox");
+    let hasty = Worker {
+        time: Duration::from_millis(60),
+        ..worker()
+    };
+    let execution = world.run(
+        &world.executor(hasty),
+        "t",
+        "SEARCH_EMAILS",
+        "mail",
+        "words",
+    );
+    failed(&execution, "RESOURCE_EXHAUSTED", "time");
+    // It was no result, so the task may be tried again.
+    assert_eq!(
+        world
+            .run(&world.real(), "t", "SEARCH_EMAILS", "mail", "words")
+            .failure,
+        None
+    );
+}
+
+#[test]
+fn exec_8_a_search_that_needs_too_much_memory_is_ended_and_tells_nothing() {
+    let mut world = World::new();
+    // One field, one message and one line, each of more than there is memory for.
+    let huge = "needle ".repeat(40 << 20);
+    world.write("huge.csv", format!("id,a\n1,{huge}\n"));
+    world.write("huge.jsonl", format!("{{\"id\": 1, \"a\": \"{huge}\"}}\n"));
+    world.write(
+        "huge.mbox",
+        format!("From x\nDate: Thu, 1 Jan 2026 07:00:00 +0000\n\n{huge}\n"),
+    );
+    drop(huge);
+    world.scope("csv", ScopeKind::Csv, "huge.csv");
+    world.scope("jsonl", ScopeKind::Jsonl, "huge.jsonl");
+    world.scope("mbox", ScopeKind::Mbox, "huge.mbox");
+    let executor = world.real();
+    for (scope, capability) in [
+        ("csv", "SEARCH_DATASETS"),
+        ("jsonl", "SEARCH_DATASETS"),
+        ("mbox", "SEARCH_EMAILS"),
+    ] {
+        let execution = world.run(&executor, scope, capability, scope, "needle");
+        failed(&execution, "RESOURCE_EXHAUSTED", "memory");
+    }
+}
+
+#[test]
+fn exec_8_a_worker_that_is_none_or_ends_by_itself_is_told() {
+    let mut world = World::new();
+    world.write("a.csv", "id,a\n1,needle\n");
+    world.scope("a", ScopeKind::Csv, "a.csv");
+    let with = |program: &str, args: &[&str]| {
+        let worker = Worker::new(
+            PathBuf::from(program),
+            args.iter().map(Into::into).collect(),
+        );
+        world.run(
+            &world.executor(worker),
+            "t",
+            "SEARCH_DATASETS",
+            "a",
+            "needle",
+        )
+    };
+    failed(
+        &with("/nowhere/worker", &[]),
+        "EXECUTION_FAILED",
+        "worker_absent",
+    );
+    failed(
+        &with("/bin/sh", &["-c", "exit 3"]),
+        "EXECUTION_FAILED",
+        "worker_failed",
+    );
+    failed(
+        &with("/bin/sh", &["-c", "exit 0"]),
+        "EXECUTION_FAILED",
+        "worker_failed",
+    );
+    failed(
+        &with("/bin/sh", &["-c", "kill -SEGV $$"]),
+        "EXECUTION_FAILED",
+        "worker_failed",
+    );
+    failed(
+        &with("/bin/sh", &["-c", "echo '{\"found\": 1'"]),
+        "EXECUTION_FAILED",
+        "worker_failed",
+    );
+    failed(
+        &with("/bin/sh", &["-c", "yes"]),
+        "RESOURCE_EXHAUSTED",
+        "output",
+    );
+}
+
+#[test]
+fn exec_8_the_host_limits_the_worker_itself() {
+    let world = World::new();
+    let shell = |script: &str| Worker {
+        memory: MEMORY,
+        ..Worker::new(PathBuf::from("/bin/sh"), vec!["-c".into(), script.into()])
+    };
+    // The limit may come a moment after the start.
+    let answer = shell("sleep 0.2; ulimit -v; exit 9").ask(&Told::Try(world.path("x")));
+    assert_eq!(answer, Err(Reason::WorkerFailed));
+    let limited =
+        shell("sleep 0.2; [ \"$(ulimit -v)\" = 250000 ] && exec printf '{\"failed\": \"time\"}'");
+    assert_eq!(
+        limited.ask(&Told::Try(world.path("x"))),
+        Ok(Answer::Failed(Reason::Time))
+    );
+}
+
+#[test]
+fn exec_1_a_worker_can_neither_write_nor_connect_nor_start_anything() {
+    let world = World::new();
+    let dir = world.path("try");
+    world.write("try/file", "x");
+    world.write("try/secret", "x");
+    let Ok(Answer::Tried { confined, allowed }) = worker().ask(&Told::Try(dir.clone())) else {
+        panic!("no answer");
+    };
+    println!("confined: {confined:?}, allowed: {allowed:?}");
+    if confined.seccomp == Held::Wholly {
+        // What Landlock alone would keep from being read is all that may be left.
+        let left: Vec<&String> = allowed.iter().filter(|what| *what != "read").collect();
+        assert!(left.is_empty(), "{allowed:?}");
+    }
+    if confined.landlock != Held::Not {
+        assert!(!allowed.contains(&"read".to_string()), "{allowed:?}");
+    }
+    assert_eq!(fs::read(dir.join("file")).unwrap(), b"x");
+}
+
+#[test]
+fn exec_8_a_worker_does_not_outlive_whoever_started_it() {
+    let mut world = World::new();
+    mailbox(&world.path("m.mbox"), 64 << 20);
+    world.scope("mail", ScopeKind::Mbox, "m.mbox");
+    let config = world.write_config();
+    let lease = world.write("lease", world.lease_for_ever("t", "SEARCH_EMAILS", "mail"));
+    let manifest = world.write(
+        "manifest",
+        manifest("t", "SEARCH_EMAILS", "mail", "words", 10),
+    );
+    let mut host = std::process::Command::new(env!("CARGO_BIN_EXE_forge-search"))
+        .args(["execute", "--config"])
+        .args([&config, Path::new("--lease-file"), &lease, &manifest])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let children = || {
+        let path = format!("/proc/{0}/task/{0}/children", host.id());
+        let text = fs::read_to_string(path).unwrap_or_default();
+        text.split_whitespace()
+            .filter_map(|pid| pid.parse::<i32>().ok())
+            .next()
+    };
+    let began = Instant::now();
+    let worker = loop {
+        match children() {
+            Some(worker) => break worker,
+            None => assert!(began.elapsed() < Duration::from_secs(20)),
+        }
+    };
+    host.kill().unwrap();
+    host.wait().unwrap();
+    let is_there = || {
+        let stat = fs::read_to_string(format!("/proc/{worker}/stat")).unwrap_or_default();
+        !stat.is_empty() && !stat.contains(") Z ")
+    };
+    while is_there() {
+        assert!(
+            began.elapsed() < Duration::from_secs(20),
+            "the worker goes on"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,230 @@
+//! Searches over e-mails: a mailbox by hand, one that a mail tool has made, and the public test messages of the parser.
+
+use super::*;
+
+const MESSAGES: [&str; 6] = [
+    // Encoded words, a name, quoted-printable; received later than it was sent.
+    "Received: from a by b; Thu, 1 Jan 2026 10:00:00 +0200\n\
+     From: =?utf-8?q?J=C3=B6rg_N=C3=A4del?= <joerg@needle.example>\n\
+     To: A <a@x.example>, \"needle, the\" <b@x.example>\n\
+     Subject: =?utf-8?B?ZWluZSBuZWVkbGU=?=\n\
+     Date: Wed, 31 Dec 2025 10:00:00 +0000\n\
+     Message-ID: <2@x>\n\
+     Content-Type: text/plain; charset=iso-8859-1\n\
+     Content-Transfer-Encoding: quoted-printable\n\nsch=F6ne ne=\nedle\n",
+    // HTML only, base64.
+    "Date: Thu, 1 Jan 2026 07:00:00 +0000\nFrom: c@x.example\nTo: d@x.example\nSubject: html\nMessage-ID: <%1@x>\n\
+     MIME-Version: 1.0\nContent-Type: text/html; charset=utf-8\nContent-Transfer-Encoding: base64\n\n\
+     PGh0bWw+PGJvZHk+PHA+YSA8Yj5uZWVkbGU8L2I+ICZhbXA7IG1vcmU8L3A+PC9ib2R5PjwvaHRtbD4=\n",
+    // An attachment that holds it, and a text that does not.
+    "Date: Thu, 1 Jan 2026 09:00:00 +0000\nFrom: c@x.example\nTo: d@x.example\nSubject: attached\nMessage-ID: <3@x>\n\
+     MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"=b\"\n\n\
+     --=b\nContent-Type: text/plain\n\nnothing here\n\
+     --=b\nContent-Type: text/plain; name=n.txt\nContent-Disposition: attachment; filename=n.txt\n\nneedle\n--=b--\n",
+    // No valid time at all.
+    "From: c@x.example\nSubject: needle\nMessage-ID: <4@x>\n\nneedle\n",
+    "From: c@x.example\nDate: yesterday\nSubject: needle\n\nneedle\n",
+    // At the same time as the second, without an id.
+    "Date: Thu, 1 Jan 2026 08:00:00 +0100\nFrom: c@x.example\nTo: d@x.example\nSubject: no id\n\n>From the needle\n",
+];
+
+fn expected() -> Vec<(&'static str, &'static str, &'static str)> {
+    let no_id = "sha";
+    vec![
+        ("%1@x", "body", "a needle & more"),
+        (no_id, "body", ">From the needle"),
+        ("2@x", "from", "Jörg Nädel <joerg@needle.example>"),
+        ("2@x", "to", "A <a@x.example>, needle, the <b@x.example>"),
+        ("2@x", "subject", "eine needle"),
+        ("2@x", "body", "schöne needle"),
+    ]
+}
+
+#[track_caller]
+fn check(execution: &Execution, unquoted: bool) {
+    let value = ok(execution);
+    assert_eq!(value["count"], 6, "{value}");
+    assert_eq!(execution.passed_over, 2);
+    for ((id, field, snippet), expected) in results(&value).into_iter().zip(expected()) {
+        match expected.0 {
+            "sha" => assert!(
+                id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit()),
+                "{id}"
+            ),
+            expected => assert_eq!(id, expected),
+        }
+        assert_eq!(field, expected.1);
+        let snippet = snippet.trim_end_matches("\\n");
+        match unquoted && expected.2.starts_with('>') {
+            true => assert_eq!(snippet, &expected.2[1..]),
+            false => assert_eq!(snippet, expected.2),
+        }
+    }
+}
+
+#[test]
+fn exec_5_mail_in_an_mbox_is_found_by_its_texts_in_order_of_time() {
+    let mut world = World::new();
+    let all: String = MESSAGES
+        .iter()
+        .map(|message| format!("From x Thu Jan  1 00:00:00 2026\n{message}\n"))
+        .collect();
+    world.write("m.mbox", all);
+    world.scope("mail", ScopeKind::Mbox, "m.mbox");
+    check(
+        &world.run(&world.real(), "t", "SEARCH_EMAILS", "mail", "needle"),
+        true,
+    );
+    world.write("empty.mbox", "");
+    world.scope("empty", ScopeKind::Mbox, "empty.mbox");
+    let none = ok(&world.run(&world.real(), "e", "SEARCH_EMAILS", "empty", "needle"));
+    assert_eq!(none["count"], 0);
+}
+
+#[test]
+fn exec_5_mail_in_a_maildir_is_found_in_all_folders_and_not_what_is_being_delivered() {
+    let mut world = World::new();
+    for (nth, message) in MESSAGES.iter().enumerate() {
+        let dir = ["cur", "new", ".Archive/cur"][nth % 3];
+        world.write(&format!("mail/{dir}/{nth}.host:2,S"), message);
+    }
+    world.write("mail/tmp/9.host", MESSAGES[0]);
+    world.write("mail/cur/sub/9.host", MESSAGES[0]);
+    std::os::unix::fs::symlink(
+        world.path("mail/cur/0.host:2,S"),
+        world.path("mail/cur/8.host"),
+    )
+    .unwrap();
+    world.scope("mail", ScopeKind::Maildir, "mail");
+    check(
+        &world.run(&world.real(), "t", "SEARCH_EMAILS", "mail", "needle"),
+        false,
+    );
+}
+
+/// The directory of the mail parser's own source, which has its public test messages.
+fn parser_source() -> PathBuf {
+    let output = std::process::Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let parser = packages
+        .iter()
+        .find(|package| package["name"] == "mail-parser");
+    let manifest = parser.unwrap()["manifest_path"].as_str().unwrap();
+    Path::new(manifest).parent().unwrap().to_path_buf()
+}
+
+#[test]
+fn exec_5_the_public_test_messages_of_the_parser_are_read_to_the_last() {
+    let mut world = World::new();
+    let mut messages = Vec::new();
+    let mut todo = vec![parser_source().join("resources/eml")];
+    while let Some(dir) = todo.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => todo.push(path),
+                false if path.extension().is_some_and(|ending| ending == "eml") => {
+                    messages.push(fs::read(path).unwrap());
+                }
+                false => {}
+            }
+        }
+    }
+    assert!(messages.len() > 100, "{}", messages.len());
+    fs::create_dir_all(world.path("mail/new")).unwrap();
+    for (nth, message) in messages.iter().enumerate() {
+        world.write(&format!("mail/cur/{nth}.host:2,S"), message);
+    }
+    world.scope("mail", ScopeKind::Maildir, "mail");
+    let executor = world.real();
+    let execution = world.run(&executor, "t", "SEARCH_EMAILS", "mail", "e");
+    let value = ok(&execution);
+    let found = value["count"].as_u64().unwrap();
+    assert!(found > 100, "{found}");
+    println!(
+        "{} messages: {found} fields, {} without a valid time",
+        messages.len(),
+        execution.passed_over
+    );
+    assert!(execution.passed_over < messages.len() as u64);
+    // Each is found by what the parser itself says of it.
+    let parser = mail_parser::MessageParser::default();
+    let mut subjects = 0;
+    for (nth, message) in messages.iter().enumerate().step_by(7) {
+        let Some(parsed) = parser.parse(message) else {
+            continue;
+        };
+        let (Some(subject), Some(date)) = (parsed.subject(), parsed.date()) else {
+            continue;
+        };
+        let subject = subject.trim();
+        if subject.is_empty() || !date.is_valid() {
+            continue;
+        }
+        subjects += 1;
+        let value = ok(&world.run(
+            &executor,
+            &format!("s{nth}"),
+            "SEARCH_EMAILS",
+            "mail",
+            subject,
+        ));
+        assert!(value["count"].as_u64().unwrap() >= 1, "{subject:?}");
+    }
+    assert!(subjects > 5, "{subjects}");
+}
+
+#[test]
+fn exec_5_a_maildir_of_a_mail_tool_is_read() {
+    let Some(procmail) = std::env::var_os("FORGE_SEARCH_TEST_PROCMAIL") else {
+        assert!(std::env::var_os("FORGE_SEARCH_REQUIRE_PEERS").is_none());
+        println!("passed over: FORGE_SEARCH_TEST_PROCMAIL names no procmail");
+        return;
+    };
+    let mut world = World::new();
+    let maildir = world.path("Mail/inbox");
+    let rc = world.write(
+        "rc",
+        format!(
+            "MAILDIR={}\nDEFAULT={}/\nLOGFILE={}\nLOCKFILE=\n",
+            world.dir.path().display(),
+            maildir.display(),
+            world.path("log").display()
+        ),
+    );
+    fs::create_dir_all(maildir.parent().unwrap()).unwrap();
+    for message in MESSAGES {
+        use std::io::Write;
+        let mut child = std::process::Command::new(&procmail)
+            .arg("-m")
+            .arg(&rc)
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(message.as_bytes())
+            .unwrap();
+        assert!(
+            child.wait().unwrap().success(),
+            "{:?}",
+            fs::read_to_string(world.path("log"))
+        );
+    }
+    assert_eq!(
+        fs::read_dir(maildir.join("new")).unwrap().count(),
+        MESSAGES.len()
+    );
+    world.scope("mail", ScopeKind::Maildir, "Mail/inbox");
+    check(
+        &world.run(&world.real(), "t", "SEARCH_EMAILS", "mail", "needle"),
+        false,
+    );
+}

@@ -1,0 +1,188 @@
+//! `forge-search execute` and `forge-search lease`.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output, Stdio};
+
+use super::*;
+
+fn forge_search(dir: &Path, args: &[&str], input: &[u8]) -> Output {
+    use std::io::Write;
+    let mut child = Command::new(env!("CARGO_BIN_EXE_forge-search"))
+        .args(args)
+        .current_dir(dir)
+        .env("HOME", dir)
+        .env("XDG_STATE_HOME", dir.join("state"))
+        .env_remove("XDG_CONFIG_HOME")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It may have no use for it.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child.wait_with_output().unwrap()
+}
+
+#[track_caller]
+fn said(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone())
+        .unwrap()
+        .trim()
+        .to_string()
+}
+
+#[test]
+fn exec_a_scheduler_gets_from_a_key_to_a_result_by_the_command_line() {
+    let world = World::new();
+    let dir = world.dir.path();
+    let run = |args: &[&str], input: &[u8]| forge_search(dir, args, input);
+    let public = said(&run(&["lease", "keygen", "s.key"], b""));
+    assert!(public.starts_with("k4.public."));
+    assert_eq!(
+        fs::metadata(dir.join("s.key"))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777,
+        0o600
+    );
+    let again = run(&["lease", "keygen", "s.key"], b"");
+    assert_eq!(again.status.code(), Some(2), "a key is never written over");
+    world.write("docs/plan.md", "");
+    world.write(
+        "c.toml",
+        format!("[executor]\nkeys = [{public:?}]\n[executor.scopes.docs]\nkind = \"files\"\nlocation = \"docs\"\n"),
+    );
+    let issue = [
+        "lease",
+        "issue",
+        "--key",
+        "s.key",
+        "--task",
+        "t",
+        "--capability",
+        "SEARCH_FILES",
+        "--scope",
+        "docs",
+    ];
+    let token = said(&run(&issue, b""));
+    let told: Value = serde_json::from_str(&said(&run(
+        &["lease", "inspect", &token, "--config", "c.toml"],
+        b"",
+    )))
+    .unwrap();
+    assert_eq!(told["signature"], "holds");
+    assert_eq!(told["expired"], false);
+    assert_eq!(told["claims"]["task_id"], "t");
+    assert!(
+        told["footer"]["kid"]
+            .as_str()
+            .unwrap()
+            .starts_with("k4.pid.")
+    );
+    let unknown = run(&["lease", "inspect", &token], b"");
+    assert_eq!(unknown.status.code(), Some(1), "{unknown:?}");
+
+    let manifest = manifest("t", "SEARCH_FILES", "docs", "plan", 5);
+    world.write("lease", format!("{token}\n"));
+    let args = [
+        "execute",
+        "--config",
+        "c.toml",
+        "--lease-file",
+        "lease",
+        "--stats",
+    ];
+    let first = run(&args, &manifest);
+    let value: Value = serde_json::from_str(&said(&first)).unwrap();
+    assert_eq!(ids(&value), ["plan.md"]);
+    assert!(
+        String::from_utf8_lossy(&first.stderr).contains("0 passed over"),
+        "{first:?}"
+    );
+    // Results are for this user only.
+    let store = dir.join("state/forge-search/results.db");
+    assert_eq!(
+        fs::metadata(&store).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    world.write("docs/plan-2.md", "");
+    let second = run(&args, &manifest);
+    assert_eq!(second.stdout, first.stdout);
+
+    let refused = run(
+        &["execute", "--config", "c.toml", "--lease", "nonsense", "-"],
+        &manifest,
+    );
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let failure: Value = serde_json::from_slice(&refused.stdout).unwrap();
+    assert_eq!(failure["error"]["code"], "INVALID_LEASE");
+}
+
+#[test]
+fn exec_what_can_not_be_read_is_told_before_anything_is_executed() {
+    let world = World::new();
+    let dir = world.dir.path();
+    world.write("c.toml", "[executor]\nkeys = [\"k4.public.x\"]\n");
+    world.write(
+        "bad.toml",
+        "[executor.scopes.x]\nkind = \"paper\"\nlocation = \"x\"\n",
+    );
+    for (args, part) in [
+        (
+            &["execute", "--config", "c.toml", "--lease", "x", "none.json"][..],
+            "none.json",
+        ),
+        (
+            &["execute", "--config", "c.toml", "--lease-file", "none", "-"],
+            "none",
+        ),
+        (
+            &["execute", "--config", "c.toml", "--lease", "x", "-"],
+            "k4.public.",
+        ),
+        (
+            &["execute", "--config", "bad.toml", "--lease", "x", "-"],
+            "paper",
+        ),
+        (&["execute", "-"], "--lease"),
+        (
+            &[
+                "lease",
+                "issue",
+                "--key",
+                "c.toml",
+                "--task",
+                "t",
+                "--capability",
+                "SEARCH_FILES",
+                "--scope",
+                "s",
+            ],
+            "k4.secret.",
+        ),
+        (
+            &[
+                "lease",
+                "issue",
+                "--key",
+                "c.toml",
+                "--task",
+                "t",
+                "--capability",
+                "FILES",
+                "--scope",
+                "s",
+            ],
+            "SEARCH_FILES",
+        ),
+        (&["lease", "inspect", "nonsense"], "v4.public"),
+    ] {
+        let refused = forge_search(dir, args, b"{}");
+        assert_eq!(refused.status.code(), Some(2), "{args:?} {refused:?}");
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(said.contains(part), "{args:?} {said}");
+        assert!(refused.stdout.is_empty());
+    }
+}

@@ -1,0 +1,180 @@
+//! Results that stay (EXEC §9).
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::*;
+
+fn world() -> World {
+    let mut world = World::new();
+    world.write("a.csv", "id,a\n1,needle\n");
+    world.scope("a", ScopeKind::Csv, "a.csv");
+    world
+}
+
+#[test]
+fn exec_9_a_task_is_executed_once_and_answered_alike_for_ever() {
+    let world = world();
+    let executor = world.real();
+    let run = |query: &str| world.run(&executor, "t", "SEARCH_DATASETS", "a", query);
+    let first = run("needle");
+    ok(&first);
+    assert!(!first.repeated);
+    // The data changes, and goes.
+    world.write("a.csv", "id,a\n1,needle\n2,needle\n");
+    let second = run("needle");
+    assert!(second.repeated);
+    assert_eq!(second.body, first.body);
+    fs::remove_file(world.path("a.csv")).unwrap();
+    // Space around it is no part of a query.
+    assert_eq!(run(" needle\n").body, first.body);
+    failed(&run("needl"), "EXECUTION_FAILED", "task_id_reused");
+    // Another process sees the same.
+    assert_eq!(
+        world
+            .run(&world.real(), "t", "SEARCH_DATASETS", "a", "needle")
+            .body,
+        first.body
+    );
+}
+
+#[test]
+fn exec_9_the_checks_come_before_the_store() {
+    let world = world();
+    let executor = world.real();
+    ok(&world.run(&executor, "t", "SEARCH_DATASETS", "a", "needle"));
+    let late = world
+        .real()
+        .with_clock(Arc::new(|| at("2026-01-01T12:00:01Z")));
+    failed(
+        &world.run(&late, "t", "SEARCH_DATASETS", "a", "needle"),
+        "LEASE_EXPIRED",
+        "expired",
+    );
+    let mut other = World::new();
+    other.config.scopes = world.config.scopes.clone();
+    let stranger = Executor::new(&other.config, world.path("store/results.db"), worker()).unwrap();
+    let stranger = stranger.with_clock(Arc::new(|| at(NOW)));
+    failed(
+        &world.run(&stranger, "t", "SEARCH_DATASETS", "a", "needle"),
+        "INVALID_LEASE",
+        "key_unknown",
+    );
+}
+
+#[test]
+fn exec_9_a_result_whose_time_is_over_is_not_made_again() {
+    let mut world = world();
+    world.config.retention_days = 1;
+    let executor = |now: &'static str| world.real().with_clock(Arc::new(move || at(now)));
+    let manifest = manifest("t", "SEARCH_DATASETS", "a", "needle", 10);
+    let lease = world.lease_for_ever("t", "SEARCH_DATASETS", "a");
+    let first = executor("2026-01-01T12:00:00Z").execute(&manifest, &lease);
+    ok(&first);
+    let within = executor("2026-01-02T12:00:00Z").execute(&manifest, &lease);
+    assert_eq!(within.body, first.body);
+    let after = executor("2026-01-02T12:00:01Z").execute(&manifest, &lease);
+    failed(&after, "EXECUTION_FAILED", "result_expired");
+    // For good, also where the clock is set back.
+    let again = executor("2026-01-01T12:00:00Z").execute(&manifest, &lease);
+    failed(&again, "EXECUTION_FAILED", "result_expired");
+}
+
+#[test]
+fn exec_9_of_many_executions_at_once_one_result_is_kept() {
+    let world = world();
+    static NTH: AtomicU64 = AtomicU64::new(0);
+    let together = Arc::new(Barrier::new(8));
+    let bodies: Vec<Vec<u8>> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..8)
+            .map(|_| {
+                let (world, together) = (&world, together.clone());
+                scope.spawn(move || {
+                    let executor = world.executor(move |job: &Job| {
+                        // Each would find something else.
+                        let mut done = in_memory(job)?;
+                        done.found.count = 100 + NTH.fetch_add(1, Ordering::SeqCst);
+                        together.wait();
+                        Ok(done)
+                    });
+                    let execution = world.run(&executor, "t", "SEARCH_DATASETS", "a", "needle");
+                    ok(&execution);
+                    execution.body
+                })
+            })
+            .collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    assert_eq!(NTH.load(Ordering::SeqCst), 8);
+    assert!(bodies.iter().all(|body| *body == bodies[0]));
+}
+
+#[test]
+fn exec_9_a_store_that_can_not_be_used_is_told_and_nothing_is_executed_for_nothing() {
+    let world = world();
+    world.write(
+        "store/results.db",
+        "this is no database, and longer than nothing",
+    );
+    let execution = world.run(
+        &world.executor(|_: &Job| -> Result<Done, Reason> { panic!("executed") }),
+        "t",
+        "SEARCH_DATASETS",
+        "a",
+        "needle",
+    );
+    failed(&execution, "EXECUTION_FAILED", "store_failed");
+    assert!(execution.detail.unwrap().contains("results.db"));
+    assert_eq!(
+        fs::read(world.path("store/results.db")).unwrap(),
+        b"this is no database, and longer than nothing"
+    );
+}
+
+/// Kills whoever executes, at any moment; what is answered afterwards is whole and stays.
+#[test]
+fn exec_9_killed_at_any_moment_nothing_is_half_kept() {
+    let kills = std::env::var("FORGE_SEARCH_TEST_KILLS").map_or(12, |n| n.parse::<u32>().unwrap());
+    let mut world = World::new();
+    let lines: String = (0..2_000).map(|n| format!("{n},needle {n}\n")).collect();
+    world.write("a.csv", format!("id,a\n{lines}"));
+    world.scope("a", ScopeKind::Csv, "a.csv");
+    let config = world.write_config();
+    let expected = {
+        let execution = world.run(&world.real(), "whole", "SEARCH_DATASETS", "a", "needle");
+        ok(&execution)["results"].clone()
+    };
+    let (mut before, mut after) = (0, 0);
+    for nth in 0..kills {
+        let task = format!("t{nth}");
+        let lease = world.write("lease", world.lease_for_ever(&task, "SEARCH_DATASETS", "a"));
+        let manifest = world.write(
+            "manifest",
+            manifest(&task, "SEARCH_DATASETS", "a", "needle", 10),
+        );
+        let execute = || {
+            let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_forge-search"));
+            command.args(["execute", "--config"]);
+            command.args([&config, Path::new("--lease-file"), &lease, &manifest]);
+            command.stdout(std::process::Stdio::piped());
+            command
+        };
+        let mut killed = execute().spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(u64::from(nth % 40) * 2));
+        killed.kill().unwrap();
+        let told = killed.wait_with_output().unwrap().stdout;
+        let again = execute().output().unwrap();
+        assert!(again.status.success(), "{again:?}");
+        let value: Value = serde_json::from_slice(&again.stdout).unwrap();
+        assert_eq!(value["results"], expected);
+        match told.is_empty() {
+            true => before += 1,
+            false => {
+                after += 1;
+                // What was told is what is told again.
+                assert!(again.stdout.starts_with(&told));
+            }
+        }
+    }
+    println!("kills: {before} before anything was told, {after} after");
+}

@@ -1,0 +1,346 @@
+//! Searches over each kind of source, by real workers (EXEC §5, §6, §7), against golden files.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Compares a result with a file that was written by hand, byte for byte.
+#[track_caller]
+fn golden(name: &str, execution: &Execution) {
+    assert_eq!(execution.failure, None, "{execution:?}");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data/executor")
+        .join(name);
+    let expected = fs::read_to_string(&path).unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&execution.body),
+        expected.trim_end(),
+        "{name}"
+    );
+}
+
+const FILES: [&str; 9] = [
+    "b/report.txt",
+    "a/report-2.txt",
+    "report",
+    "Report",
+    "z/é-report",
+    "z/\u{10000}report",
+    "z/\u{ffff}report",
+    "a.report/plain",
+    "a-report/x/report.md",
+];
+
+fn files(order: &[usize]) -> World {
+    let mut world = World::new();
+    for at in order {
+        world.write(&format!("tree/{}", FILES[*at]), "report");
+    }
+    std::os::unix::fs::symlink(world.path("tree/report"), world.path("tree/report-link")).unwrap();
+    std::os::unix::fs::symlink(world.path("tree/b"), world.path("tree/report-dir")).unwrap();
+    fs::create_dir(world.path("tree/report-empty")).unwrap();
+    world.scope("docs", ScopeKind::Files, "tree");
+    world
+}
+
+#[test]
+fn exec_5_files_are_found_by_name_in_code_point_order_and_links_are_not() {
+    let world = files(&[0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    let execution = world.run(&world.real(), "t", "SEARCH_FILES", "docs", "report");
+    golden("files.json", &execution);
+    assert!(execution.peak_kib.unwrap() * 1024 < 256_000_000);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn exec_11_answers_are_the_same_whatever_the_order_of_directories_locale_zone_and_threads(
+        order in Just((0..FILES.len()).collect::<Vec<_>>()).prop_shuffle(),
+        locale in prop::sample::select(vec!["C", "de_DE.UTF-8", "tr_TR.UTF-8", "ja_JP.eucJP"]),
+        zone in prop::sample::select(vec!["UTC", "Asia/Kathmandu", "America/St_Johns", "nonsense"]),
+        threads in 1..5_u32,
+    ) {
+        let world = files(&order);
+        let lease = world.write("lease", world.lease_for_ever("t", "SEARCH_FILES", "docs"));
+        let manifest = world.write("manifest", manifest("t", "SEARCH_FILES", "docs", "report", 10));
+        let config = world.write_config();
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_forge-search"))
+            .args(["execute", "--config"]).arg(config).arg("--lease-file").arg(lease).arg(manifest)
+            .env("LC_ALL", locale).env("LANG", locale).env("TZ", zone)
+            .env("RAYON_NUM_THREADS", threads.to_string())
+            .output().unwrap();
+        let expected = include_str!("../../data/executor/files.json");
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        prop_assert_eq!(told.trim_end(), expected.trim_end());
+    }
+}
+
+const RECORDS: &str = "id,name,note\n\
+    10,Änne,\"a, needle\"\n\
+    9,needle,\n\
+    2.5,Bob,\"needle\nin two lines\"\n\
+    ,needle,without a key\n\
+    b,needle,text key\n\
+    a,Needle,NEEDLE\n\
+    10,needle,the same key again\n";
+
+#[test]
+fn exec_5_values_are_searched_by_columns_in_the_order_of_keys() {
+    let mut world = World::new();
+    world.write("people.csv", RECORDS);
+    world.scope("people", ScopeKind::Csv, "people.csv");
+    let execution = world.run(&world.real(), "t", "SEARCH_DATASETS", "people", "needle");
+    golden("csv.json", &execution);
+    assert_eq!(execution.passed_over, 1);
+}
+
+#[test]
+fn exec_5_objects_are_searched_by_all_their_texts() {
+    let mut world = World::new();
+    world.write(
+        "people.jsonl",
+        concat!(
+            "\u{feff}{\"id\": 10, \"name\": \"needle\", \"tags\": [\"x\", {\"deep\": \"a needle\"}], \"n\": 5}\n",
+            "\n",
+            "{\"id\": \"b\", \"odd key\": \"needle\", \"id2\": null, \"needle\": 1}\r\n",
+            "{\"id\": 9.5, \"z\": \"needle\", \"a\": \"needle\"}\n",
+            "{\"name\": \"needle\"}\n",
+            "{\"id\": \"needle\"}",
+        ),
+    );
+    world.scope("people", ScopeKind::Jsonl, "people.jsonl");
+    let execution = world.run(&world.real(), "t", "SEARCH_DATASETS", "people", "needle");
+    golden("jsonl.json", &execution);
+    assert_eq!(execution.passed_over, 1);
+}
+
+fn database(path: &Path, journal: &str) -> rusqlite::Connection {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    connection
+        .pragma_update(None, "journal_mode", journal)
+        .unwrap();
+    connection
+        .execute_batch(
+            "CREATE TABLE records (id, name TEXT, data BLOB, \"odd \"\"column\" TEXT);
+             INSERT INTO records VALUES (10, 'needle', x'6e6565646c65', NULL);
+             INSERT INTO records VALUES (9, 'nothing', 'needle as text', NULL);
+             INSERT INTO records VALUES ('b', NULL, NULL, 'a needle');
+             INSERT INTO records VALUES (9.5, 'needle', 5, NULL);
+             INSERT INTO records VALUES (NULL, 'needle', NULL, NULL);
+             CREATE VIEW seen AS SELECT * FROM records;",
+        )
+        .unwrap();
+    connection
+}
+
+#[test]
+fn exec_5_tables_are_searched_as_they_are_whatever_journal_they_have() {
+    for journal in ["delete", "wal"] {
+        for open in [false, true] {
+            let mut world = World::new();
+            let path = world.path("data.db");
+            let connection = database(&path, journal);
+            world.scope("people", ScopeKind::Sqlite, "data.db");
+            let held = match open {
+                true => Some(connection),
+                false => {
+                    connection.close().unwrap();
+                    None
+                }
+            };
+            let before = fs::read(&path).unwrap();
+            let mut listed: Vec<_> = list(world.dir.path());
+            let execution = world.run(&world.real(), "t", "SEARCH_DATASETS", "people", "needle");
+            golden("sqlite.json", &execution);
+            assert_eq!(execution.passed_over, 1);
+            // Nothing was written, and nothing made beside it.
+            assert_eq!(fs::read(&path).unwrap(), before);
+            listed.push("store".into());
+            listed.sort();
+            assert_eq!(list(world.dir.path()), listed, "{journal} {open}");
+            drop(held);
+        }
+    }
+}
+
+fn list(dir: &Path) -> Vec<std::ffi::OsString> {
+    let entries = fs::read_dir(dir).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn exec_6_the_first_results_are_told_and_all_are_counted() {
+    let mut world = World::new();
+    let lines: String = (0..5_000)
+        .rev()
+        .map(|n| format!("{n},needle {n}\n"))
+        .collect();
+    world.write("many.csv", format!("id,a\n{lines}"));
+    world.scope("many", ScopeKind::Csv, "many.csv");
+    let executor = world.real();
+    for (max, truncated) in [(1, true), (999, true), (1_000, true)] {
+        let task = format!("t{max}");
+        let manifest = manifest(&task, "SEARCH_DATASETS", "many", "needle", max);
+        let execution = executor.execute(&manifest, &world.lease(&task, "SEARCH_DATASETS", "many"));
+        let value = ok(&execution);
+        assert_eq!(value["count"], 5_000);
+        assert_eq!(value["truncated"], truncated);
+        let expected: Vec<String> = (0..max).map(|n| n.to_string()).collect();
+        assert_eq!(ids(&value), expected);
+    }
+    let value = ok(&world.run(&executor, "one", "SEARCH_DATASETS", "many", "needle 77"));
+    assert_eq!(
+        (&value["count"], &value["truncated"]),
+        (&json!(11), &json!(true))
+    );
+    let value = ok(&world.run(&executor, "none", "SEARCH_DATASETS", "many", "absent"));
+    assert_eq!(value["results"], json!([]));
+    assert_eq!(
+        (&value["count"], &value["truncated"]),
+        (&json!(0), &json!(false))
+    );
+}
+
+#[test]
+fn exec_6_as_many_results_as_are_wanted_are_not_truncated() {
+    let executor_for = |max: u32| {
+        let mut world = World::new();
+        world.scope("any", ScopeKind::Csv, "any.csv");
+        world.write("any.csv", "");
+        let executor = world.executor(in_memory);
+        let manifest = manifest("t", "SEARCH_DATASETS", "any", "needle", max);
+        ok(&executor.execute(&manifest, &world.lease("t", "SEARCH_DATASETS", "any")))
+    };
+    let exact = executor_for(3);
+    assert_eq!(
+        (&exact["count"], &exact["truncated"]),
+        (&json!(3), &json!(false))
+    );
+    // Numbers come before texts, nine before ten, fields in their order.
+    assert_eq!(
+        results(&exact)
+            .iter()
+            .map(|(id, field, _)| format!("{id} {field}"))
+            .collect::<Vec<_>>(),
+        ["9 b", "10 a", "10 b"]
+    );
+    let fewer = executor_for(2);
+    assert_eq!(
+        (&fewer["count"], &fewer["truncated"]),
+        (&json!(3), &json!(true))
+    );
+    assert_eq!(ids(&fewer), ["9", "10"]);
+}
+
+#[test]
+fn exec_5_code_points_are_compared_as_they_are() {
+    let mut world = World::new();
+    world.write(
+        "text.csv",
+        "id,a\n1,caf\u{e9}\n2,cafe\u{301}\n3,CAF\u{c9}\n4,ﬀ\n",
+    );
+    world.scope("text", ScopeKind::Csv, "text.csv");
+    let executor = world.real();
+    for (task, query, expected) in [
+        ("1", "caf\u{e9}", &["1"][..]),
+        ("2", "cafe\u{301}", &["2"]),
+        ("3", "\u{301}", &["2"]),
+        ("4", "ff", &[]),
+        ("5", "CAF", &["3"]),
+    ] {
+        let value = ok(&world.run(&executor, task, "SEARCH_DATASETS", "text", query));
+        assert_eq!(ids(&value), expected, "{query}");
+    }
+}
+
+#[test]
+fn exec_5_data_of_another_kind_is_told_and_never_taken_for_no_results() {
+    let mut world = World::new();
+    world.write("broken.csv", "id,a\n1,needle\n2,needle,more\n");
+    world.write("latin.csv", b"id,a\n1,needle \xe4\n");
+    world.write("nokey.csv", "a,b\n1,needle\n");
+    world.write(
+        "broken.jsonl",
+        "{\"id\": 1, \"a\": \"needle\"}\n{\"id\": 2\n",
+    );
+    world.write("array.jsonl", "[\"needle\"]\n");
+    world.write("deep.jsonl", format!("{}\n", "[".repeat(100_000)));
+    world.write(
+        "no.db",
+        "this is no database, whatever else it may be, needle",
+    );
+    world.write("no.mbox", "needle\n");
+    world.write("nomaildir/needle", "x");
+    database(&world.path("view.db"), "delete").close().unwrap();
+    let mut all = Vec::new();
+    for (file, kind) in [
+        ("broken.csv", ScopeKind::Csv),
+        ("latin.csv", ScopeKind::Csv),
+        ("nokey.csv", ScopeKind::Csv),
+        ("broken.jsonl", ScopeKind::Jsonl),
+        ("array.jsonl", ScopeKind::Jsonl),
+        ("deep.jsonl", ScopeKind::Jsonl),
+        ("no.db", ScopeKind::Sqlite),
+        ("no.mbox", ScopeKind::Mbox),
+        ("nomaildir", ScopeKind::Maildir),
+        ("view.db", ScopeKind::Sqlite),
+    ] {
+        world.scope(file, kind, file);
+        all.push((file, kind));
+    }
+    world.config.scopes.get_mut("view.db").unwrap().table = Some("seen".to_string());
+    let executor = world.real();
+    for (file, kind) in all {
+        let capability = forge_search::tool::executor::capability::Capability::of(kind).name();
+        let execution = world.run(&executor, file, capability, file, "needle");
+        failed(&execution, "EXECUTION_FAILED", "source_malformed");
+        let told = String::from_utf8_lossy(&execution.body).into_owned();
+        assert!(
+            !told.contains("needle") && !told.contains(file),
+            "nothing of the data is told: {told}"
+        );
+    }
+    // A file where a directory should be, and the other way round.
+    world.scope("file", ScopeKind::Files, "no.mbox");
+    world.scope("dir", ScopeKind::Mbox, "nomaildir");
+    let executor = world.real();
+    let run = |task: &str, capability: &str, scope: &str| {
+        world.run(&executor, task, capability, scope, "x")
+    };
+    failed(
+        &run("f", "SEARCH_FILES", "file"),
+        "SCOPE_UNAVAILABLE",
+        "scope_unreadable",
+    );
+    failed(
+        &run("d", "SEARCH_EMAILS", "dir"),
+        "SCOPE_UNAVAILABLE",
+        "scope_unreadable",
+    );
+}
+
+#[test]
+fn exec_4_data_that_may_not_be_read_is_unavailable_also_in_part() {
+    use std::os::unix::fs::PermissionsExt;
+    let mut world = World::new();
+    world.write("tree/open/a", "x");
+    let closed = world
+        .write("tree/closed/a", "x")
+        .parent()
+        .unwrap()
+        .to_path_buf();
+    world.scope("docs", ScopeKind::Files, "tree");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
+    if is_root_of(&closed) {
+        // Root may read everything, so there is nothing to be seen here; another user's run shows it.
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+        println!("passed over: root may read everything");
+        return;
+    }
+    let execution = world.run(&world.real(), "t", "SEARCH_FILES", "docs", "a");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+    failed(&execution, "SCOPE_UNAVAILABLE", "scope_denied");
+}
