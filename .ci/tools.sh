@@ -10,6 +10,7 @@
 # Afterwards:
 #   PATH                     has cargo-deny and cargo-fuzz
 #   FORGE_SEARCH_TEST_RG15   a ripgrep 15, beside the older one of the system
+#   FORGE_SEARCH_TEST_PROCMAIL  the system's procmail, which makes a Maildir
 #   FORGE_SEARCH_TEST_UGREP7 a ugrep 7, beside the older one of the system (unset if there is none)
 
 tools_dir="${XDG_CACHE_HOME:-$HOME/.cache}/forge-search-ci"
@@ -43,13 +44,14 @@ has_version() {
     case " $line " in *" $2 "*) return 0 ;; *) return 1 ;; esac
 }
 
-# The system's own ripgrep and ugrep, and what linking the fuzz targets needs.
+# The system's own ripgrep and ugrep, a tool that delivers mail, and what linking the fuzz targets needs.
 install_system_packages() {
     local missing=()
     command -v rg >/dev/null || missing+=(ripgrep)
     command -v ugrep >/dev/null || missing+=(ugrep)
     command -v c++ >/dev/null || missing+=(g++)
     command -v python3 >/dev/null || missing+=(python3)
+    command -v procmail >/dev/null || missing+=(procmail)
     if [ "${#missing[@]}" -gt 0 ]; then
         echo "installing ${missing[*]}"
         as_root apt-get update -q
@@ -173,6 +175,10 @@ install_miri() {
 use_installed_tools() {
     local version
     export PATH="$tools_dir/cargo-deny-$cargo_deny_version/bin:$tools_dir/cargo-fuzz-$cargo_fuzz_version/bin:$PATH"
+    if command -v procmail >/dev/null; then
+        FORGE_SEARCH_TEST_PROCMAIL="$(command -v procmail)"
+        export FORGE_SEARCH_TEST_PROCMAIL
+    fi
     if [ -x "$tools_dir/rg-$ripgrep_version/bin/rg" ]; then
         export FORGE_SEARCH_TEST_RG15="$tools_dir/rg-$ripgrep_version/bin/rg"
     fi

@@ -14,6 +14,10 @@ mod container;
 mod daemon;
 #[path = "../../fuzz/harness/fuzzy.rs"]
 mod fuzzy;
+#[path = "../../fuzz/harness/lease.rs"]
+mod lease;
+#[path = "../../fuzz/harness/mail.rs"]
+mod mail;
 #[path = "../../fuzz/harness/manifest.rs"]
 mod manifest;
 #[path = "../../fuzz/harness/plan.rs"]
@@ -35,6 +39,8 @@ const TARGETS: &[(&str, Body)] = &[
     ("container", container::run),
     ("daemon", daemon::run),
     ("fuzzy", fuzzy::run),
+    ("lease", lease::run),
+    ("mail", mail::run),
     ("manifest", manifest::run),
     ("plan", plan::run),
     ("request", request::run),

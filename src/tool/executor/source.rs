@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+pub use mail::scan_mbox;
 pub use memory::InMemory;
 
 use super::failure::Reason;

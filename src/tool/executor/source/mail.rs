@@ -100,12 +100,12 @@ impl Source for Mbox {
     }
 }
 
-/// Hands over the messages of an mbox.
+/// Hands over the messages of an mbox, and returns how many were passed over. In memory for one message.
 ///
 /// # Errors
 ///
 /// It does not begin as one, or can't be read.
-pub(super) fn scan_mbox(mut input: impl BufRead, visit: &mut Visit<'_>) -> Result<u64, Reason> {
+pub fn scan_mbox(mut input: impl BufRead, visit: &mut Visit<'_>) -> Result<u64, Reason> {
     let start = input.fill_buf().map_err(|error| unavailable(&error))?;
     // What stands before the first such line would be left out.
     if !start.is_empty() && !start.starts_with(b"From ") {

@@ -1,0 +1,53 @@
+//! Any bytes as a mailbox: it is read the same however the system hands it over, each message is one record with the four fields, or is
+//! passed over; and what is found is where it is said to be.
+
+use std::io::{BufReader, Cursor};
+
+use forge_search::tool::executor::failure::Reason;
+use forge_search::tool::executor::order::Order;
+use forge_search::tool::executor::search::{Source, Visit, search};
+use forge_search::tool::executor::source::scan_mbox;
+
+/// A mailbox that is read through a buffer of a certain size.
+struct Mailbox<'a>(&'a [u8], usize);
+
+impl Source for Mailbox<'_> {
+    fn scan(&mut self, visit: &mut Visit<'_>) -> Result<u64, Reason> {
+        scan_mbox(BufReader::with_capacity(self.1, Cursor::new(self.0)), visit)
+    }
+}
+
+/// Reads `data` as a mailbox, and as the one message of one.
+pub(crate) fn run(data: &[u8]) {
+    mailbox(data);
+    mailbox(&[b"From x Thu Jan  1 00:00:00 2026\n", data].concat());
+}
+
+fn mailbox(data: &[u8]) {
+    let mut orders: Vec<(Order, String)> = Vec::new();
+    let whole = Mailbox(data, 1 << 16).scan(&mut |record| {
+        let fields: Vec<(&str, &str)> = record.fields.iter().collect();
+        let names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["from", "to", "subject", "body"]);
+        orders.push(((record.order)(), (record.id)()));
+    });
+    let mut again = Vec::new();
+    let pieces =
+        Mailbox(data, 16).scan(&mut |record| again.push(((record.order)(), (record.id)())));
+    assert_eq!((whole, &orders), (pieces, &again));
+    let Ok(passed_over) = whole else {
+        assert_eq!(whole, Err(Reason::SourceMalformed));
+        assert!(!data.starts_with(b"From ") && !data.is_empty());
+        return;
+    };
+    let lines = data
+        .split(|byte| *byte == b'\n')
+        .filter(|line| line.starts_with(b"From "))
+        .count();
+    assert_eq!(orders.len() as u64 + passed_over, lines as u64);
+    let found = search(&mut Mailbox(data, 256), "e", 3).expect("it was read before");
+    assert!(found.results.len() <= 3 && found.count >= found.results.len() as u64);
+    for one in found.results {
+        assert!(one.match_snippet.contains('e') && !one.match_snippet.contains(char::is_control));
+    }
+}
