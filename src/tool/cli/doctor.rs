@@ -7,6 +7,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::args::DoctorArgs;
+#[cfg(unix)]
+use super::execute::{ExecutorReport, examine as examine_executor};
 use super::setup::{Environment, Setup, prepare};
 use super::{FAILED, Failure};
 use crate::index::deny::DenySet;
@@ -32,6 +34,9 @@ struct Report {
     config_file: Option<String>,
     engines: Vec<EngineReport>,
     index: IndexReport,
+    #[cfg(unix)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    executor: Option<ExecutorReport>,
     config: Vec<Setting>,
     problems: Vec<Problem>,
 }
@@ -120,6 +125,14 @@ fn examine(args: &DoctorArgs, environment: &Environment, setup: &Setup) -> Repor
         });
     }
     let index = index_report(environment, setup, &mut problems);
+    #[cfg(unix)]
+    let executor = examine_executor(&setup.config).map(|(report, messages)| {
+        problems.extend(messages.into_iter().map(|message| Problem {
+            place: "executor".to_string(),
+            message,
+        }));
+        report
+    });
     let show = |path: &Path| path.display().to_string();
     Report {
         version: env!("CARGO_PKG_VERSION"),
@@ -135,6 +148,8 @@ fn examine(args: &DoctorArgs, environment: &Environment, setup: &Setup) -> Repor
             .map(show),
         engines: survey(environment, setup),
         index,
+        #[cfg(unix)]
+        executor,
         config: setup
             .config
             .entries()
@@ -370,6 +385,10 @@ fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     }
 
     print_index(&report.index, out)?;
+    #[cfg(unix)]
+    if let Some(executor) = &report.executor {
+        executor.print(out)?;
+    }
 
     writeln!(
         out,

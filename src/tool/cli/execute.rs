@@ -7,19 +7,25 @@ use std::path::Path;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
 use serde_json::json;
 
 use super::args::{ExecuteArgs, IssueArgs, LeaseCommand, SetupArgs};
 use super::setup::{Environment, load_config};
 use super::{Failure, complain};
-use crate::tool::config::Config;
+use crate::tool::config::{Config, ScopeKind};
 use crate::tool::error::ToolError;
 use crate::tool::executor::Executor;
 use crate::tool::executor::capability::Capability;
+use crate::tool::executor::confine::{Confined, Held};
+use crate::tool::executor::failure::Reason;
 use crate::tool::executor::host::Worker;
 use crate::tool::executor::lease::{KeyRing, Lease, PublicKey, SecretKey, unverified};
 use crate::tool::executor::manifest::MAX_MANIFEST;
+use crate::tool::executor::source;
+use crate::tool::executor::worker::{Answer, Told};
 use crate::tool::indexing::wall_clock_ns;
+use crate::tool::render::escape_controls;
 
 /// Bytes of a file with a lease or a key.
 const MOST: u64 = 1 << 16;
@@ -73,8 +79,109 @@ fn executor(config: &Config, environment: &Environment) -> Result<Executor, Fail
         .map_err(|error| wrong(&format!("keys of [executor]: one {error}")))
 }
 
+/// What `doctor` tells of the executor.
+#[derive(Debug, Serialize)]
+pub(super) struct ExecutorReport {
+    /// PASERK ids of the keys that leases are checked with.
+    keys: Vec<String>,
+    /// The scopes: name, kind, and `ok` or why it can't be searched.
+    scopes: Vec<(String, ScopeKind, String)>,
+    /// How workers are confined, if that could be found out.
+    confined: Option<Confined>,
+}
+
+/// Looks at the executor, if there is anything of it in the configuration; says what needs doing.
+pub(super) fn examine(config: &Config) -> Option<(ExecutorReport, Vec<String>)> {
+    let executor = &config.executor;
+    if executor.keys.is_empty() && executor.scopes.is_empty() {
+        return None;
+    }
+    let (mut keys, mut scopes, mut problems) = (Vec::new(), Vec::new(), Vec::new());
+    for key in &executor.keys {
+        match PublicKey::parse(key) {
+            Ok(key) => keys.push(key.id().to_string()),
+            Err(error) => problems.push(format!("keys of [executor]: one {error}")),
+        }
+    }
+    if executor.keys.is_empty() {
+        problems.push("no lease is accepted: keys of [executor] is empty; `forge-search lease keygen` prints one".to_string());
+    }
+    for (name, scope) in &executor.scopes {
+        // As far as that shows without reading all of it.
+        let state = match source::open(scope) {
+            Ok(_) => "ok",
+            Err(reason) => reason.message(),
+        };
+        if state != "ok" {
+            problems.push(format!(
+                "scope {name}, {}: {state}",
+                scope.location.display()
+            ));
+        }
+        scopes.push((name.clone(), scope.kind, state.to_string()));
+    }
+    let asked = worker().map_err(|_| Reason::WorkerAbsent);
+    let confined = match asked.and_then(|worker| worker.ask(&Told::Confine)) {
+        Ok(Answer::Tried { confined, .. }) => Ok(confined),
+        Ok(_) => Err(Reason::WorkerFailed),
+        Err(reason) => Err(reason),
+    };
+    match &confined {
+        Ok(confined) => {
+            for (name, held) in [
+                ("Landlock", confined.landlock),
+                ("seccomp", confined.seccomp),
+            ] {
+                if held == Held::Not {
+                    problems.push(format!("workers are not confined by {name}, which this system does not have; use a newer kernel, or allow it in this container"));
+                }
+            }
+        }
+        Err(reason) => problems.push(reason.message().to_string()),
+    }
+    let report = ExecutorReport {
+        keys,
+        scopes,
+        confined: confined.ok(),
+    };
+    Some((report, problems))
+}
+
+impl ExecutorReport {
+    /// Prints it as a section of the report.
+    pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "\nexecutor")?;
+        for key in &self.keys {
+            writeln!(out, "  key               {}", escape_controls(key))?;
+        }
+        for (name, kind, state) in &self.scopes {
+            let kind = format!("{kind:?}").to_lowercase();
+            writeln!(
+                out,
+                "  scope             {}  {kind}  {state}",
+                escape_controls(name)
+            )?;
+        }
+        match &self.confined {
+            Some(confined) => {
+                let held = |held| match held {
+                    Held::Not => "no",
+                    Held::Partly => "partly",
+                    Held::Wholly => "yes",
+                };
+                let (landlock, seccomp) = (held(confined.landlock), held(confined.seccomp));
+                writeln!(
+                    out,
+                    "  worker            Landlock {landlock}, seccomp {seccomp}"
+                )
+            }
+            None => writeln!(out, "  worker            can't be started"),
+        }
+    }
+}
+
 /// Returns the worker: this program.
-pub(super) fn worker() -> Result<Worker, Failure> {
+fn worker() -> Result<Worker, Failure> {
     let program = std::env::current_exe()
         .map_err(|error| wrong(&format!("this program can't find itself: {error}")))?;
     Ok(Worker::new(program, vec!["execute-worker".into()]))

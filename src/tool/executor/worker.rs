@@ -58,6 +58,8 @@ pub enum Answer {
 pub enum Told {
     /// To search.
     Search(Job),
+    /// To say how it would be confined.
+    Confine,
     /// To try what it must not be able to do, with a directory of the caller's own.
     Try(PathBuf),
 }
@@ -81,6 +83,10 @@ pub fn main() -> u8 {
                 peak_kib: status.as_mut().and_then(peak),
             },
             Err(reason) => Answer::Failed(reason),
+        },
+        Told::Confine => Answer::Tried {
+            confined: confine(&[]),
+            allowed: Vec::new(),
         },
         Told::Try(dir) => attempt(&dir),
     };

@@ -186,3 +186,38 @@ fn exec_what_can_not_be_read_is_told_before_anything_is_executed() {
         assert!(refused.stdout.is_empty());
     }
 }
+
+#[test]
+fn exec_doctor_looks_at_keys_scopes_and_what_confines_workers() {
+    let mut world = World::new();
+    world.write("a.csv", "id,a\n");
+    world.scope("a", ScopeKind::Csv, "a.csv");
+    world.scope("gone", ScopeKind::Files, "gone");
+    let config = world.write_config();
+    let dir = world.dir.path();
+    let args = ["doctor", "--json", "--config", config.to_str().unwrap()];
+    let report = forge_search(dir, &args, b"");
+    assert_eq!(report.status.code(), Some(2), "{report:?}");
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    let executor = &report["executor"];
+    assert_eq!(executor["keys"][0], world.key.public().unwrap().id());
+    assert_eq!(executor["scopes"][0], json!(["a", "csv", "ok"]));
+    assert_eq!(executor["scopes"][1][0], "gone");
+    assert!(executor["confined"]["seccomp"].is_string(), "{executor}");
+    let problems = report["problems"].as_array().unwrap().iter();
+    let of_executor: Vec<&Value> = problems.filter(|one| one["place"] == "executor").collect();
+    assert!(
+        of_executor
+            .iter()
+            .any(|one| one["message"].as_str().unwrap().starts_with("scope gone"))
+    );
+    let shown = forge_search(dir, &[&args[..1], &args[2..]].concat(), b"");
+    assert!(
+        String::from_utf8_lossy(&shown.stdout).contains("\nexecutor\n"),
+        "{shown:?}"
+    );
+    // Where nothing of it is configured, nothing is said of it.
+    let none = forge_search(dir, &["doctor", "--json"], b"");
+    let none: Value = serde_json::from_slice(&none.stdout).unwrap();
+    assert!(none.get("executor").is_none());
+}

@@ -131,7 +131,10 @@ struct MailReader {
 impl MailReader {
     /// Hands over a message; passes it over if it is none, or has no valid time.
     fn message(&mut self, bytes: &[u8], place: &dyn Fn() -> Place, visit: &mut Visit<'_>) {
-        let message = self.parser.parse(bytes);
+        // Should the parser end in an unexpected way, that is the end of this message and not of the search.
+        let parser = &self.parser;
+        let parse = std::panic::AssertUnwindSafe(|| parser.parse(bytes));
+        let message = std::panic::catch_unwind(parse).ok().flatten();
         let Some((message, received)) = message.and_then(|message| {
             let received = received(&message)?;
             Some((message, received))
