@@ -201,10 +201,6 @@ fn ids(value: &Value) -> Vec<String> {
     results(value).into_iter().map(|(id, _, _)| id).collect()
 }
 
-fn is_root_of(path: &Path) -> bool {
-    path.exists() && rustix::process::geteuid().is_root()
-}
-
 impl World {
     /// A lease by the clock of this machine.
     fn lease_for_ever(&self, task: &str, capability: &str, scope: &str) -> String {

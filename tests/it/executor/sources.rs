@@ -324,23 +324,53 @@ fn exec_5_data_of_another_kind_is_told_and_never_taken_for_no_results() {
 
 #[test]
 fn exec_4_data_that_may_not_be_read_is_unavailable_also_in_part() {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{PermissionsExt, chown};
+    use std::os::unix::process::CommandExt;
     let mut world = World::new();
+    let mode =
+        |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     world.write("tree/open/a", "x");
-    let closed = world
-        .write("tree/closed/a", "x")
-        .parent()
-        .unwrap()
-        .to_path_buf();
+    let closed = world.write("tree/closed/a", "x");
+    let closed = closed.parent().unwrap();
+    let secret = world.write("secret.csv", "id,a\n1,needle\n");
+    fs::create_dir(world.path("store")).unwrap();
     world.scope("docs", ScopeKind::Files, "tree");
-    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
-    if is_root_of(&closed) {
-        // Root may read everything, so there is nothing to be seen here; another user's run shows it.
-        fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
-        println!("passed over: root may read everything");
-        return;
+    world.scope("secret", ScopeKind::Csv, "secret.csv");
+    world.scope("within", ScopeKind::Files, "tree/closed/sub");
+    let config = world.write_config();
+    // Where the program is built need not be where others may go.
+    let program = world.path("forge-search");
+    fs::copy(env!("CARGO_BIN_EXE_forge-search"), &program).unwrap();
+    mode(&program, 0o755);
+    mode(world.dir.path(), 0o755);
+    mode(closed, 0o000);
+    mode(&secret, 0o000);
+    let run = |task: &str, capability: &str, scope: &str| {
+        let lease = world.write("lease", world.lease_for_ever(task, capability, scope));
+        let manifest = world.write("manifest", manifest(task, capability, scope, "a", 10));
+        let mut command = std::process::Command::new(&program);
+        command.args(["execute", "--config"]);
+        command.args([&config, Path::new("--lease-file"), &lease, &manifest]);
+        if rustix::process::geteuid().is_root() {
+            // Root may read everything.
+            let nobody = 65_534;
+            chown(world.path("store"), Some(nobody), Some(nobody)).unwrap();
+            command.uid(nobody).gid(nobody);
+        }
+        let output = command.output().unwrap();
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    for (task, capability, scope) in [
+        ("1", "SEARCH_FILES", "docs"),
+        ("2", "SEARCH_DATASETS", "secret"),
+        ("3", "SEARCH_FILES", "within"),
+    ] {
+        let told = run(task, capability, scope);
+        assert_eq!(told["error"]["code"], "SCOPE_UNAVAILABLE", "{scope} {told}");
+        assert_eq!(told["error"]["reason"], "scope_denied", "{scope} {told}");
     }
-    let execution = world.run(&world.real(), "t", "SEARCH_FILES", "docs", "a");
-    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
-    failed(&execution, "SCOPE_UNAVAILABLE", "scope_denied");
+    mode(closed, 0o755);
+    let told = run("1", "SEARCH_FILES", "docs");
+    assert_eq!(told["count"], 2, "{told}");
+    mode(closed, 0o700);
 }
