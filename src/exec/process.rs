@@ -262,6 +262,27 @@ pub(crate) fn start_in_background(
     Ok(Some(Begun { stderr, exit }))
 }
 
+/// Starts this program again in its own place, with its arguments and without anything open but its standard streams; returns when that has happened
+/// already, which the environment variable `done` tells.
+///
+/// # Errors
+///
+/// Those of the system.
+#[cfg(all(unix, feature = "executor"))]
+// What it was started with is what it is started with again.
+#[allow(clippy::disallowed_methods)]
+pub(crate) fn without_what_is_open(done: &str) -> io::Result<()> {
+    use std::os::unix::process::CommandExt;
+    if std::env::var_os(done).is_some() {
+        return Ok(());
+    }
+    close_fds::set_fds_cloexec_threadsafe(3, &[]);
+    let mut args = std::env::args_os();
+    let name = args.next().unwrap_or_default();
+    let mut command = Command::new(std::env::current_exe()?);
+    Err(command.arg0(name).args(args).env(done, "1").exec())
+}
+
 fn spawn(invocation: Invocation<'_>, until: Until<'_>) -> io::Result<Group> {
     // The one place that starts programs.
     #[allow(clippy::disallowed_methods)]

@@ -33,6 +33,11 @@ const MOST: u64 = 1 << 16;
 /// Executes one task.
 pub(super) fn run(args: &ExecuteArgs, environment: &Environment) -> Result<u8, Failure> {
     let config = configured(args.config.as_deref(), environment)?;
+    if args.lease_file.as_deref() == Some(Path::new("-")) && args.manifest == Path::new("-") {
+        return Err(wrong(
+            "manifest and lease can't both be standard input; name a file for one of them",
+        ));
+    }
     let lease = match (&args.lease, &args.lease_file) {
         (Some(lease), _) => lease.clone(),
         (None, Some(file)) => text(file, environment)?,

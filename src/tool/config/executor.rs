@@ -134,6 +134,15 @@ impl ExecutorConfig {
                 continue;
             }
             scope.location = absolute(scope.location);
+            if scope.location.to_str().is_none() {
+                let why = "has a location that is not UTF-8, which can't be handed to a worker";
+                wrong.push((
+                    Some(at),
+                    Some(format!("executor.scopes.{name}")),
+                    why.to_string(),
+                ));
+                continue;
+            }
             self.scopes.insert(name, scope);
         }
         wrong

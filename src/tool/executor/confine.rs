@@ -107,6 +107,24 @@ mod linux {
         libc::SYS_process_vm_readv,
         libc::SYS_process_vm_writev,
         libc::SYS_kill,
+        libc::SYS_tkill,
+        libc::SYS_rt_sigqueueinfo,
+        libc::SYS_rt_tgsigqueueinfo,
+        libc::SYS_pidfd_getfd,
+        libc::SYS_fchmodat2,
+        libc::SYS_removexattr,
+        libc::SYS_lremovexattr,
+        libc::SYS_fremovexattr,
+        libc::SYS_fallocate,
+        libc::SYS_open_by_handle_at,
+        libc::SYS_memfd_create,
+        libc::SYS_shmget,
+        libc::SYS_mq_open,
+        libc::SYS_fsopen,
+        libc::SYS_fsmount,
+        libc::SYS_move_mount,
+        libc::SYS_open_tree,
+        libc::SYS_mount_setattr,
         libc::SYS_pidfd_open,
         libc::SYS_pidfd_send_signal,
         libc::SYS_mkdirat,
@@ -168,18 +186,41 @@ mod linux {
         let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
             refused.map(|call| (*call, Vec::new())).collect();
         rules.insert(libc::SYS_openat, opens_to_change(2)?);
-        // How it opens is behind a pointer, which a filter can't look at; what was opened before this goes on, and the rest can do without.
         #[cfg(target_arch = "x86_64")]
         rules.insert(libc::SYS_open, opens_to_change(1)?);
+        // Limits of this process are its own affair, and a signal to itself is how it ends.
+        let itself = u64::from(std::process::id());
+        rules.insert(libc::SYS_prlimit64, vec![is_not(0, 0)?]);
+        rules.insert(libc::SYS_tgkill, vec![is_not(0, itself)?]);
+        apply(rules, libc::EACCES)?;
+        // How this one opens is behind a pointer, which a filter can't look at. Whoever finds that there is no such call uses the other one.
+        apply(
+            BTreeMap::from([(libc::SYS_openat2, Vec::new())]),
+            libc::ENOSYS,
+        )
+    }
+
+    /// Refuses calls with an error, for good.
+    fn apply(
+        rules: BTreeMap<i64, Vec<SeccompRule>>,
+        error: libc::c_int,
+    ) -> Result<(), Box<dyn std::error::Error>> {
         let filter = SeccompFilter::new(
             rules,
             SeccompAction::Allow,
-            SeccompAction::Errno(libc::EACCES.unsigned_abs()),
+            SeccompAction::Errno(error.unsigned_abs()),
             std::env::consts::ARCH.try_into()?,
         )?;
         let program: BpfProgram = filter.try_into()?;
         seccompiler::apply_filter(&program)?;
         Ok(())
+    }
+
+    /// Recognizes an argument that is another number.
+    fn is_not(argument: u8, number: u64) -> Result<SeccompRule, seccompiler::BackendError> {
+        let length = SeccompCmpArgLen::Dword;
+        let other = SeccompCondition::new(argument, length, SeccompCmpOp::Ne, number)?;
+        SeccompRule::new(vec![other])
     }
 
     /// Recognizes flags, the argument of a number, that ask for more than reading.

@@ -30,6 +30,7 @@ pub struct Lease {
     /// Where.
     pub target_scope: String,
     /// Until when: valid while the time is earlier.
+    #[serde(deserialize_with = "utc")]
     pub expires_at: Timestamp,
     /// Who issued it; says nothing about what it allows, and neither do the next two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,8 +45,27 @@ pub struct Lease {
 
 /// What stands behind the signature: by which key that is to be checked.
 #[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Footer {
     kid: String,
+}
+
+/// Reads a time as RFC 3339 has it, in UTC: other forms of it might be read otherwise elsewhere.
+fn utc<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let is_plain = |b: u8| b.is_ascii_digit() || b"-:.TZ".contains(&b);
+    let is_utc = text.len() >= "2026-01-01T12:00:00Z".len()
+        && text.ends_with('Z')
+        && text.as_bytes().get(10) == Some(&b'T')
+        && text.bytes().all(is_plain);
+    let time = text.parse().ok().filter(|_| is_utc);
+    time.ok_or_else(|| serde::de::Error::custom("not a time in UTC"))
+}
+
+/// Reads an object; a list of its values is none.
+fn object<T: for<'de> Deserialize<'de>>(json: &[u8]) -> Option<T> {
+    let is_object = json.trim_ascii_start().starts_with(b"{");
+    serde_json::from_slice(json).ok().filter(|_| is_object)
 }
 
 /// Why a key is none.
@@ -198,16 +218,14 @@ impl KeyRing {
         let untrusted =
             UntrustedToken::<Public, V4>::try_from(token).map_err(|_| Reason::TokenMalformed)?;
         // It only tells which key to try; it is signed as well.
-        let footer: Footer =
-            serde_json::from_slice(untrusted.untrusted_footer()).map_err(|_| Reason::KeyUnknown)?;
+        let footer: Footer = object(untrusted.untrusted_footer()).ok_or(Reason::KeyUnknown)?;
         let mut keys = self.0.iter();
         let key = keys
             .find(|key| key.id == footer.kid)
             .ok_or(Reason::KeyUnknown)?;
         let trusted = PublicToken::verify(&key.key, &untrusted, None, None)
             .map_err(|_| Reason::SignatureInvalid)?;
-        let lease: Lease =
-            serde_json::from_str(trusted.payload()).map_err(|_| Reason::ClaimsMalformed)?;
+        let lease: Lease = object(trusted.payload().as_bytes()).ok_or(Reason::ClaimsMalformed)?;
         let claims = [&lease.task_id, &lease.capability_id, &lease.target_scope];
         match claims
             .iter()

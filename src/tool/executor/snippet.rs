@@ -41,6 +41,7 @@ pub fn snippet(text: &str, at: Range<usize>) -> String {
 fn escape(text: &str, out: &mut String) {
     for c in text.chars() {
         match c {
+            '\\' => out.push_str("\\\\"),
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
@@ -55,7 +56,7 @@ fn escape(text: &str, out: &mut String) {
 
 /// Characters that end a line or turn the direction of text.
 fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]

@@ -67,6 +67,11 @@ struct Steady {
 
 impl Steady {
     fn open(path: &Path) -> Result<Steady, Reason> {
+        // Opening anything else might wait for ever.
+        let meta = std::fs::metadata(path).map_err(|error| unavailable(&error))?;
+        if !meta.is_file() {
+            return Err(Reason::ScopeUnreadable);
+        }
         let file = File::open(path).map_err(|error| unavailable(&error))?;
         let meta = file.metadata().map_err(|error| unavailable(&error))?;
         if !meta.is_file() {

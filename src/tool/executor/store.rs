@@ -45,44 +45,51 @@ impl Store {
         if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
             private(dir).map_err(|error| failed(&error))?;
         }
-        // Of this user only, as what it makes beside itself is then, too.
-        let mut options = std::fs::OpenOptions::new();
-        let made = options
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(path);
-        made.map_err(|error| failed(&error))?;
-        Store::connect(path).map_err(|error| failed(&error))
+        if !path.exists() {
+            made(path).map_err(|error| failed(&error))?;
+        }
+        Store::connect(path)
+            .map_err(|error| failed(&error))?
+            .map_err(|why| failed(&why))
     }
 
-    fn connect(path: &Path) -> rusqlite::Result<Store> {
+    fn connect(path: &Path) -> rusqlite::Result<Result<Store, &'static str>> {
         let mut connection = Connection::open(path)?;
         connection.busy_timeout(PATIENCE)?;
+        let version = |connection: &Connection| {
+            connection.query_row("PRAGMA user_version", (), |row| row.get::<_, i64>(0))
+        };
+        let objects = "SELECT count(*) FROM sqlite_schema";
+        let objects: i64 = connection.query_row(objects, (), |row| row.get(0))?;
+        // Before anything of it is changed.
+        match version(&connection)? {
+            0 if objects > 0 => {
+                return Ok(Err("is a database of another program; name another file"));
+            }
+            0 | VERSION => {}
+            _ => return Ok(Err("was made by a later version of this program")),
+        }
         connection.pragma_update(None, "journal_mode", "WAL")?;
+        // What is given up is to be gone.
+        connection.pragma_update(None, "secure_delete", true)?;
         // A result that was told must not be gone after a power cut.
         connection.pragma_update(None, "synchronous", "FULL")?;
         let setup = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        match setup.query_row("PRAGMA user_version", (), |row| row.get::<_, i64>(0))? {
-            0 => {
-                setup.execute_batch(
-                    "CREATE TABLE results (
-                        task_id TEXT PRIMARY KEY NOT NULL,
-                        manifest BLOB NOT NULL,
-                        body BLOB,
-                        passed_over INTEGER NOT NULL,
-                        stored_at INTEGER NOT NULL
-                    ) STRICT;
-                    CREATE INDEX results_by_time ON results (stored_at) WHERE body IS NOT NULL;",
-                )?;
-                setup.pragma_update(None, "user_version", VERSION)?;
-            }
-            VERSION => {}
-            _ => return Err(rusqlite::Error::InvalidQuery),
+        if version(&setup)? == 0 {
+            setup.execute_batch(
+                "CREATE TABLE results (
+                    task_id TEXT PRIMARY KEY NOT NULL,
+                    manifest BLOB NOT NULL,
+                    body BLOB,
+                    passed_over INTEGER NOT NULL,
+                    stored_at INTEGER NOT NULL
+                ) STRICT;
+                CREATE INDEX results_by_time ON results (stored_at) WHERE body IS NOT NULL;",
+            )?;
+            setup.pragma_update(None, "user_version", VERSION)?;
         }
         setup.commit()?;
-        Ok(Store { connection })
+        Ok(Ok(Store { connection }))
     }
 
     /// Returns what a task came to, if it was executed.
@@ -143,12 +150,46 @@ impl Store {
     ///
     /// [`Reason::StoreFailed`].
     pub fn expire(&self, before_s: i64) -> Result<usize, Reason> {
-        self.connection
-            .execute(
-                "UPDATE results SET body = NULL WHERE body IS NOT NULL AND stored_at < ?1",
-                [before_s],
-            )
-            .map_err(|_| Reason::StoreFailed)
+        let expired = self.connection.execute(
+            "UPDATE results SET body = NULL WHERE body IS NOT NULL AND stored_at < ?1",
+            [before_s],
+        );
+        let expired = expired.map_err(|_| Reason::StoreFailed)?;
+        if expired > 0 {
+            // From the log, too. Where others read it at this moment, a later one does it.
+            let _ = self
+                .connection
+                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()));
+        }
+        Ok(expired)
+    }
+}
+
+/// Makes an empty file of this user only, as those that SQLite makes beside it are then, too. It is opened under another name, and never again under its
+/// own: closing it would drop the locks that another thread has on it.
+fn made(path: &Path) -> std::io::Result<()> {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(format!(
+        ".{}-{:?}",
+        std::process::id(),
+        std::thread::current().id()
+    ));
+    let begun = std::path::PathBuf::from(name);
+    let mut options = std::fs::OpenOptions::new();
+    drop(
+        options
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&begun)?,
+    );
+    let linked = std::fs::hard_link(&begun, path);
+    std::fs::remove_file(&begun)?;
+    match linked {
+        // Somebody else was first.
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        linked => linked,
     }
 }
 

@@ -16,6 +16,9 @@ use super::search::{Found, search};
 use super::source;
 use crate::tool::config::{ScopeConfig, ScopeKind};
 
+/// The environment variable by which a worker knows that it has nothing open any more.
+const SEALED: &str = "FORGE_SEARCH_WORKER_SEALED";
+
 /// Bytes of memory that a search may have (EXEC §8): 256 MB.
 pub const MEMORY: u64 = 256_000_000;
 
@@ -67,6 +70,12 @@ pub enum Told {
 /// The worker's whole life, for a program that [`Worker`](super::host::Worker) starts: reads from standard input what to do, and returns the exit status.
 /// Nothing else may run in that process.
 pub fn main() -> u8 {
+    // What the host was given open is none of the worker's business.
+    if let Err(error) = crate::exec::process::without_what_is_open(SEALED) {
+        // Who reads it finds out that there is no answer.
+        let _ = writeln!(io::stderr(), "the worker can't be started: {error}");
+        return 2;
+    }
     limit();
     let mut told = Vec::new();
     let read = io::stdin().lock().take(1 << 20).read_to_end(&mut told);
@@ -97,14 +106,20 @@ pub fn main() -> u8 {
 }
 
 fn execute(job: &Job) -> Result<Found, Reason> {
-    let location = &job.scope.location;
+    // What belongs to a file lies beside the file itself, not beside a link to it.
+    let location = job.scope.location.canonicalize();
+    let scope = ScopeConfig {
+        location: location.map_err(|error| source::unavailable(&error))?,
+        ..job.scope.clone()
+    };
+    let location = &scope.location;
     let mut readable = vec![location.clone()];
     if job.scope.kind == ScopeKind::Sqlite {
         // What belongs to a database.
         readable.extend(["-wal", "-shm", "-journal"].map(|ending| beside(location, ending)));
     }
     confine(&readable);
-    let mut source = source::open(&job.scope)?;
+    let mut source = source::open(&scope)?;
     let most = usize::try_from(job.max_results).unwrap_or(usize::MAX);
     search(&mut *source, &job.query, most)
 }
@@ -127,7 +142,14 @@ fn limit() {
     let _ = setrlimit(Resource::Cpu, most(60));
     let _ = setrlimit(Resource::Core, most(0));
     #[cfg(target_os = "linux")]
-    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    {
+        let _ =
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+        // It may have ended before that.
+        if rustix::process::getppid().is_none_or(|parent| parent.is_init()) {
+            std::process::exit(2);
+        }
+    }
 }
 
 /// Returns the most memory that this process has had in use, in KiB.

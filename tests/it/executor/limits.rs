@@ -218,6 +218,39 @@ fn exec_1_a_worker_can_neither_write_nor_connect_nor_start_anything() {
 }
 
 #[test]
+fn exec_1_a_worker_has_nothing_open_of_its_host() {
+    use std::os::unix::process::CommandExt;
+    let world = World::new();
+    let config = world.write_config();
+    let mut host = std::process::Command::new("/bin/sh");
+    // What a shell opens is inherited.
+    let script =
+        "exec 7>\"$1\"; \"$0\" execute-worker <&6 & p=$!; sleep 1; ls -l /proc/$p/fd; kill $p";
+    host.arg0("sh")
+        .args(["-c", &format!("exec 6<>\"$2\"; {script}")]);
+    let fifo = world.path("fifo");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        0o600.into(),
+        0,
+    )
+    .unwrap();
+    host.arg(env!("CARGO_BIN_EXE_forge-search"))
+        .arg(world.path("out"))
+        .arg(&fifo)
+        .arg(config);
+    let output = host.output().unwrap();
+    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(listed.contains(" 0 -> "), "{output:?}");
+    assert!(
+        !listed.contains(" 7 -> ") && !listed.contains(" 6 -> "),
+        "{listed}"
+    );
+}
+
+#[test]
 fn exec_8_a_worker_does_not_outlive_whoever_started_it() {
     let mut world = World::new();
     mailbox(&world.path("m.mbox"), 64 << 20);

@@ -102,6 +102,71 @@ fn exec_5_mail_in_a_maildir_is_found_in_all_folders_and_not_what_is_being_delive
     );
 }
 
+/// What the answer is to one message in an mbox: how many fields have `hay`, and how many messages were passed over.
+fn alone(world: &World, executor: &Executor, nth: usize, message: &str) -> (u64, u64) {
+    world.write(
+        "m.mbox",
+        format!("From x Thu Jan  1 00:00:00 2026\n{message}"),
+    );
+    let execution = world.run(executor, &format!("m{nth}"), "SEARCH_EMAILS", "mail", "hay");
+    (
+        ok(&execution)["count"].as_u64().unwrap(),
+        execution.passed_over,
+    )
+}
+
+#[test]
+fn exec_5_times_are_read_as_mail_has_them_and_take_nothing_of_what_follows() {
+    let mut world = World::new();
+    world.scope("mail", ScopeKind::Mbox, "m.mbox");
+    let executor = world.real();
+    let of = |nth: usize, header: &str| {
+        let message = format!("{header}\nSubject: hay subject\n\nhay body\n");
+        alone(&world, &executor, nth, &message)
+    };
+    for (nth, valid) in [
+        "Date: Sat, 3 Jan 2026 01:05:34 UT",
+        "Date: Sat, 3 Jan 2026 01:05:34 Z",
+        "Date: Sat, 3 Jan 2026 01:05:34 GMT",
+        "Date: 3 Jan 96 01:05 GMT",
+        "Date: Sat,\n 3 Jan 2026\n 01:05:34 +0100 (a comment)",
+        "Received: from a; Sat, 3 Jan 2026 01:05:34 +0100\nDate: nonsense",
+        "Received: nonsense\nDate: Sat, 3 Jan 2026 01:05:34 +0100",
+        "Date: Mon, 3 Jan 2026 01:05:34 -0000",
+    ]
+    .iter()
+    .enumerate()
+    {
+        assert_eq!(of(nth, valid), (2, 0), "{valid}");
+    }
+    for (nth, wrong) in [
+        "Date: Sun, 30 Feb 2026 01:05:34 +0000",
+        "Date: Sat, 3 Jan 2026 25:05:34 +0000",
+        "Date: yesterday",
+        "Date:",
+        "X: y",
+    ]
+    .iter()
+    .enumerate()
+    {
+        assert_eq!(of(100 + nth, wrong), (0, 1), "{wrong}");
+    }
+}
+
+#[test]
+fn exec_5_a_message_that_was_cut_off_is_searched_to_its_end() {
+    let mut world = World::new();
+    world.scope("mail", ScopeKind::Mbox, "m.mbox");
+    let executor = world.real();
+    let start = "Date: Sat, 3 Jan 2026 01:05:34 GMT\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n";
+    let one = format!("{start}--b\nContent-Type: text/plain\n\nhay\n");
+    assert_eq!(alone(&world, &executor, 1, &one), (1, 0));
+    let two = format!(
+        "{start}--b\nContent-Type: text/plain\n\nnone\n--b\nContent-Type: text/html\n\n<p>hay"
+    );
+    assert_eq!(alone(&world, &executor, 2, &two), (1, 0));
+}
+
 /// The directory of the mail parser's own source, which has its public test messages.
 fn parser_source() -> PathBuf {
     let output = std::process::Command::new(env!("CARGO"))

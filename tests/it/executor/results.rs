@@ -131,6 +131,114 @@ fn exec_9_a_store_that_can_not_be_used_is_told_and_nothing_is_executed_for_nothi
     );
 }
 
+#[test]
+fn exec_9_threads_of_one_process_share_a_store_without_taking_each_others_locks() {
+    let world = world();
+    let executor = world.executor(in_memory);
+    let all = 64;
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (world, executor) = (&world, &executor);
+            scope.spawn(move || {
+                for nth in 0..all / 8 {
+                    let task = format!("t{thread}-{nth}");
+                    ok(&world.run(executor, &task, "SEARCH_DATASETS", "a", "needle"));
+                }
+            });
+        }
+        // Other processes come and go meanwhile.
+        for nth in 0..8 {
+            let other = rusqlite::Connection::open(world.path("store/results.db"));
+            drop(other);
+            let task = format!("t{nth}-0");
+            let again = world.run(
+                &world.executor(in_memory),
+                &task,
+                "SEARCH_DATASETS",
+                "a",
+                "needle",
+            );
+            ok(&again);
+        }
+    });
+    let store = rusqlite::Connection::open(world.path("store/results.db")).unwrap();
+    let count: i64 = store
+        .query_row("SELECT count(*) FROM results", (), |row| row.get(0))
+        .unwrap();
+    assert_eq!(count, all);
+    let names: Vec<_> = fs::read_dir(world.path("store"))
+        .unwrap()
+        .map(|one| one.unwrap().file_name())
+        .collect();
+    assert!(
+        names
+            .iter()
+            .all(|name| name.to_string_lossy().starts_with("results.db")),
+        "{names:?}"
+    );
+    assert!(names.len() <= 3, "nothing is left of making it: {names:?}");
+}
+
+#[test]
+fn exec_9_what_is_given_up_is_gone_from_the_file() {
+    let mut world = World::new();
+    world.config.retention_days = 1;
+    world.write("a.csv", "id,a\n1,a needle of gold\n");
+    world.scope("a", ScopeKind::Csv, "a.csv");
+    let lease = |task: &str| world.lease_for_ever(task, "SEARCH_DATASETS", "a");
+    let run = |task: &str, now: &'static str| {
+        let executor = world.real().with_clock(Arc::new(move || at(now)));
+        let manifest = manifest(task, "SEARCH_DATASETS", "a", "needle", 10);
+        executor.execute(&manifest, &lease(task))
+    };
+    ok(&run("t", "2026-01-01T12:00:00Z"));
+    let holds = |part: &str| {
+        let files = fs::read_dir(world.path("store")).unwrap();
+        let mut texts = files.map(|one| fs::read(one.unwrap().path()).unwrap());
+        texts.any(|text| {
+            text.windows(part.len())
+                .any(|window| window == part.as_bytes())
+        })
+    };
+    assert!(holds("needle of gold"));
+    failed(
+        &run("t", "2026-02-01T12:00:00Z"),
+        "EXECUTION_FAILED",
+        "result_expired",
+    );
+    assert!(!holds("needle of gold"));
+}
+
+#[test]
+fn exec_9_a_database_of_somebody_else_is_left_alone() {
+    let world = world();
+    fs::create_dir(world.path("store")).unwrap();
+    let path = world.path("store/results.db");
+    for (sql, part) in [
+        ("CREATE TABLE other (a)", "another program"),
+        ("DROP TABLE other; PRAGMA user_version = 7", "later version"),
+    ] {
+        rusqlite::Connection::open(&path)
+            .unwrap()
+            .execute_batch(sql)
+            .unwrap();
+        let before = fs::read(&path).unwrap();
+        let execution = world.run(
+            &world.executor(in_memory),
+            "t",
+            "SEARCH_DATASETS",
+            "a",
+            "needle",
+        );
+        failed(&execution, "EXECUTION_FAILED", "store_failed");
+        assert!(
+            execution.detail.as_deref().unwrap().contains(part),
+            "{execution:?}"
+        );
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
+}
+
 /// Kills whoever executes, at any moment; what is answered afterwards is whole and stays.
 #[test]
 fn exec_9_killed_at_any_moment_nothing_is_half_kept() {

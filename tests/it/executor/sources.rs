@@ -257,10 +257,66 @@ fn exec_5_code_points_are_compared_as_they_are() {
 }
 
 #[test]
+fn exec_5_numbers_that_no_machine_has_are_keys_as_they_are_written() {
+    let mut world = World::new();
+    let keys = [
+        "-0",
+        "0.1000",
+        "1e2",
+        "123456789012345678901234567890",
+        "123456789012345678901234567891",
+    ];
+    let lines: String = keys
+        .iter()
+        .rev()
+        .map(|key| format!("{{\"id\": {key}, \"a\": \"needle\"}}\n"))
+        .collect();
+    world.write("n.jsonl", lines);
+    world.scope("n", ScopeKind::Jsonl, "n.jsonl");
+    let value = ok(&world.run(&world.real(), "t", "SEARCH_DATASETS", "n", "needle"));
+    assert_eq!(ids(&value), keys);
+}
+
+#[test]
+fn exec_5_a_database_behind_a_link_is_read_with_what_belongs_to_it() {
+    let mut world = World::new();
+    let held = database(&world.path("data.db"), "wal");
+    std::os::unix::fs::symlink(world.path("data.db"), world.path("link.db")).unwrap();
+    world.scope("people", ScopeKind::Sqlite, "link.db");
+    golden(
+        "sqlite.json",
+        &world.run(&world.real(), "t", "SEARCH_DATASETS", "people", "needle"),
+    );
+    drop(held);
+    // What would be waited for is no data.
+    let fifo = world.path("fifo");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        0o600.into(),
+        0,
+    )
+    .unwrap();
+    for (scope, kind) in [
+        ("csv", ScopeKind::Csv),
+        ("mbox", ScopeKind::Mbox),
+        ("db", ScopeKind::Sqlite),
+    ] {
+        world.scope(scope, kind, "fifo");
+        let capability = forge_search::tool::executor::capability::Capability::of(kind).name();
+        let execution = world.run(&world.real(), scope, capability, scope, "x");
+        failed(&execution, "SCOPE_UNAVAILABLE", "scope_unreadable");
+    }
+}
+
+#[test]
 fn exec_5_data_of_another_kind_is_told_and_never_taken_for_no_results() {
     let mut world = World::new();
     world.write("broken.csv", "id,a\n1,needle\n2,needle,more\n");
     world.write("latin.csv", b"id,a\n1,needle \xe4\n");
+    world.write("quote.csv", "id,a\n1,\"needle\n2,needle\n");
+    world.write("twice.jsonl", "{\"id\": 1, \"id\": 2, \"a\": \"needle\"}\n");
     world.write("nokey.csv", "a,b\n1,needle\n");
     world.write(
         "broken.jsonl",
@@ -279,6 +335,8 @@ fn exec_5_data_of_another_kind_is_told_and_never_taken_for_no_results() {
     for (file, kind) in [
         ("broken.csv", ScopeKind::Csv),
         ("latin.csv", ScopeKind::Csv),
+        ("quote.csv", ScopeKind::Csv),
+        ("twice.jsonl", ScopeKind::Jsonl),
         ("nokey.csv", ScopeKind::Csv),
         ("broken.jsonl", ScopeKind::Jsonl),
         ("array.jsonl", ScopeKind::Jsonl),

@@ -88,6 +88,42 @@ fn exec_2_only_one_format_is_a_lease() {
 }
 
 #[test]
+fn exec_2_times_of_leases_are_utc_and_written_in_one_way() {
+    let key = SecretKey::generate().unwrap();
+    let ring = ring(&[&key]);
+    let claims = |time: &str| {
+        let lease: Result<Lease, _> = serde_json::from_value(json!({
+            "task_id": "t", "capability_id": "SEARCH_FILES", "target_scope": "s", "expires_at": time,
+        }));
+        lease
+            .ok()
+            .map(|lease| ring.verify(&key.sign(&lease).unwrap()).unwrap().expires_at)
+    };
+    for time in ["2026-01-01T12:00:00Z", "2026-01-01T12:00:00.5Z"] {
+        assert_eq!(claims(time), Some(at(time)));
+    }
+    for time in [
+        "2026-01-01T12:00:00+00:00",
+        "2026-01-01 12:00:00Z",
+        "2026-01-01T12Z",
+        "2026-01-01T12:00:00[Europe/Berlin]",
+        "2026-02-30T12:00:00Z",
+        "tomorrow",
+        "",
+    ] {
+        assert_eq!(claims(time), None, "{time}");
+    }
+    let more = json!({
+        "task_id": "t", "capability_id": "SEARCH_FILES", "target_scope": "s",
+        "expires_at": "2026-01-01T12:00:00Z", "nbf": "2026-01-01T12:00:00Z",
+    });
+    assert!(
+        serde_json::from_value::<Lease>(more).is_err(),
+        "what might limit it is not passed over"
+    );
+}
+
+#[test]
 fn exec_2_of_ten_thousand_mutated_tokens_none_is_accepted() {
     let key = SecretKey::generate().unwrap();
     let lease = lease("t", "SEARCH_FILES", "docs");

@@ -34,9 +34,10 @@ impl Source for Csv {
 }
 
 fn scan_csv(input: impl Read, key: &str, visit: &mut Visit<'_>) -> Result<u64, Reason> {
-    let mut reader: Reader<_> = ReaderBuilder::new()
-        .flexible(false)
-        .from_reader(BufReader::with_capacity(BUFFER, input));
+    let mut reader: Reader<_> = ReaderBuilder::new().flexible(false).from_reader(Quotes {
+        input: BufReader::with_capacity(BUFFER, input),
+        odd: false,
+    });
     let names = reader.headers().map_err(wrong)?.clone();
     let at = names
         .iter()
@@ -61,7 +62,26 @@ fn scan_csv(input: impl Read, key: &str, visit: &mut Visit<'_>) -> Result<u64, R
             order: &|| Order::Key(Key::written(key), Place::Nth(nth)),
         });
     }
-    Ok(passed_over)
+    // One that is not closed has swallowed the lines after it.
+    match reader.get_ref().odd {
+        true => Err(Reason::SourceMalformed),
+        false => Ok(passed_over),
+    }
+}
+
+/// What is read, with an eye on whether quotes come in pairs, as they do in a file that is whole.
+struct Quotes<R> {
+    input: R,
+    odd: bool,
+}
+
+impl<R: Read> Read for Quotes<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        let quotes = memchr::memchr_iter(b'"', &buffer[..read]).count();
+        self.odd ^= quotes % 2 == 1;
+        Ok(read)
+    }
 }
 
 fn wrong(error: ::csv::Error) -> Reason {

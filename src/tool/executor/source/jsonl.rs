@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
 use super::{BUFFER, Steady, unavailable};
 use crate::tool::executor::failure::Reason;
@@ -177,16 +178,20 @@ impl<'de> Visitor<'de> for Value<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let start = self.texts.way.len();
+        let mut is_keyed = false;
         while let Some(name) = map.next_key::<String>()? {
             self.texts.enter(&name);
             if self.key == Some(name.as_str()) {
-                let key: KeyValue = map.next_value()?;
-                if let KeyValue(Some((key, text))) = key {
-                    if matches!(key, Key::Text(_)) {
-                        self.texts.fields.push(&self.texts.way, &text);
-                    }
-                    self.texts.key = Some((key, text));
+                // A key twice is none: which one counts would depend on who reads it.
+                if is_keyed {
+                    return Err(A::Error::custom("the key twice"));
                 }
+                is_keyed = true;
+                let KeyValue(key) = map.next_value()?;
+                if let Some((Key::Text(_), text)) = &key {
+                    self.texts.fields.push(&self.texts.way, text);
+                }
+                self.texts.key = key;
             } else {
                 map.next_value_seed(Value {
                     texts: &mut *self.texts,
@@ -212,14 +217,17 @@ struct KeyValue(Option<(Key, String)>);
 
 impl<'de> Deserialize<'de> for KeyValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<KeyValue, D::Error> {
-        let value = serde_json::Value::deserialize(deserializer)?;
-        Ok(KeyValue(match value {
-            serde_json::Value::String(text) => Some((Key::Text(text.clone()), text)),
-            serde_json::Value::Number(number) => {
-                let text = number.to_string();
-                Some((Key::written(&text), text))
+        // As it is written: numbers may have more digits than a machine's have.
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let text = raw.get();
+        let key = match text.as_bytes().first() {
+            Some(b'"') => {
+                let text: String = serde_json::from_str(text).map_err(D::Error::custom)?;
+                Some((Key::Text(text.clone()), text))
             }
+            Some(b'-' | b'0'..=b'9') => Some((Key::written(text), text.to_string())),
             _ => None,
-        }))
+        };
+        Ok(KeyValue(key))
     }
 }

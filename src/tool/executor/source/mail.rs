@@ -4,8 +4,9 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
 use mail_parser::mailbox::mbox::MessageIterator;
-use mail_parser::{Address, HeaderName, HeaderValue, Message, MessageParser};
+use mail_parser::{Address, HeaderName, HeaderValue, Message, MessageParser, MimeHeaders};
 use sha2::{Digest, Sha256};
 
 use super::{BUFFER, Steady, unavailable};
@@ -120,7 +121,6 @@ pub fn scan_mbox(mut input: impl BufRead, visit: &mut Visit<'_>) -> Result<u64, 
 }
 
 /// What of messages is searched.
-#[derive(Default)]
 struct MailReader {
     parser: MessageParser,
     fields: Fields,
@@ -128,13 +128,45 @@ struct MailReader {
     passed_over: u64,
 }
 
+impl Default for MailReader {
+    fn default() -> MailReader {
+        // Times are read here: the parser takes some that are none, and for an obsolete zone a part of what follows it.
+        let parser = MessageParser::new()
+            .with_mime_headers()
+            .header_address(HeaderName::From)
+            .header_address(HeaderName::To)
+            .header_text(HeaderName::Subject)
+            .header_id(HeaderName::MessageId)
+            .header_raw(HeaderName::Date)
+            .header_raw(HeaderName::Received)
+            .default_header_ignore();
+        MailReader {
+            parser,
+            fields: Fields::default(),
+            text: String::new(),
+            passed_over: 0,
+        }
+    }
+}
+
 impl MailReader {
     /// Hands over a message; passes it over if it is none, or has no valid time.
     fn message(&mut self, bytes: &[u8], place: &dyn Fn() -> Place, visit: &mut Visit<'_>) {
         // Should the parser end in an unexpected way, that is the end of this message and not of the search.
         let parser = &self.parser;
-        let parse = std::panic::AssertUnwindSafe(|| parser.parse(bytes));
-        let message = std::panic::catch_unwind(parse).ok().flatten();
+        let parse = |bytes| {
+            let parse = std::panic::AssertUnwindSafe(|| parser.parse(bytes));
+            std::panic::catch_unwind(parse).ok().flatten()
+        };
+        let mut message = parse(bytes);
+        let closed: Vec<u8>;
+        if let Some(end) = message
+            .as_ref()
+            .and_then(|message| unclosed(message, bytes))
+        {
+            closed = [bytes, end.as_bytes()].concat();
+            message = parse(&closed);
+        }
         let Some((message, received)) = message.and_then(|message| {
             let received = received(&message)?;
             Some((message, received))
@@ -178,16 +210,37 @@ impl MailReader {
 
 /// Returns when a message was received: what the last server says that took it in, or else when it was sent.
 fn received(message: &Message<'_>) -> Option<Timestamp> {
-    let mut all = message.received_all();
-    let received = all.next().and_then(|received| received.date());
-    let times = [received, message.date().copied()];
-    times.into_iter().flatten().find_map(|time| {
-        // A leap second is one that nobody else knows.
-        match time.is_valid() {
-            true => Timestamp::from_second(time.to_timestamp()).ok(),
-            false => None,
-        }
-    })
+    let of = |name: HeaderName<'_>| {
+        let mut all = message
+            .headers()
+            .iter()
+            .filter(|header| header.name == name);
+        all.next().and_then(|header| header.value.as_text())
+    };
+    let received = of(HeaderName::Received).and_then(|text| text.rsplit_once(';'));
+    let times = [received.map(|(_, time)| time), of(HeaderName::Date)];
+    times.into_iter().flatten().find_map(time)
+}
+
+/// Reads a time as mail has it (RFC 5322, with what was allowed before).
+fn time(text: &str) -> Option<Timestamp> {
+    static PARSER: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
+    // Headers are folded, and words of comments are no part of a time.
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = line.split(" (").next().unwrap_or_default();
+    PARSER.parse_timestamp(line).ok()
+}
+
+/// Returns what is missing at the end of a message in parts that was cut off: the end of the message ends its last part.
+fn unclosed(message: &Message<'_>, bytes: &[u8]) -> Option<String> {
+    let content = message
+        .content_type()
+        .filter(|content| content.ctype().eq_ignore_ascii_case("multipart"))?;
+    let end = format!("--{}--", content.attribute("boundary")?);
+    match memchr::memmem::find(bytes, end.as_bytes()) {
+        Some(_) => None,
+        None => Some(format!("\n{end}\n")),
+    }
 }
 
 /// Writes names and addresses of all headers of a name, separated by commas.

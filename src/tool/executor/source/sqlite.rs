@@ -131,7 +131,7 @@ fn scan_table(
     let wrong = |error: rusqlite::Error| wrong(&error);
     // Views and virtual tables are what a database makes of them, not what is in it.
     let kind = connection.query_row(
-        "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?1",
+        "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?1 COLLATE NOCASE",
         [table],
         |row| row.get::<_, Option<String>>(0),
     );
