@@ -50,6 +50,7 @@ install_system_packages() {
     command -v rg >/dev/null || missing+=(ripgrep)
     command -v ugrep >/dev/null || missing+=(ugrep)
     command -v c++ >/dev/null || missing+=(g++)
+    command -v make >/dev/null || missing+=(make)
     command -v python3 >/dev/null || missing+=(python3)
     command -v procmail >/dev/null || missing+=(procmail)
     if [ "${#missing[@]}" -gt 0 ]; then
