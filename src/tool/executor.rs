@@ -121,11 +121,7 @@ impl Executor {
             retention_s: i64::from(config.retention_days) * 24 * 60 * 60,
             store,
             host: Box::new(host),
-            clock: Arc::new(|| {
-                let ns = i128::from(wall_clock_ns());
-                // What a clock of this width tells is a time.
-                Timestamp::from_nanosecond(ns).unwrap_or(Timestamp::MAX)
-            }),
+            clock: Arc::new(now),
         })
     }
 
@@ -232,6 +228,12 @@ impl Executor {
         let repeated = kept != result;
         Ok(told(kept, peak_kib, repeated))
     }
+}
+
+/// Returns the time of day of this machine.
+pub fn now() -> Timestamp {
+    // What a clock of this width tells is a time.
+    Timestamp::from_nanosecond(wall_clock_ns().into()).unwrap_or(Timestamp::MAX)
 }
 
 fn told(stored: Stored, peak_kib: Option<u64>, repeated: bool) -> Execution {

@@ -131,6 +131,22 @@ pub struct Question {
     pub pins: bool,
 }
 
+/// Returns which files indexes are of, and questions are about; `rules` are the ignore rules where they count.
+pub(crate) fn index_traversal(config: &SearchConfig, rules: IgnoreRules) -> TraversalOptions {
+    TraversalOptions {
+        hidden: config.index_default_hidden,
+        follow: match config.index_default_follow {
+            true => Follow::All,
+            false => Follow::Never,
+        },
+        rules: match config.index_default_no_ignore {
+            true => IgnoreRules::None,
+            false => rules,
+        },
+        recursive: true,
+    }
+}
+
 impl Indexes {
     /// Sets up the indexes that a configuration asks for, for requests by which ripgrep's ignore files count; opens none of them yet. `None` if it asks for none
     /// (`index_mode=off`, FR-LSI-ROLL-03).
@@ -173,18 +189,7 @@ impl Indexes {
         let engines: Vec<String> = engines.chain().iter().map(|e| e.id().to_string()).collect();
         let deny = deny_of(sandbox);
         let excludes = global_excludes.map(|path| (path, sandbox.working_dir()));
-        let traversal = TraversalOptions {
-            hidden: config.index_default_hidden,
-            follow: match config.index_default_follow {
-                true => Follow::All,
-                false => Follow::Never,
-            },
-            rules: match config.index_default_no_ignore {
-                true => IgnoreRules::None,
-                false => rules,
-            },
-            recursive: true,
-        };
+        let traversal = index_traversal(config, rules);
         let bloom = BloomParams::from_config(
             config.index_max_tokenized_bytes,
             config.bloom_target_fp_rate,

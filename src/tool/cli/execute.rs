@@ -4,9 +4,8 @@
 
 use std::io::{self, Read, Write};
 use std::path::Path;
-use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde::Serialize;
 use serde_json::json;
 
@@ -15,7 +14,6 @@ use super::setup::{Environment, load_config};
 use super::{Failure, complain};
 use crate::tool::config::{Config, ScopeKind};
 use crate::tool::error::ToolError;
-use crate::tool::executor::Executor;
 use crate::tool::executor::capability::Capability;
 use crate::tool::executor::confine::{Confined, Held};
 use crate::tool::executor::failure::Reason;
@@ -24,7 +22,7 @@ use crate::tool::executor::lease::{KeyRing, Lease, PublicKey, SecretKey, unverif
 use crate::tool::executor::manifest::MAX_MANIFEST;
 use crate::tool::executor::source;
 use crate::tool::executor::worker::{Answer, Told};
-use crate::tool::indexing::wall_clock_ns;
+use crate::tool::executor::{Executor, now};
 use crate::tool::render::escape_controls;
 
 /// Bytes of a file with a lease or a key.
@@ -241,7 +239,7 @@ fn issue(args: &IssueArgs, environment: &Environment) -> Result<u8, Failure> {
     let text = text(&args.key, environment)?;
     let key = SecretKey::parse(text.trim())
         .map_err(|error| wrong(&format!("{} {error}", args.key.display())))?;
-    let now = now()?;
+    let now = now();
     let expires_at = match args.until {
         Some(until) => until,
         None => now
@@ -291,7 +289,7 @@ fn inspect(token: &str, config: &Config) -> Result<u8, Failure> {
     let expired = verified
         .as_ref()
         .ok()
-        .map(|lease| now().map(|now| now >= lease.expires_at));
+        .map(|lease| now() >= lease.expires_at);
     let told = json!({
         "claims": claims,
         "footer": footer,
@@ -299,17 +297,11 @@ fn inspect(token: &str, config: &Config) -> Result<u8, Failure> {
             Ok(_) => "holds",
             Err(reason) => reason.message(),
         },
-        "expired": expired.transpose()?,
+        "expired": expired,
     });
     let told = serde_json::to_string_pretty(&told).unwrap_or_default();
     writeln!(io::stdout(), "{told}")?;
     Ok(u8::from(verified.is_err()))
-}
-
-fn now() -> Result<Timestamp, Failure> {
-    let since = Duration::from_nanos(u64::try_from(wall_clock_ns()).unwrap_or_default());
-    Timestamp::from_duration(SignedDuration::try_from(since).unwrap_or(SignedDuration::MAX))
-        .map_err(|error| wrong(&error.to_string()))
 }
 
 /// Reads a text file.

@@ -24,10 +24,10 @@ use crate::exec::rank::{Bucket, Profile, Ranked, Scorer, Select, Snippet, Terms,
 use crate::exec::retrieve::{Candidate, Retrieval, Retrieved, excerpts, shown_path};
 use crate::exec::stop::{Deadline, Stop, StopReason};
 use crate::index::snapshot::Snapshot;
-use crate::index::walk::{Follow, IgnoreRules, TraversalOptions};
-use crate::tool::config::{DaemonConfig, SearchConfig};
+use crate::index::walk::IgnoreRules;
+use crate::tool::config::DaemonConfig;
 use crate::tool::error::ToolError;
-use crate::tool::indexing::Question;
+use crate::tool::indexing::{Question, index_traversal};
 use crate::tool::response::IndexUse;
 use crate::tool::search::{SearchTool, ToolContext};
 
@@ -100,22 +100,6 @@ struct Place {
     end_line: u64,
     defines: bool,
     is_anchor: bool,
-}
-
-/// Returns which files questions are about.
-pub(super) fn traversal(config: &SearchConfig) -> TraversalOptions {
-    TraversalOptions {
-        hidden: config.index_default_hidden,
-        follow: match config.index_default_follow {
-            true => Follow::All,
-            false => Follow::Never,
-        },
-        rules: match config.index_default_no_ignore {
-            true => IgnoreRules::None,
-            false => IgnoreRules::All,
-        },
-        recursive: true,
-    }
 }
 
 impl Answering<'_> {
@@ -370,7 +354,7 @@ impl Answering<'_> {
         let globs = Globs::new(&[], &[]).map_err(|error| internal(error.to_string()))?;
         Ok(Question {
             query: Arc::new(expression),
-            traversal: traversal(config),
+            traversal: index_traversal(config, IgnoreRules::All),
             target,
             globs,
             sandbox: sandbox.clone(),

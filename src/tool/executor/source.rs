@@ -11,7 +11,7 @@ mod sqlite;
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use mail::scan_mbox;
 pub use memory::InMemory;
@@ -56,6 +56,13 @@ pub fn unavailable(error: &io::Error) -> Reason {
         io::ErrorKind::OutOfMemory => Reason::Memory,
         _ => Reason::ScopeUnreadable,
     }
+}
+
+/// Returns what lies beside a file under its name with an ending.
+pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(ending);
+    name.into()
 }
 
 /// A file that has to stay as it is while it is read.

@@ -3,7 +3,6 @@
 //! Owns what it is told and what it answers. It is told on its standard input, limits itself, gives up what it does not need, searches, and answers on its
 //! standard output. Who started it enforces the limits, too: see [`super::host`].
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -116,18 +115,13 @@ fn execute(job: &Job) -> Result<Found, Reason> {
     let mut readable = vec![location.clone()];
     if job.scope.kind == ScopeKind::Sqlite {
         // What belongs to a database.
-        readable.extend(["-wal", "-shm", "-journal"].map(|ending| beside(location, ending)));
+        readable
+            .extend(["-wal", "-shm", "-journal"].map(|ending| source::beside(location, ending)));
     }
     confine(&readable);
     let mut source = source::open(&scope)?;
     let most = usize::try_from(job.max_results).unwrap_or(usize::MAX);
     search(&mut *source, &job.query, most)
-}
-
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name: OsString = path.into();
-    name.push(ending);
-    name.into()
 }
 
 /// Limits this process: its addresses, its time on processors, and its life to that of whoever started it.

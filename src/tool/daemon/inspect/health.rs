@@ -15,9 +15,9 @@ use crate::format::publish::is_unfinished;
 use crate::index::live::Report;
 use crate::index::snapshot::Snapshot;
 use crate::index::state::Standing;
-use crate::index::walk::{Entry, Walk};
-use crate::tool::daemon::answer::traversal;
+use crate::index::walk::{Entry, IgnoreRules, Walk};
 use crate::tool::daemon::report::{Check, Severity};
+use crate::tool::indexing::index_traversal;
 
 /// What is said where there is nothing to look at.
 const NO_INDEX: &str = "there is no index, so that the whole tree is searched";
@@ -126,7 +126,7 @@ impl Inspected<'_> {
         let walk = Walk::new(
             root,
             real,
-            traversal(&self.config.search),
+            index_traversal(&self.config.search, IgnoreRules::All),
             deny,
             Arc::new(move |path: &Path| sandbox.locate(path)),
             self.context.global_excludes.as_deref(),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::Steady;
+use super::{Steady, beside};
 use crate::tool::executor::failure::Reason;
 use crate::tool::executor::order::{Key, Order, Place};
 use crate::tool::executor::search::{Fields, Record, Source, Visit};
@@ -36,11 +36,7 @@ impl Table {
     /// Opens the database, with locks where it can be: one that keeps a log beside it can't be opened so where that log is not there and can't be
     /// made. It is all in one file then, which has to stay as it is.
     fn connect(&self) -> Result<(Connection, bool), Reason> {
-        let is_beside = |ending: &str| {
-            let mut name = self.location.as_os_str().to_os_string();
-            name.push(ending);
-            PathBuf::from(name).exists()
-        };
+        let is_beside = |ending: &str| beside(&self.location, ending).exists();
         let is_alone = !is_beside("-wal") && !is_beside("-journal");
         let refused = |error: &rusqlite::Error| {
             use ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
