@@ -30,7 +30,10 @@ pub(super) fn isolate(command: &mut Command) {
 /// Limits what a program may use of addresses.
 #[cfg(target_os = "linux")]
 pub(super) fn limit(child: &Child, memory: u64) -> io::Result<()> {
-    use rustix::process::{Resource, Rlimit, prlimit};
+    use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
+    // What this process may have itself, it can't give more of.
+    let own = getrlimit(Resource::As).maximum;
+    let memory = own.map_or(memory, |own| own.min(memory));
     let most = Rlimit {
         current: Some(memory),
         maximum: Some(memory),

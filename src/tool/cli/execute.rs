@@ -261,6 +261,11 @@ fn issue(args: &IssueArgs, environment: &Environment) -> Result<u8, Failure> {
     let token = key
         .sign(&lease)
         .map_err(|error| wrong(&error.to_string()))?;
+    // One that nobody would accept is of no use to anybody.
+    let public = key.public().map_err(|error| wrong(&error.to_string()))?;
+    KeyRing::new(vec![public]).verify(&token).map_err(|_| {
+        wrong("no executor would accept this lease: --task and --scope have to be of 1 to 1,024 bytes, and the time before the end of the year 9999")
+    })?;
     writeln!(io::stdout(), "{token}")?;
     Ok(0)
 }

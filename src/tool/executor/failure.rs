@@ -102,6 +102,8 @@ reasons! {
     ScopeDenied = ScopeUnavailable, "the data of target_scope, or a part of it, may not be read";
     /// The scope's data is not a file or directory, as its kind has it, or reading it fails.
     ScopeUnreadable = ScopeUnavailable, "the data of target_scope can't be read";
+    /// Another program keeps the scope's data to itself.
+    ScopeLocked = ScopeUnavailable, "the data of target_scope is locked by another program; execute the task again";
     /// The data is not what the scope's kind says.
     SourceMalformed = ExecutionFailed, "the data of target_scope is not of the kind that is configured";
     /// The data has changed while it was read.

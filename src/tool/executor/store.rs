@@ -7,12 +7,15 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 
 use super::failure::Reason;
 
 /// How long to wait for other processes that write.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long to wait before the next try, where the library itself does not wait.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The version of the tables.
 const VERSION: i64 = 1;
@@ -69,7 +72,7 @@ impl Store {
             0 | VERSION => {}
             _ => return Ok(Err("was made by a later version of this program")),
         }
-        connection.pragma_update(None, "journal_mode", "WAL")?;
+        write_ahead(&connection)?;
         // What is given up is to be gone.
         connection.pragma_update(None, "secure_delete", true)?;
         // A result that was told must not be gone after a power cut.
@@ -162,6 +165,27 @@ impl Store {
                 .query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()));
         }
         Ok(expired)
+    }
+}
+
+/// Has the log written ahead. Of several that do this to a new database at once, the library refuses some at once so that they do not wait for each
+/// other for ever.
+fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
+    let mut tries = PATIENCE.as_millis() / PAUSE.as_millis();
+    connection.busy_timeout(PAUSE)?;
+    loop {
+        match connection.pragma_update(None, "journal_mode", "WAL") {
+            Err(error)
+                if tries > 0 && error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) =>
+            {
+                tries -= 1;
+                std::thread::sleep(PAUSE);
+            }
+            done => {
+                done?;
+                return connection.busy_timeout(PATIENCE);
+            }
+        }
     }
 }
 

@@ -126,15 +126,20 @@ fn execute(job: &Job) -> Result<Found, Reason> {
 
 /// Limits this process: its addresses, its time on processors, and its life to that of whoever started it.
 fn limit() {
-    use rustix::process::{Resource, Rlimit, setrlimit};
-    let most = |most| Rlimit {
-        current: Some(most),
-        maximum: Some(most),
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = |resource, most: u64| {
+        let own = getrlimit(resource).maximum;
+        let most = own.map_or(most, |own| own.min(most));
+        let most = Rlimit {
+            current: Some(most),
+            maximum: Some(most),
+        };
+        // The host limits the same; where it can't, this does.
+        let _ = setrlimit(resource, most);
     };
-    // The host limits the same; where it can't, this does.
-    let _ = setrlimit(Resource::As, most(MEMORY));
-    let _ = setrlimit(Resource::Cpu, most(60));
-    let _ = setrlimit(Resource::Core, most(0));
+    limit(Resource::As, MEMORY);
+    limit(Resource::Cpu, 60);
+    limit(Resource::Core, 0);
     #[cfg(target_os = "linux")]
     {
         let _ =

@@ -90,6 +90,7 @@ fn exec_5_mail_in_a_maildir_is_found_in_all_folders_and_not_what_is_being_delive
     }
     world.write("mail/tmp/9.host", MESSAGES[0]);
     world.write("mail/cur/sub/9.host", MESSAGES[0]);
+    world.write("mail/cur/.9.host", MESSAGES[0]);
     std::os::unix::fs::symlink(
         world.path("mail/cur/0.host:2,S"),
         world.path("mail/cur/8.host"),

@@ -121,6 +121,22 @@ fn exec_a_scheduler_gets_from_a_key_to_a_result_by_the_command_line() {
 }
 
 #[test]
+fn exec_a_lease_that_nobody_would_accept_is_not_issued() {
+    let world = World::new();
+    let dir = world.dir.path();
+    said(&forge_search(dir, &["lease", "keygen", "s.key"], b""));
+    let long = "x".repeat(1_025);
+    for (task, scope) in [("", "s"), ("t", ""), (&*long, "s"), ("t", &*long)] {
+        let args = ["lease", "issue", "--key", "s.key", "--task", task];
+        let more = ["--capability", "SEARCH_FILES", "--scope", scope];
+        let refused = forge_search(dir, &[&args[..], &more].concat(), b"");
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(said.contains("1,024 bytes"), "{said}");
+    }
+}
+
+#[test]
 fn exec_what_can_not_be_read_is_told_before_anything_is_executed() {
     let world = World::new();
     let dir = world.dir.path();

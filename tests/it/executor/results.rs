@@ -1,7 +1,8 @@
 //! Results that stay (EXEC §9).
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
 
 use super::*;
 
@@ -80,11 +81,28 @@ fn exec_9_a_result_whose_time_is_over_is_not_made_again() {
     failed(&again, "EXECUTION_FAILED", "result_expired");
 }
 
+/// Waits until so many have come, which has to happen soon.
+#[derive(Default)]
+struct Meeting(Mutex<usize>, Condvar);
+
+impl Meeting {
+    fn wait_for(&self, all: usize) {
+        let mut come = self.0.lock().unwrap();
+        *come += 1;
+        self.1.notify_all();
+        let waited = self
+            .1
+            .wait_timeout_while(come, Duration::from_secs(60), |come| *come < all)
+            .unwrap();
+        assert!(!waited.1.timed_out(), "{} of {all} have come", waited.0);
+    }
+}
+
 #[test]
 fn exec_9_of_many_executions_at_once_one_result_is_kept() {
     let world = world();
     static NTH: AtomicU64 = AtomicU64::new(0);
-    let together = Arc::new(Barrier::new(8));
+    let together = Arc::new(Meeting::default());
     let bodies: Vec<Vec<u8>> = std::thread::scope(|scope| {
         let all: Vec<_> = (0..8)
             .map(|_| {
@@ -94,7 +112,7 @@ fn exec_9_of_many_executions_at_once_one_result_is_kept() {
                         // Each would find something else.
                         let mut done = in_memory(job)?;
                         done.found.count = 100 + NTH.fetch_add(1, Ordering::SeqCst);
-                        together.wait();
+                        together.wait_for(8);
                         Ok(done)
                     });
                     let execution = world.run(&executor, "t", "SEARCH_DATASETS", "a", "needle");
@@ -107,6 +125,28 @@ fn exec_9_of_many_executions_at_once_one_result_is_kept() {
     });
     assert_eq!(NTH.load(Ordering::SeqCst), 8);
     assert!(bodies.iter().all(|body| *body == bodies[0]));
+}
+
+/// A new store is made by one of them, while the others open it.
+#[test]
+fn exec_9_many_may_open_a_new_store_at_once() {
+    for round in 0..30 {
+        let world = world();
+        let together = Meeting::default();
+        std::thread::scope(|scope| {
+            for nth in 0..8 {
+                let (world, together) = (&world, &together);
+                scope.spawn(move || {
+                    let executor = world.executor(in_memory);
+                    together.wait_for(8);
+                    let task = format!("t{nth}");
+                    let execution = world.run(&executor, &task, "SEARCH_DATASETS", "a", "needle");
+                    assert_eq!(execution.detail, None, "round {round}");
+                    ok(&execution);
+                });
+            }
+        });
+    }
 }
 
 #[test]

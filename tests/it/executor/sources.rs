@@ -135,6 +135,85 @@ fn database(path: &Path, journal: &str) -> rusqlite::Connection {
 }
 
 #[test]
+fn exec_5_rows_have_a_key_of_their_own_where_a_table_has_none() {
+    let mut world = World::new();
+    rusqlite::Connection::open(world.path("data.db"))
+        .unwrap()
+        .execute_batch(
+            "CREATE TABLE plain (name TEXT);
+             INSERT INTO plain (rowid, name) VALUES (7, 'needle'), (-2, 'a needle');
+             CREATE TABLE without (name TEXT PRIMARY KEY) WITHOUT ROWID;
+             CREATE TABLE named (rowid TEXT, name TEXT);
+             INSERT INTO named VALUES ('own', 'needle');
+             CREATE VIRTUAL TABLE words USING fts5 (name);",
+        )
+        .unwrap();
+    for table in ["plain", "without", "named", "words"] {
+        world.scope(table, ScopeKind::Sqlite, "data.db");
+        let scope = world.config.scopes.get_mut(table).unwrap();
+        scope.table = Some(table.to_string());
+        scope.primary_key = Some("rowid".to_string());
+    }
+    let executor = world.real();
+    let run = |table: &str| world.run(&executor, table, "SEARCH_DATASETS", table, "needle");
+    assert_eq!(ids(&ok(&run("plain"))), ["-2", "7"]);
+    assert_eq!(ids(&ok(&run("named"))), ["own"]);
+    for table in ["without", "words"] {
+        failed(&run(table), "EXECUTION_FAILED", "source_malformed");
+    }
+}
+
+#[test]
+fn exec_5_a_database_that_others_keep_to_themselves_is_unavailable() {
+    let mut world = World::new();
+    let path = world.path("data.db");
+    database(&path, "delete").close().unwrap();
+    world.scope("people", ScopeKind::Sqlite, "data.db");
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let executor = world.real();
+    let run = || world.run(&executor, "t", "SEARCH_DATASETS", "people", "needle");
+    failed(&run(), "SCOPE_UNAVAILABLE", "scope_locked");
+    other.execute_batch("COMMIT").unwrap();
+    ok(&run());
+}
+
+/// Whoever closes a database last takes its log away, which another one may be about to open.
+#[test]
+fn exec_5_a_database_that_is_opened_and_closed_all_the_time_is_read() {
+    let mut world = World::new();
+    let path = world.path("data.db");
+    database(&path, "wal").close().unwrap();
+    world.scope("people", ScopeKind::Sqlite, "data.db");
+    let executor = world.real();
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let restless = scope.spawn(|| {
+            let mut opened = 0;
+            while !over.load(std::sync::atomic::Ordering::SeqCst) {
+                let other = rusqlite::Connection::open(&path).unwrap();
+                other
+                    .execute("UPDATE records SET data = 1 WHERE id = 9", ())
+                    .unwrap();
+                opened += 1;
+            }
+            opened
+        });
+        let answers: Vec<_> = (0..60)
+            .map(|nth| {
+                let task = format!("t{nth}");
+                world.run(&executor, &task, "SEARCH_DATASETS", "people", "a needle")
+            })
+            .collect();
+        over.store(true, std::sync::atomic::Ordering::SeqCst);
+        assert!(restless.join().unwrap() > 60);
+        for answer in &answers {
+            assert_eq!(ids(&ok(answer)), ["b"]);
+        }
+    });
+}
+
+#[test]
 fn exec_5_tables_are_searched_as_they_are_whatever_journal_they_have() {
     for journal in ["delete", "wal"] {
         for open in [false, true] {
@@ -328,6 +407,7 @@ fn exec_5_data_of_another_kind_is_told_and_never_taken_for_no_results() {
         "no.db",
         "this is no database, whatever else it may be, needle",
     );
+    world.write("twokeys.csv", "id,id\n1,needle\n");
     world.write("no.mbox", "needle\n");
     world.write("nomaildir/needle", "x");
     database(&world.path("view.db"), "delete").close().unwrap();
@@ -338,6 +418,7 @@ fn exec_5_data_of_another_kind_is_told_and_never_taken_for_no_results() {
         ("quote.csv", ScopeKind::Csv),
         ("twice.jsonl", ScopeKind::Jsonl),
         ("nokey.csv", ScopeKind::Csv),
+        ("twokeys.csv", ScopeKind::Csv),
         ("broken.jsonl", ScopeKind::Jsonl),
         ("array.jsonl", ScopeKind::Jsonl),
         ("deep.jsonl", ScopeKind::Jsonl),

@@ -39,10 +39,11 @@ fn scan_csv(input: impl Read, key: &str, visit: &mut Visit<'_>) -> Result<u64, R
         odd: false,
     });
     let names = reader.headers().map_err(wrong)?.clone();
-    let at = names
-        .iter()
-        .position(|name| name == key)
-        .ok_or(Reason::SourceMalformed)?;
+    let mut keys = (0..names.len()).filter(|nth| &names[*nth] == key);
+    // A key twice is none: which one counts would depend on who reads it.
+    let (Some(at), None) = (keys.next(), keys.next()) else {
+        return Err(Reason::SourceMalformed);
+    };
     let (mut fields, mut record, mut passed_over) = (Fields::default(), StringRecord::new(), 0);
     let mut nth = 0;
     while reader.read_record(&mut record).map_err(wrong)? {

@@ -60,7 +60,9 @@ impl Source for Maildir {
             let mut messages = self.entries(&folder.join("new"))?;
             messages.extend(self.entries(&folder.join("cur"))?);
             for (path, kind) in messages {
-                if kind != EntryKind::File {
+                let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+                // What starts with a dot is no message, by the rules of Maildir.
+                if kind != EntryKind::File || name.starts_with(b".") {
                     continue;
                 }
                 let mut file = match self.0.open_file(&path) {

@@ -4,6 +4,7 @@
 //! (a journal that is left of a crash), it fails. Reading is one transaction, so that it sees one state.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -12,6 +13,13 @@ use super::{Steady, beside};
 use crate::tool::executor::failure::Reason;
 use crate::tool::executor::order::{Key, Order, Place};
 use crate::tool::executor::search::{Fields, Record, Source, Visit};
+
+/// How often to try again to open a database that can't be opened at a moment, and how long to wait before that.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// How long to wait for a program that keeps a database to itself while it writes.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A table.
 #[derive(Debug)]
@@ -36,6 +44,20 @@ impl Table {
     /// Opens the database, with locks where it can be: one that keeps a log beside it can't be opened so where that log is not there and can't be
     /// made. It is all in one file then, which has to stay as it is.
     fn connect(&self) -> Result<(Connection, bool), Reason> {
+        let mut tries = TRIES;
+        loop {
+            match self.try_to_connect() {
+                // Whoever closes it takes away what another one is about to open.
+                Err(Reason::ScopeUnreadable) if tries > 0 => {
+                    tries -= 1;
+                    std::thread::sleep(PAUSE);
+                }
+                connected => return connected,
+            }
+        }
+    }
+
+    fn try_to_connect(&self) -> Result<(Connection, bool), Reason> {
         let is_beside = |ending: &str| beside(&self.location, ending).exists();
         let is_alone = !is_beside("-wal") && !is_beside("-journal");
         let refused = |error: &rusqlite::Error| {
@@ -58,6 +80,7 @@ fn connect(location: &Path, immutable: bool) -> rusqlite::Result<Connection> {
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_EXRESCODE;
     let connection = Connection::open_with_flags(uri(location, immutable), flags)?;
+    connection.busy_timeout(PATIENCE)?;
     // Nothing that a database holds may run, and nothing may be written, to temporary files either.
     connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192; PRAGMA query_only = ON; BEGIN;")?;
     // Only with a first look does a transaction begin.
@@ -101,7 +124,7 @@ fn wrong(error: &rusqlite::Error) -> Reason {
         Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure | ErrorCode::ReadOnly) => {
             Reason::ScopeUnreadable
         }
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Reason::SourceChanged,
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Reason::ScopeLocked,
         _ => Reason::SourceMalformed,
     }
 }
@@ -126,28 +149,33 @@ fn scan_table(
 ) -> Result<u64, Reason> {
     let wrong = |error: rusqlite::Error| wrong(&error);
     // Views and virtual tables are what a database makes of them, not what is in it.
-    let kind = connection.query_row(
-        "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?1 COLLATE NOCASE",
+    let is_ordinary = connection.query_row(
+        "SELECT 1 FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name = ?1 COLLATE NOCASE",
         [table],
-        |row| row.get::<_, Option<String>>(0),
+        |_| Ok(()),
     );
-    match kind {
-        Ok(sql)
-            if !sql
-                .clone()
-                .unwrap_or_default()
-                .to_ascii_uppercase()
-                .starts_with("CREATE VIRTUAL") => {}
-        Ok(_) | Err(rusqlite::Error::QueryReturnedNoRows) => return Err(Reason::SourceMalformed),
+    match is_ordinary {
+        Ok(()) => {}
+        Err(rusqlite::Error::QueryReturnedNoRows) => return Err(Reason::SourceMalformed),
         Err(error) => return Err(wrong(error)),
     }
-    let sql = format!("SELECT * FROM {}", quoted(table));
-    let mut rows = connection.prepare(&sql).map_err(wrong)?;
+    let mut rows = connection
+        .prepare(&format!("SELECT * FROM {}", quoted(table)))
+        .map_err(wrong)?;
     let names: Vec<String> = rows.column_names().map(String::from).collect();
-    let at = names
-        .iter()
-        .position(|name| name.eq_ignore_ascii_case(key))
-        .ok_or(Reason::SourceMalformed)?;
+    let named = names.iter().position(|name| name.eq_ignore_ascii_case(key));
+    let at = match named {
+        Some(at) => at,
+        // Every row has this one, unless the table is made without; then there is no such column.
+        None if key.eq_ignore_ascii_case("rowid") => {
+            let sql = format!("SELECT *, rowid FROM {}", quoted(table));
+            rows = connection
+                .prepare(&sql)
+                .map_err(|_| Reason::SourceMalformed)?;
+            names.len()
+        }
+        None => return Err(Reason::SourceMalformed),
+    };
     let mut rows = rows.query(()).map_err(wrong)?;
     let (mut fields, mut passed_over, mut nth) = (Fields::default(), 0, 0);
     while let Some(row) = rows.next().map_err(wrong)? {
