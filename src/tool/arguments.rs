@@ -204,6 +204,16 @@ pub(super) fn schema_of<T: JsonSchema>(described: bool) -> Value {
     value
 }
 
+/// Returns the JSON schema of what a type is written as (draft 2020-12): what is always there is required.
+pub(super) fn written_schema_of<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let settings = settings.with(|settings| settings.inline_subschemas = true);
+    settings
+        .into_generator()
+        .into_root_schema_for::<T>()
+        .to_value()
+}
+
 /// Leaves out what a generated schema says beyond the contract: titles, number formats, the defaults that mean no more than "left out",
 /// and descriptions unless they are wanted.
 fn contract_only(value: &mut Value, described: bool) {

@@ -16,6 +16,8 @@ pub mod error;
 #[cfg(all(unix, feature = "executor"))]
 pub mod executor;
 pub mod indexing;
+#[cfg(all(unix, feature = "mcp"))]
+pub mod mcp;
 pub mod render;
 pub mod request;
 pub mod response;

@@ -205,6 +205,11 @@ pub fn search_schema() -> Value {
     arguments::schema_of::<SearchRequest>(false)
 }
 
+/// Returns the same schema, with what each field is for.
+pub fn described_search_schema() -> Value {
+    arguments::schema_of::<SearchRequest>(true)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

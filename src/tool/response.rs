@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -13,7 +14,7 @@ use crate::index::state::Standing;
 use crate::tool::indexing::BuildReport;
 
 /// A response of the `Search` tool (FR-LS-05).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SearchResponse {
     /// The pattern as requested.
     pub pattern: String,
@@ -46,7 +47,7 @@ pub struct SearchResponse {
 }
 
 /// One event of a response (FR-LS-04).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
     /// `match` or `context`.
     #[serde(rename = "type")]
@@ -68,7 +69,7 @@ pub struct LeftOut {
 }
 
 /// The type of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RecordKind {
     /// The line matches.
@@ -78,7 +79,7 @@ pub enum RecordKind {
 }
 
 /// The line of an event.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordData {
     /// The file.
     pub path: Text,
@@ -95,14 +96,14 @@ pub struct RecordData {
 }
 
 /// A text in the shape that ripgrep's JSON has made customary.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Text {
     /// The text; what was no UTF-8 is U+FFFD.
     pub text: String,
 }
 
 /// A file or directory that could not be read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorEntry {
     /// Its path, in the form that events have.
     pub path: String,
@@ -112,7 +113,7 @@ pub struct ErrorEntry {
 
 /// Diagnostics about how an answer came about (FR-LSI-STAT-02). Consumers must tolerate further fields.
 /// All but `elapsed_ms` and those of [`BuildStats`] are deterministic.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Stats {
     /// The version of this object: 1.
     pub stats_version: u32,
@@ -154,7 +155,7 @@ pub struct Stats {
 
 /// How far the build of an index that lives was when it was asked about a search (`FR-LSI-BG-21`). All of it is
 /// best effort (FR-LSI-STAT-03): nobody waits for a build, so each call meets it elsewhere.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BuildStats {
     /// The phase: `ENUMERATE`, `TOKENIZE`, `PERSIST` or `ACTIVATE`.
     pub build_phase: String,

@@ -155,6 +155,11 @@ impl SearchTool {
         search_schema()
     }
 
+    /// Returns the JSON schema of the response (draft 2020-12). Further fields may be there.
+    pub fn response_schema(&self) -> Value {
+        arguments::written_schema_of::<SearchResponse>()
+    }
+
     /// Returns false: a search changes nothing (NFR-LS-SEC-02).
     pub fn is_side_effecting(&self) -> bool {
         false

@@ -113,6 +113,11 @@ impl FilesTool {
         files_schema()
     }
 
+    /// Returns the JSON schema of the response (draft 2020-12). Further fields may be there.
+    pub fn response_schema(&self) -> Value {
+        arguments::written_schema_of::<FilesResponse>()
+    }
+
     /// Returns false: a search changes nothing.
     pub fn is_side_effecting(&self) -> bool {
         false

@@ -101,6 +101,20 @@ Examples:
   forge-search serve --detach /srv/tree      in the background; prints the socket
   forge-search serve --set tools.daemon.max_concurrent_queries=4")]
     Serve(ServeArgs),
+    /// Serve agents that speak the Model Context Protocol, on standard input and output.
+    ///
+    /// Offers the tools Search and search_files, and resources that say how the index is. The tree is the working directory, or --root; of that,
+    /// a client that has roots gets what lies in them. The tree's daemon answers, and is started if need be; with --no-daemon, and where none can
+    /// be started, this process does.
+    #[cfg(unix)]
+    #[command(after_help = "\
+Examples:
+  forge-search mcp                           what an agent is configured to start in the tree that it works in
+  forge-search mcp --root /srv/tree          the same for a tree elsewhere
+  claude mcp add forge-search -- forge-search mcp
+
+How agents are configured, and what they should know, is in docs/agents.md.")]
+    Mcp(McpArgs),
     /// Execute one search task that a scheduler has handed out with a signed lease.
     ///
     /// Checks the lease, searches the configured scope in a process of its own with limits (30 s, 256 MB), and prints one JSON object: the result, or a
@@ -497,6 +511,21 @@ pub(super) struct ServeArgs {
     /// Give up the terminal once clients are answered; what --detach runs.
     #[arg(long, hide = true, conflicts_with = "detach")]
     pub(super) background: bool,
+    /// Where and how.
+    #[command(flatten)]
+    pub(super) setup: SetupArgs,
+}
+
+/// A server for agents.
+#[cfg(unix)]
+#[derive(Clone, Debug, Args)]
+pub(super) struct McpArgs {
+    /// Answer in this process instead of by the tree's daemon.
+    #[arg(long)]
+    pub(super) no_daemon: bool,
+    /// Bytes that the answer to a call may have; three make about a token.
+    #[arg(long, value_name = "BYTES", default_value_t = crate::tool::mcp::server::MAX_OUTPUT_BYTES)]
+    pub(super) max_output_bytes: usize,
     /// Where and how.
     #[command(flatten)]
     pub(super) setup: SetupArgs,

@@ -9,14 +9,18 @@ use super::Failure;
 use super::args::ExplainArgs;
 use super::building::before_search;
 use super::search::{request, target};
-use super::setup::{Environment, prepare};
+use super::setup::{Environment, Setup, prepare};
 use super::show::{self, count, share, things};
 use crate::exec::query::{CaseMode, Fold};
 use crate::index::plan::{PlanDescription, Reason, Requirement};
+use crate::tool::error::ToolError;
 use crate::tool::indexing::Explanation;
 use crate::tool::render::escape_controls;
 use crate::tool::request::{Case, SearchRequest};
 use crate::tool::response::{SearchResponse, Stats};
+
+/// What a setup has to be told for an explanation.
+pub(super) const WITH_STATS: &str = "emit_stats=true";
 
 /// N-grams of a text that are shown to people.
 const SHOWN_NGRAMS: usize = 12;
@@ -24,24 +28,15 @@ const SHOWN_NGRAMS: usize = 12;
 /// Explains a search, for which it is carried out.
 pub(super) fn run(args: &ExplainArgs, environment: &Environment) -> Result<u8, Failure> {
     let (path, extra_root) = target(&args.query, &args.setup, environment)?;
-    let mut request = request(&args.query, path)?;
+    let request = request(&args.query, path)?;
     let mut setup_args = args.query.setup(&args.setup);
-    setup_args.set.push("emit_stats=true".to_string());
+    setup_args.set.push(WITH_STATS.to_string());
     let setup = prepare(&setup_args, environment, extra_root.as_deref())?;
     before_search(&setup, environment, &request)?;
-    let (explanation, index) = setup.tool.explain(&request, &setup.context)?;
-    // One line of each file that matches.
-    request.max_matches_per_file = Some(1);
-    request.max_results = Some(u64::MAX);
-    let search = || setup.tool.search(&request, &setup.context);
-    let response = setup
+    let (request, explanation, stats, response) = setup
         .signals
-        .while_calling(search)
+        .while_calling(|| explained(&setup, request))
         .map_err(|error| setup.signals.failure(error))?;
-    // The configuration asks for them, whatever else it says.
-    let stats = response.stats.clone();
-    let stats =
-        stats.unwrap_or_else(|| Stats::new(index, response.files_scanned, 0, Duration::ZERO));
     let explained = Explained {
         request: &request,
         explanation: &explanation,
@@ -56,6 +51,39 @@ pub(super) fn run(args: &ExplainArgs, environment: &Environment) -> Result<u8, F
     }
     out.flush()?;
     Ok(0)
+}
+
+/// Explains a search to a program that was set up [`WITH_STATS`].
+///
+/// # Errors
+///
+/// Those of the search.
+#[cfg(unix)]
+pub(super) fn to_program(setup: &Setup, request: SearchRequest) -> Result<Value, ToolError> {
+    let (request, explanation, stats, response) = explained(setup, request)?;
+    let explained = Explained {
+        request: &request,
+        explanation: &explanation,
+        stats: &stats,
+        response: &response,
+    };
+    Ok(explained.to_json())
+}
+
+/// Carries a search out, for one line of each file that matches.
+fn explained(
+    setup: &Setup,
+    mut request: SearchRequest,
+) -> Result<(SearchRequest, Explanation, Stats, SearchResponse), ToolError> {
+    let (explanation, index) = setup.tool.explain(&request, &setup.context)?;
+    request.max_matches_per_file = Some(1);
+    request.max_results = Some(u64::MAX);
+    let response = setup.tool.search(&request, &setup.context)?;
+    // The configuration asks for them, whatever else it says.
+    let stats = response.stats.clone();
+    let stats =
+        stats.unwrap_or_else(|| Stats::new(index, response.files_scanned, 0, Duration::ZERO));
+    Ok((request, explanation, stats, response))
 }
 
 /// A search, and what an index had to do with it.

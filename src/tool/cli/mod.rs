@@ -12,6 +12,8 @@ mod doctor;
 mod execute;
 mod explain;
 mod index;
+#[cfg(unix)]
+mod mcp;
 mod printer;
 mod progress;
 mod search;
@@ -127,6 +129,8 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Some(Command::Serve(args)) => daemon::serve::run(&args, &Environment::read()),
         #[cfg(unix)]
         Some(Command::Execute(args)) => execute::run(&args, &Environment::read()),
+        #[cfg(unix)]
+        Some(Command::Mcp(args)) => mcp::run(&args, &Environment::read()),
         #[cfg(unix)]
         Some(Command::ExecuteWorker) => Ok(crate::tool::executor::worker::main()),
         #[cfg(unix)]

@@ -113,6 +113,19 @@ impl Connection {
         Ok(Connection { stream, welcome })
     }
 
+    /// Returns what ends the connection from another thread, and with it what was asked.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn hang_up(&self) -> io::Result<impl FnOnce() + Send + 'static> {
+        let stream = self.stream.try_clone()?;
+        Ok(move || {
+            // It may have ended.
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        })
+    }
+
     /// Asks, and returns the payload of the answer, whatever it says; what is read and written of it at once may take `patience`.
     ///
     /// # Errors

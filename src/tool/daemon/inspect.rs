@@ -35,7 +35,7 @@ const P95_BUDGET_MS: u64 = 500;
 const STATUS_GIT: Duration = Duration::from_secs(1);
 
 /// What is known of queries at one moment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Load {
     /// What was counted.
     pub counts: Counts,

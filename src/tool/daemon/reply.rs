@@ -4,7 +4,6 @@
 //! where that is allowed, and nothing is added without a new `schema_version`. The schemas in `docs/schemas/` are made from these types.
 
 use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -12,6 +11,7 @@ use super::handshake::Store;
 use super::limits::{LimitHit, Warning};
 use super::report::{Exposition, Health, Status};
 use super::request::{Hello, MAX_ID_CHARS, SearchQuery, ToolCall};
+use crate::tool::arguments::written_schema_of;
 
 /// The version of all schemas.
 pub const SCHEMA_VERSION: u64 = 1;
@@ -328,15 +328,15 @@ pub struct Acknowledged {
 /// The name and the schema of each message, as `docs/schemas/` has them.
 pub fn schemas() -> Vec<(&'static str, Value)> {
     vec![
-        ("handshake_request", schema::<Hello>()),
-        ("handshake_response", schema::<Welcome>()),
+        ("handshake_request", written_schema_of::<Hello>()),
+        ("handshake_response", written_schema_of::<Welcome>()),
         ("request", request_schema()),
-        ("query_success", schema::<Success>()),
-        ("query_error", schema::<Failure>()),
-        ("acknowledged", schema::<Acknowledged>()),
-        ("status", schema::<Status>()),
-        ("health", schema::<Health>()),
-        ("metrics", schema::<Exposition>()),
+        ("query_success", written_schema_of::<Success>()),
+        ("query_error", written_schema_of::<Failure>()),
+        ("acknowledged", written_schema_of::<Acknowledged>()),
+        ("status", written_schema_of::<Status>()),
+        ("health", written_schema_of::<Health>()),
+        ("metrics", written_schema_of::<Exposition>()),
     ]
 }
 
@@ -349,8 +349,8 @@ fn request_schema() -> Value {
         )
     };
     let kinds = [
-        ("search".to_string(), schema::<SearchQuery>()),
-        ("tool".to_string(), schema::<ToolCall>()),
+        ("search".to_string(), written_schema_of::<SearchQuery>()),
+        ("tool".to_string(), written_schema_of::<ToolCall>()),
         bare("status"),
         bare("health"),
         bare("metrics"),
@@ -393,16 +393,6 @@ fn request_schema() -> Value {
         "title": "Request",
         "oneOf": all.collect::<Vec<_>>(),
     })
-}
-
-fn schema<T: JsonSchema>() -> Value {
-    // As it is written: what is always there is required.
-    let settings = SchemaSettings::draft2020_12().for_serialize();
-    let settings = settings.with(|settings| settings.inline_subschemas = true);
-    settings
-        .into_generator()
-        .into_root_schema_for::<T>()
-        .to_value()
 }
 
 #[cfg(test)]

@@ -244,6 +244,10 @@ pub struct ToolCall {
     pub tool: String,
     /// The tool's own request.
     pub request: Map<String, Value>,
+    /// Bytes that the response may have, if that is to be less than the daemon allows: fewer events then, and it says so.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(with = "usize")]
+    pub max_output_bytes: Option<usize>,
 }
 
 /// What is asked for.
@@ -426,6 +430,7 @@ mod tests {
         let call = ToolCall {
             tool: "Search".to_string(),
             request,
+            max_output_bytes: Some(4_096),
         };
         for asked in [
             Asked::Search(query),

@@ -30,7 +30,7 @@ use crate::index::pace::background_pool;
 use crate::index::snapshot::Snapshot;
 use crate::tool::config::Config;
 use crate::tool::error::ToolError;
-use crate::tool::indexing::WallClock;
+use crate::tool::indexing::{BuildReport, WallClock};
 use crate::tool::search::{SearchTool, ToolContext};
 use crate::tool::search_files::{FILES_NAME, FilesTool};
 
@@ -307,6 +307,14 @@ impl Service {
         ended.fold(true, |all, one| all & one)
     }
 
+    /// Says how far the building of an index is, while one is being built here.
+    pub fn building(&self) -> Option<BuildReport> {
+        let all = [self.search.indexes(), self.files.indexes()];
+        all.into_iter()
+            .flatten()
+            .find_map(|indexes| indexes.live_build(&self.root))
+    }
+
     /// Returns whether the configuration has changed since.
     pub fn is_stale(&self) -> bool {
         self.stale.load(Ordering::SeqCst)
@@ -429,7 +437,8 @@ impl Service {
     pub fn call(&self, call: &ToolCall, admitted: Admitted<'_>) -> Answer {
         let mut context = self.context.clone();
         context.cancel = admitted.ending.cancel.clone();
-        context.max_output_bytes = Some(admitted.max_response_bytes);
+        let most = call.max_output_bytes.unwrap_or(usize::MAX);
+        context.max_output_bytes = Some(most.min(admitted.max_response_bytes));
         context.came = admitted.came;
         let request = Value::Object(call.request.clone());
         let answered = if self.search.answers_to(&call.tool) {

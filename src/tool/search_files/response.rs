@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::tool::budget::without_errors;
@@ -12,7 +13,7 @@ use crate::tool::error::ToolError;
 use crate::tool::response::{BuildStats, ErrorEntry, IndexUse};
 
 /// A response of the `search_files` tool.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FilesResponse {
     /// The path as requested, with forward slashes.
     pub path: String,
@@ -39,7 +40,7 @@ pub struct FilesResponse {
 }
 
 /// Which limit cut a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TruncatedReason {
     /// There are more matches than that.
@@ -51,7 +52,7 @@ pub enum TruncatedReason {
 }
 
 /// One match.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FilesMatch {
     /// The file, relative to the requested directory, with forward slashes.
     pub path: String,
@@ -75,7 +76,7 @@ pub struct FilesMatch {
 }
 
 /// Diagnostics. Consumers must tolerate further fields.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct FilesStats {
     /// Eligible files up to and including the one in which the search ended.
     pub files_scanned: u64,
@@ -97,7 +98,7 @@ pub struct FilesStats {
 }
 
 /// What came of fuzzy fallback.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FallbackStats {
     /// The mode that was asked for: `exact`.
     pub initial_mode: Mode,
@@ -111,7 +112,7 @@ pub struct FallbackStats {
 }
 
 /// Why fuzzy fallback ended early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum FallbackEnd {
     /// No time was left.
@@ -123,7 +124,7 @@ pub enum FallbackEnd {
 }
 
 /// What an index had to do with a response; all but the fields of a build is as in the `stats` of the tool `Search`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct IndexStats {
     /// The state of the index.
     pub index_safety_state: String,

@@ -4,6 +4,7 @@
 mod clients;
 mod fire;
 mod inspect;
+mod mcp;
 mod program;
 mod protocol;
 mod queries;

@@ -71,6 +71,12 @@ fn ggrep_requests_are_as_their_schema_says() {
         Asked::Tool(ToolCall {
             tool: "Search".to_string(),
             request: serde_json::Map::new(),
+            max_output_bytes: None,
+        }),
+        Asked::Tool(ToolCall {
+            tool: "search_files".to_string(),
+            request: serde_json::Map::new(),
+            max_output_bytes: Some(1),
         }),
         Asked::Status,
         Asked::Health,

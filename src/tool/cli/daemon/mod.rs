@@ -7,7 +7,7 @@ pub(super) mod ggrep;
 mod people;
 pub(super) mod search;
 pub(super) mod serve;
-mod start;
+pub(super) mod start;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

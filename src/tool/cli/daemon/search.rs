@@ -67,6 +67,7 @@ pub(in super::super) fn ask(
         asked: Asked::Tool(ToolCall {
             tool: SEARCH_NAME.to_string(),
             request: fields,
+            max_output_bytes: None,
         }),
     };
     let patience = Duration::from_millis(time / 4).min(PATIENCE);

@@ -182,7 +182,11 @@ fn private(dir: &Path) -> io::Result<()> {
 }
 
 /// Makes a service of what was set up, with indexes that follow the tree.
-fn live_service(
+///
+/// # Errors
+///
+/// [`ToolError::ExecutionFailed`] if there can be no more threads.
+pub(in super::super) fn live_service(
     mut setup: Setup,
     meant: &Meant,
     log: Option<PathBuf>,

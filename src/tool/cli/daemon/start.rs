@@ -48,7 +48,7 @@ pub(super) fn in_background(meant: &Meant) -> Result<(), String> {
 
 /// Why there is no connection.
 #[derive(Debug)]
-pub(super) enum Unconnected {
+pub(in super::super) enum Unconnected {
     /// There is a daemon, but it refuses.
     Client(ClientError),
     /// There is none, and none could be started.
@@ -60,7 +60,7 @@ pub(super) enum Unconnected {
 /// # Errors
 ///
 /// [`Unconnected`].
-pub(super) fn connect_or_start(
+pub(in super::super) fn connect_or_start(
     meant: &Meant,
     client_id: Option<&str>,
     until: &Deadline,

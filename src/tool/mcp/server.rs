@@ -1,0 +1,499 @@
+//! The server: tools, resources, progress, and what becomes of a call that is given up.
+//!
+//! Owns the protocol's side of it. What is asked of a tree blocks, and is asked on threads of its own.
+
+// Roots are deprecated in the latest revision of the protocol, and what the clients of today have.
+#![expect(deprecated)]
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
+    InputRequest, InputRequiredResult, InputResponses, JsonObject, ListResourcesResult,
+    ListRootsResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
+    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
+    ResourceContents, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+};
+use rmcp::service::{NotificationContext, Peer, RequestContext};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::{Value, json};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use super::content::{Content, fields_schema};
+use super::roots::path_of;
+use super::tree::{GivenUp, Tree, Trees};
+use crate::tool::daemon::request::ToolCall;
+use crate::tool::error::ToolError;
+use crate::tool::indexing::BuildReport;
+use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, SearchRequest, described_search_schema};
+use crate::tool::search::SearchTool;
+use crate::tool::search_files::{FILES_NAME, FilesTool, files_schema};
+
+/// Bytes that the answer to a call may have: about 25,000 tokens, of three bytes each, which is short for code.
+pub const MAX_OUTPUT_BYTES: usize = 75_000;
+
+/// How long a client may take to say which directories it works in.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often a client that asked for it is told how far the index is.
+const PROGRESS: Duration = Duration::from_millis(200);
+
+/// The key of the question which directories a client works in, and of its answer.
+const ROOTS: &str = "roots";
+
+/// What there is to read.
+const RESOURCES: [(&str, &str, &str); 3] = [
+    (
+        "forge-search://status",
+        "status",
+        "The index and whoever keeps it up to date: state, snapshot, sizes, budgets, latencies",
+    ),
+    (
+        "forge-search://health",
+        "health",
+        "Checks of the index, its budgets and its surroundings, each with what to do",
+    ),
+    (
+        "forge-search://explain/last",
+        "explain-last",
+        "What the index did for the last call of Search: the plan, how many files were left out, and why not more",
+    ),
+];
+
+/// What agents are told before they ask anything.
+const INSTRUCTIONS: &str = "\
+Search of this source tree that is exact, ordered and bounded, and sees every edit made before the call. Paths are relative to the \
+first root. `truncated: true` means that more lines match than are shown (the last line of the text says which limit cut it): narrow \
+the pattern, path or globs, or raise the limit. `timed_out: true` means that the time ended before the whole tree was searched: what is \
+shown is the beginning of the answer, and no match elsewhere is proven. With neither, the answer is all there is, so no match means \
+that there is none. Errors have a stable code before the colon.";
+
+/// The protocol's side of a tree, or of what a client's roots leave of one.
+pub struct Server {
+    trees: Arc<dyn Trees>,
+    tools: Vec<Tool>,
+    max_output_bytes: usize,
+    /// The directories that the client has named, once it was asked.
+    roots: tokio::sync::Mutex<Option<Option<Vec<PathBuf>>>>,
+    /// What was last searched for.
+    last: Mutex<Option<SearchRequest>>,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").finish_non_exhaustive()
+    }
+}
+
+/// The directories that a client works in.
+enum Roots {
+    /// These, if it says so.
+    Known(Option<Vec<PathBuf>>),
+    /// It has to be asked by the answer to its request.
+    Ask(InputRequiredResult),
+}
+
+impl Server {
+    /// Makes one of the two tools, whose answers have at most so many bytes.
+    pub fn new(
+        trees: Arc<dyn Trees>,
+        search: &SearchTool,
+        files: &FilesTool,
+        max_output_bytes: usize,
+    ) -> Server {
+        let tools = vec![
+            tool(
+                SEARCH_NAME,
+                "Search a source tree",
+                search.description(),
+                described_search_schema(),
+                search.response_schema(),
+            ),
+            tool(
+                FILES_NAME,
+                "Search the files of a directory",
+                "Search file contents below a directory for a text, an expression, or what is similar to a text (mode `fuzzy`). Each match \
+                 comes with the lines around it; `truncated` says when something is missing.",
+                files_schema(),
+                files.response_schema(),
+            ),
+        ];
+        Server {
+            trees,
+            tools,
+            max_output_bytes,
+            roots: tokio::sync::Mutex::default(),
+            last: Mutex::default(),
+        }
+    }
+
+    /// Finds out which directories the client works in. A client of the latest revision is asked in the answer to its request.
+    async fn roots(
+        &self,
+        answers: Option<&InputResponses>,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Roots, ToolError> {
+        let capabilities = context.client_capabilities();
+        if capabilities.is_none_or(|can| can.roots.is_none()) {
+            return Ok(Roots::Known(None));
+        }
+        let is_new = context
+            .protocol_version()
+            .is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
+        if !is_new {
+            return self.listed(&context.peer).await.map(Roots::Known);
+        }
+        let Some(answer) = answers.and_then(|answers| answers.get(ROOTS)) else {
+            let ask = InputRequest::ListRoots(Default::default());
+            let asked = [(ROOTS.to_string(), ask)].into();
+            return Ok(Roots::Ask(InputRequiredResult::from_input_requests(asked)));
+        };
+        let listed: ListRootsResult =
+            serde_json::from_value(answer.clone()).map_err(|error| unlisted(&error.to_string()))?;
+        Ok(Roots::Known(paths(&listed)))
+    }
+
+    /// Asks the client, unless it was asked already and has not said since that its answer would be another one.
+    async fn listed(&self, peer: &Peer<RoleServer>) -> Result<Option<Vec<PathBuf>>, ToolError> {
+        let mut roots = self.roots.lock().await;
+        if let Some(known) = &*roots {
+            return Ok(known.clone());
+        }
+        let listed = match timeout(PATIENCE, peer.list_roots()).await {
+            Ok(Ok(listed)) => listed,
+            Ok(Err(error)) => return Err(unlisted(&error.to_string())),
+            Err(_) => return Err(unlisted(&format!("it did not answer within {PATIENCE:?}"))),
+        };
+        let named = paths(&listed);
+        *roots = Some(named.clone());
+        Ok(named)
+    }
+
+    /// Returns the tree that a client means.
+    async fn tree(&self, roots: Option<Vec<PathBuf>>) -> Result<Arc<dyn Tree>, ToolError> {
+        let trees = self.trees.clone();
+        blocking(move || trees.open(roots.as_deref())).await?
+    }
+
+    async fn call(
+        &self,
+        call: ToolCall,
+        roots: Option<Vec<PathBuf>>,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Value, ToolError> {
+        let tree = self.tree(roots).await?;
+        let given_up = Arc::new(GivenUp::default());
+        // Also if nobody waits for it any more.
+        let _guard = Guard(given_up.clone());
+        let mut answer = Box::pin({
+            let (tree, given_up) = (tree.clone(), given_up.clone());
+            blocking(move || tree.call(&call, &given_up))
+        });
+        let mut reporting = context.meta.get_progress_token().map(Reporting::new);
+        let mut ticks = interval(PROGRESS);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                answered = &mut answer => return answered,
+                () = context.ct.cancelled(), if !given_up.is_given_up() => given_up.give_up(),
+                _ = ticks.tick(), if reporting.is_some() => {
+                    let tree = tree.clone();
+                    let building = blocking(move || tree.building()).await;
+                    let due = building.ok().flatten().and_then(|build| reporting.as_mut()?.of(&build));
+                    if let Some(due) = due {
+                        // Whoever does not hear it gets the answer all the same.
+                        let _ = context.peer.notify_progress(due).await;
+                    }
+                }
+            }
+        }
+    }
+
+    fn last(&self) -> std::sync::MutexGuard<'_, Option<SearchRequest>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn read(&self, uri: &str, roots: Option<Vec<PathBuf>>) -> Result<Value, ToolError> {
+        let tree = self.tree(roots).await?;
+        match uri {
+            "forge-search://status" => blocking(move || tree.status()).await?,
+            "forge-search://health" => blocking(move || tree.health()).await?,
+            _ => {
+                let Some(last) = self.last().clone() else {
+                    return Ok(
+                        json!({"pattern": null, "reason": "nothing was searched for with Search yet"}),
+                    );
+                };
+                blocking(move || tree.explain(&last)).await?
+            }
+        }
+    }
+
+    /// Writes what was read, in as many bytes as there may be.
+    fn written(&self, mut value: Value) -> String {
+        let text = value.to_string();
+        if text.len() <= self.max_output_bytes {
+            return text;
+        }
+        // The plan of an expression with thousands of alternatives is all that can be so long.
+        if let Some(map) = value.as_object_mut() {
+            map.insert("plan".to_string(), Value::Null);
+            map.insert("plan_bytes_left_out".to_string(), text.len().into());
+        }
+        let text = value.to_string();
+        match text.len() <= self.max_output_bytes {
+            true => text,
+            false => json!({"bytes_left_out": text.len()}).to_string(),
+        }
+    }
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .build();
+        ServerConfig::new(capabilities)
+            .with_server_info(
+                Implementation::new("forge-search", env!("CARGO_PKG_VERSION"))
+                    .with_title("forge-search"),
+            )
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.tools.clone()))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.tools.iter().find(|tool| tool.name == name).cloned()
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let answers = request.input_responses.as_ref();
+        let roots = match self.roots(answers, &context).await {
+            Ok(Roots::Known(roots)) => roots,
+            Ok(Roots::Ask(asked)) => return Ok(asked.into()),
+            Err(error) => return Ok(result(error.to_json()).into()),
+        };
+        let is_search = is_search(&request.name);
+        let arguments = request.arguments.unwrap_or_default();
+        let call = ToolCall {
+            tool: request.name.to_string(),
+            request: arguments.clone(),
+            max_output_bytes: Some(match is_search {
+                true => self.max_output_bytes,
+                // Its matches are told twice: as text, and as fields.
+                false => self.max_output_bytes / 2,
+            }),
+        };
+        if is_search && let Ok(request) = SearchRequest::from_value(arguments.into()) {
+            *self.last() = Some(request);
+        }
+        let answer = self.call(call, roots, &context).await;
+        Ok(result(answer.unwrap_or_else(|error| error.to_json())).into())
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let all = RESOURCES.map(|(uri, name, about)| {
+            Resource::new(uri, name)
+                .with_description(about)
+                .with_mime_type("application/json")
+        });
+        Ok(ListResourcesResult::with_all_items(all.to_vec()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let uri = request.uri;
+        if !RESOURCES.iter().any(|(known, ..)| *known == uri) {
+            let known = RESOURCES.map(|(known, ..)| known).join(", ");
+            let message = format!("there is no such resource; there are {known}");
+            return Err(ErrorData::resource_not_found(
+                message,
+                Some(json!({"uri": uri})),
+            ));
+        }
+        let failed = |error: ToolError| {
+            ErrorData::internal_error(error.message(), error.to_json().get("error").cloned())
+        };
+        let answers = request.input_responses.as_ref();
+        let roots = match self.roots(answers, &context).await.map_err(failed)? {
+            Roots::Known(roots) => roots,
+            Roots::Ask(asked) => return Ok(asked.into()),
+        };
+        let value = self.read(&uri, roots).await.map_err(failed)?;
+        let text = self.written(value);
+        let contents = ResourceContents::text(text, uri).with_mime_type("application/json");
+        Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+
+    async fn on_roots_list_changed(&self, _: NotificationContext<RoleServer>) {
+        *self.roots.lock().await = None;
+    }
+}
+
+/// Gives a call up when its answer is waited for no longer.
+struct Guard(Arc<GivenUp>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.give_up();
+    }
+}
+
+/// What a client is told of a build: each time more than the last time.
+struct Reporting {
+    token: rmcp::model::ProgressToken,
+    told: Option<u64>,
+}
+
+impl Reporting {
+    fn new(token: rmcp::model::ProgressToken) -> Reporting {
+        Reporting { token, told: None }
+    }
+
+    /// Returns what there is to tell of a build that is so far, if that is more than was told.
+    fn of(&mut self, build: &BuildReport) -> Option<ProgressNotificationParam> {
+        if self.told.is_some_and(|told| build.files_done <= told) {
+            return None;
+        }
+        self.told = Some(build.files_done);
+        let phase = build.phase.map_or("ENUMERATE", |phase| phase.as_str());
+        let (done, total) = (build.files_done, build.files_total);
+        let message = match total {
+            0 => format!(
+                "an index is being built ({phase}); until it is complete, everything is searched"
+            ),
+            total => format!(
+                "an index is being built ({phase}, {done} of {total} files); until it is complete, everything is searched"
+            ),
+        };
+        // Numbers of files are exact in a float.
+        let told = ProgressNotificationParam::new(self.token.clone(), done as f64);
+        let told = match total {
+            0 => told,
+            total => told.with_total(total as f64),
+        };
+        Some(told.with_message(message))
+    }
+}
+
+fn is_search(name: &str) -> bool {
+    name == SEARCH_NAME || SEARCH_ALIASES.contains(&name)
+}
+
+fn tool(name: &'static str, title: &str, about: &str, request: Value, response: Value) -> Tool {
+    let schema = match request {
+        Value::Object(schema) => schema,
+        _ => JsonObject::new(),
+    };
+    let mut tool = Tool::new(name, about.to_string(), Arc::new(schema)).with_title(title);
+    tool.output_schema = Some(Arc::new(fields_schema(response)));
+    tool.annotations = Some(
+        ToolAnnotations::new()
+            .read_only(true)
+            .destructive(false)
+            .idempotent(true)
+            .open_world(false),
+    );
+    tool
+}
+
+fn result(answer: Value) -> CallToolResult {
+    let content = Content::of(answer);
+    let text = vec![ContentBlock::text(content.text)];
+    let mut result = match content.failed {
+        true => CallToolResult::error(text),
+        false => CallToolResult::success(text),
+    };
+    result.structured_content = Some(content.fields);
+    result
+}
+
+/// Returns the directories of this machine that a client has named. One that has named nothing at all does not say where it works.
+fn paths(listed: &ListRootsResult) -> Option<Vec<PathBuf>> {
+    let named = listed.roots.iter().filter_map(|root| path_of(&root.uri));
+    (!listed.roots.is_empty()).then(|| named.collect())
+}
+
+fn unlisted(why: &str) -> ToolError {
+    ToolError::ExecutionFailed {
+        tool: "roots/list".to_string(),
+        message: format!(
+            "the client has roots and did not say which, so nothing was searched: {why}"
+        ),
+    }
+}
+
+/// Runs what blocks on a thread of its own.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ToolError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| ToolError::ExecutionFailed {
+        tool: "mcp".to_string(),
+        message: "the call ended in an unexpected way; please report how to repeat it".to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::builder::Phase;
+
+    #[test]
+    fn mcp_progress_is_told_when_there_is_more_of_it() {
+        let report = |phase, done, total| BuildReport {
+            phase,
+            files_total: total,
+            files_done: done,
+            elapsed_ms: 5,
+            ended: false,
+        };
+        let token = rmcp::model::ProgressToken(rmcp::model::NumberOrString::Number(1));
+        let mut reporting = Reporting::new(token);
+        let first = reporting.of(&report(None, 0, 0)).unwrap();
+        assert_eq!((first.progress, first.total), (0.0, None));
+        assert!(first.message.unwrap().contains("ENUMERATE"));
+        assert_eq!(reporting.of(&report(Some(Phase::Tokenize), 0, 10)), None);
+        let next = reporting.of(&report(Some(Phase::Tokenize), 4, 10)).unwrap();
+        assert_eq!((next.progress, next.total), (4.0, Some(10.0)));
+        assert!(next.message.unwrap().contains("4 of 10 files"));
+        assert_eq!(reporting.of(&report(Some(Phase::Tokenize), 3, 10)), None);
+    }
+
+    #[test]
+    fn mcp_a_client_without_any_root_does_not_say_where_it_works() {
+        let root = |uri: &str| rmcp::model::Root::new(uri);
+        let listed = |uris: &[&str]| {
+            paths(&ListRootsResult::new(
+                uris.iter().map(|uri| root(uri)).collect(),
+            ))
+        };
+        assert_eq!(listed(&[]), None);
+        assert_eq!(listed(&["https://example.org"]), Some(Vec::new()));
+        assert_eq!(
+            listed(&["file:///a", "x:y"]),
+            Some(vec![PathBuf::from("/a")])
+        );
+    }
+}

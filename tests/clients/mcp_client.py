@@ -1,0 +1,285 @@
+#!/usr/bin/env python3
+"""The official Python client of the Model Context Protocol against the server.
+
+    mcp_client.py PROGRAM TREE OTHER
+
+TREE has src/delay.rs that defines retry_delay, src/use.rs that calls it, and slow.txt, in which SLOW is looked for in vain for long; OTHER is a
+directory outside of it. The environment is that of the server. Prints a line for each thing that holds; ends with a traceback at the
+first that does not.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+from mcp import Client, ClientSession, MCPError, StdioServerParameters, stdio_client, types
+
+PROGRAM, TREE, OTHER = sys.argv[1:4]
+SLOW = "(?:[ab]{150}a){4}[cd]"
+ENVIRONMENT = dict(os.environ)
+
+
+def server(*more, cwd=TREE):
+    return StdioServerParameters(command=PROGRAM, args=["mcp", *more], env=ENVIRONMENT, cwd=cwd)
+
+
+def root(path):
+    return types.Root(uri=Path(path).as_uri())
+
+
+def asker(*paths):
+    async def answer(_context):
+        return types.ListRootsResult(roots=[root(path) for path in paths])
+
+    return answer
+
+
+def call_by_command_line(tool, request):
+    """What the command line answers to the same request: a process of its own, with no daemon."""
+    told = subprocess.run(
+        [PROGRAM, "call", "--tool", tool, "--root", TREE, json.dumps(request)],
+        capture_output=True, env=ENVIRONMENT, check=False,
+    )
+    return json.loads(told.stdout)
+
+
+def text(result):
+    assert len(result.content) == 1, result
+    return result.content[0].text
+
+
+async def read(session, name):
+    contents = (await session.read_resource("forge-search://" + name)).contents
+    assert len(contents) == 1 and contents[0].mime_type == "application/json", contents
+    return json.loads(contents[0].text)
+
+
+async def tools(session):
+    listed = {tool.name: tool for tool in (await session.list_tools()).tools}
+    assert sorted(listed) == ["Search", "search_files"], listed
+    for tool in listed.values():
+        hints = tool.annotations
+        assert hints.read_only_hint and hints.idempotent_hint, hints
+        assert hints.destructive_hint is False and hints.open_world_hint is False, hints
+        assert tool.input_schema["type"] == tool.output_schema["type"] == "object"
+        assert tool.input_schema["additionalProperties"] is False
+        assert "content" not in tool.output_schema["properties"]
+    print("tools are listed, and only read")
+
+
+async def answers(session):
+    """The client checks each answer against the schema that the tool has."""
+    requests = [
+        ("Search", {"pattern": "retry_delay"}),
+        ("Search", {"pattern": "RETRY", "case": "insensitive", "context": 1, "path": "src"}),
+        ("Search", {"pattern": "retry_delay", "max_results": 1}),
+        ("Search", {"pattern": "absent from all of it"}),
+        ("rg", {"pattern": "retry", "include_glob": ["*.rs"]}),
+        ("Search", {"pattern": "retry_dleay", "fuzzy": 2}),
+    ]
+    for tool, request in requests:
+        told = await session.call_tool(tool, request)
+        expected = call_by_command_line(tool, request)
+        lines = expected.pop("content")
+        assert not told.is_error and told.structured_content == expected, (told, expected)
+        if expected["matches"]:
+            assert text(told) == lines, (told, lines)
+        else:
+            assert text(told) == "[no line matches]\n", told
+        assert expected["truncated"] == ("max_results" in request), expected
+    request = {"path": "src", "query": "retry_delay", "context_lines": 1}
+    told = await session.call_tool("search_files", request)
+    expected = call_by_command_line("search_files", request)
+    for answer in (told.structured_content, expected):
+        answer["stats"].pop("elapsed_ms")
+    assert told.structured_content == expected, (told, expected)
+    assert text(told).startswith("delay.rs:1:8:pub fn retry_delay"), told
+    print("answers are those of the command line")
+
+
+async def failures(session):
+    for tool, request, code, said in [
+        ("Search", {}, "bad_args", "pattern"),
+        ("Search", {"patern": "x"}, "bad_args", "did you mean `pattern`"),
+        ("Search", {"pattern": "("}, "bad_args", "unclosed"),
+        ("Search", {"pattern": "x", "max_results": "many"}, "bad_args", "max_results"),
+        ("Search", {"pattern": "x", "path": "../x"}, "path_outside_sandbox", ".."),
+        ("Search", {"pattern": "x", "path": OTHER}, "path_outside_sandbox", "outside the allowed roots"),
+        ("search_files", {"path": "src"}, "bad_args", "query"),
+        ("Replace", {}, "unknown_tool", "Replace"),
+    ]:
+        told = await session.call_tool(tool, request)
+        assert told.is_error, told
+        assert text(told).startswith(code + ": ") and said in text(told), told
+        assert told.structured_content["error"]["code"] == code, told
+    try:
+        await session.read_resource("forge-search://nothing")
+    except MCPError as error:
+        assert "no such resource" in str(error), error
+    else:
+        raise AssertionError("a resource that is none was read")
+    print("failures have their codes")
+
+
+async def resources(session):
+    listed = [str(one.uri) for one in (await session.list_resources()).resources]
+    assert listed == ["forge-search://" + name for name in ("status", "health", "explain/last")], listed
+    status = await read(session, "status")
+    assert status["canonical_root"] == TREE and status["daemon"]["running"], status
+    health = await read(session, "health")
+    assert {check["severity"] for check in health["checks"]} <= {"ok", "warn"}, health
+    await session.call_tool("Search", {"pattern": "retry_[d]elay"})
+    explained = await read(session, "explain/last")
+    assert explained["pattern"] == "retry_[d]elay" and explained["files"]["confirmed"] == 2, explained
+    print("resources say how it is")
+
+
+async def edits(session):
+    """What was written before the call is found by it."""
+    for n in range(20):
+        (Path(TREE) / "edited.txt").write_text(f"needle {n}x\n")
+        told = await session.call_tool("Search", {"pattern": f"needle {n}x"})
+        assert told.structured_content["count"] == 1, (n, told)
+    print("edits are seen")
+
+
+async def cancelled(session):
+    """A call that is given up is searched no further, and the next one is answered."""
+    async with anyio.create_task_group() as group:
+        async def slow():
+            await session.call_tool("Search", {"pattern": SLOW, "path": "slow.txt", "timeout_ms": 600_000})
+            raise AssertionError("it was not slow")
+
+        group.start_soon(slow)
+        while (await read(session, "status"))["queries"]["in_flight"] == 0:
+            await anyio.sleep(0.02)
+        group.cancel_scope.cancel()
+    with anyio.fail_after(20):
+        while (await read(session, "status"))["queries"]["in_flight"] > 0:
+            await anyio.sleep(0.02)
+    told = await session.call_tool("Search", {"pattern": "retry_delay"})
+    assert told.structured_content["count"] == 2, told
+    print("a call that is given up ends")
+
+
+async def one_daemon():
+    """Two servers of one tree are answered by one daemon, which is that of ggrep, too."""
+    async with Client(server()) as one, Client(server()) as other:
+        pids = set()
+        for client in (one, other):
+            told = await client.call_tool("Search", {"pattern": "retry_delay"})
+            assert told.structured_content["count"] == 2, told
+            pids.add((await read(client, "status"))["daemon"]["pid"])
+        ggrep = subprocess.run(
+            [str(Path(PROGRAM).with_name("ggrep")), "status", "--json", "--root", TREE],
+            capture_output=True, env=ENVIRONMENT, check=True,
+        )
+        pids.add(json.loads(ggrep.stdout)["daemon"]["pid"])
+        assert len(pids) == 1 and None not in pids, pids
+    print("two servers share a daemon")
+
+
+async def budget():
+    """However much is found, an answer has no more than it may."""
+    for most in (2_000, 20_000):
+        async with Client(server("--max-output-bytes", str(most))) as client:
+            for tool, request in [
+                ("Search", {"pattern": "a.*", "path": "many.txt", "max_results": 10_000}),
+                ("search_files", {"path": ".", "query": "a", "max_results": 200, "context_lines": 5}),
+            ]:
+                told = await client.call_tool(tool, request)
+                size = len(text(told).encode()) + len(json.dumps(told.structured_content, ensure_ascii=False).encode())
+                fields = told.structured_content
+                assert not told.is_error and fields["truncated"] and fields["matches"], told
+                # Python writes a space after each colon and comma.
+                assert most / 3 < size < most * 1.4, (tool, most, size)
+                assert "[truncated: " in text(told), told
+    print("answers stay within their bytes")
+
+
+async def roots():
+    """What a client works in narrows what is searched, and never widens it."""
+    async def paths(client, request=None):
+        told = await client.call_tool("Search", request or {"pattern": "retry_delay|needle"})
+        if told.is_error:
+            return told.structured_content["error"]["code"]
+        return sorted({one["data"]["path"]["text"] for one in told.structured_content["matches"]})
+
+    # The latest revision of the protocol, in which a call is answered by a question first; and the one before.
+    for mode in ("auto", "legacy"):
+        for named, expected in [
+            ([TREE], ["edited.txt", "src/delay.rs", "src/use.rs"]),
+            ([str(Path(TREE).parent)], ["edited.txt", "src/delay.rs", "src/use.rs"]),
+            ([TREE + "/src"], ["delay.rs", "use.rs"]),
+            ([TREE + "/src", TREE + "/docs"], ["delay.rs", "use.rs"]),
+            ([OTHER], "path_outside_sandbox"),
+            ([OTHER, TREE + "/docs"], []),
+            ([], ["edited.txt", "src/delay.rs", "src/use.rs"]),
+        ]:
+            async with Client(server(), mode=mode, list_roots_callback=asker(*named)) as client:
+                found = await paths(client)
+                assert found == expected, (mode, named, found)
+        # What was left out stays out when it is named.
+        async with Client(server(), mode=mode, list_roots_callback=asker(TREE + "/src")) as client:
+            for path in (TREE, TREE + "/edited.txt", "../edited.txt", "link"):
+                found = await paths(client, {"pattern": "needle", "path": path})
+                assert found in ("path_outside_sandbox", "execution_failed"), (mode, path, found)
+    print("roots narrow what is searched")
+
+
+async def changed_roots():
+    named = [TREE + "/src"]
+
+    async def answer(_context):
+        return types.ListRootsResult(roots=[root(path) for path in named])
+
+    async with stdio_client(server()) as (reader, writer):
+        async with ClientSession(reader, writer, list_roots_callback=answer) as session:
+            await session.initialize()
+
+            async def count():
+                told = await session.call_tool("Search", {"pattern": "retry_delay"})
+                return told.structured_content["count"]
+
+            assert await count() == 2
+            named[0] = TREE + "/docs"
+            # Known until the client says otherwise.
+            assert await count() == 2
+            await session.send_roots_list_changed()
+            with anyio.fail_after(20):
+                while await count() != 0:
+                    await anyio.sleep(0.02)
+    print("roots that change are asked for again")
+
+
+async def whole_session(*more):
+    async with stdio_client(server(*more)) as (reader, writer):
+        async with ClientSession(reader, writer) as session:
+            about = await session.initialize()
+            assert about.server_info.name == "forge-search", about
+            assert "timed_out" in about.instructions, about
+            await tools(session)
+            await answers(session)
+            await failures(session)
+            await resources(session)
+            await edits(session)
+            if "--no-daemon" not in more:
+                # Calls in the process itself are not counted.
+                await cancelled(session)
+
+
+async def main():
+    await whole_session()
+    await one_daemon()
+    await budget()
+    await roots()
+    await changed_roots()
+    await whole_session("--no-daemon")
+    async with Client(server()) as client:
+        print("spoken at last:", client.protocol_version)
+
+
+anyio.run(main)

@@ -1,0 +1,344 @@
+//! `forge-search mcp`: by clients that others have written, and byte by byte.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::program::{Place, ok, text};
+use crate::cli::{SLOW, slow_text};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_forge-search");
+
+/// A client that some environment variable names.
+fn peer(name: &str) -> Option<PathBuf> {
+    let found = std::env::var_os(name).map(PathBuf::from);
+    if found.is_none() {
+        assert!(
+            std::env::var_os("FORGE_SEARCH_REQUIRE_PEERS").is_none(),
+            "{name} names no client"
+        );
+        println!("passed over: {name} names no client");
+    }
+    found
+}
+
+/// A tree as the clients expect it.
+fn place() -> Place {
+    let place = Place::new();
+    fs::remove_file(place.root().join("notes.txt")).unwrap();
+    fs::create_dir_all(place.root().join("docs")).unwrap();
+    fs::create_dir_all(place.dir().join("other")).unwrap();
+    symlink("../edited.txt", place.root().join("src/link")).unwrap();
+    let lines: String = (0..5_000)
+        .map(|n| format!("a line of many {n}\n"))
+        .collect();
+    place.write("many.txt", &lines);
+    place.write("slow.txt", &slow_text(10_000_000));
+    place
+}
+
+#[test]
+fn mcp_the_official_python_client_gets_what_it_asks_for() {
+    let Some(python) = peer("FORGE_SEARCH_TEST_MCP_PYTHON") else {
+        return;
+    };
+    let place = place();
+    let told = place
+        .command(python.to_str().unwrap(), &[])
+        .arg(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/clients/mcp_client.py"
+        ))
+        .arg(PROGRAM)
+        .arg(place.root())
+        .arg(place.dir().canonicalize().unwrap().join("other"))
+        .output()
+        .unwrap();
+    let (out, err) = (text(&told.stdout), text(&told.stderr));
+    assert!(told.status.success(), "{out}{err}");
+    // Both revisions of the protocol were spoken.
+    assert!(out.ends_with("spoken at last: 2026-07-28\n"), "{out}");
+    assert_eq!(out.lines().count(), 16, "{out}");
+}
+
+#[test]
+fn mcp_the_inspector_lists_and_calls_each_tool() {
+    let Some(inspector) = peer("FORGE_SEARCH_TEST_MCP_INSPECTOR") else {
+        return;
+    };
+    let place = place();
+    let inspect = |args: &[&str]| {
+        let mut command = place.command(inspector.to_str().unwrap(), &["--cli", PROGRAM, "mcp"]);
+        let told = command.args(args).output().unwrap();
+        (
+            told.status.success(),
+            text(&told.stdout),
+            text(&told.stderr),
+        )
+    };
+    let value = |args: &[&str]| -> Value {
+        let (succeeded, out, err) = inspect(args);
+        assert!(succeeded, "{args:?}: {out}{err}");
+        // It finds nothing in the schemas that some client could not read.
+        assert_eq!(err, "", "{args:?}");
+        serde_json::from_str(&out).unwrap()
+    };
+    let tools = value(&["--method", "tools/list"]);
+    let names = tools["tools"].as_array().unwrap().iter();
+    let names: Vec<_> = names.map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["Search", "search_files"]);
+    let call = |tool: &str, args: &[&str]| {
+        let mut all = vec!["--method", "tools/call", "--tool-name", tool];
+        for arg in args {
+            all.extend(["--tool-arg", arg]);
+        }
+        all.into_iter().map(String::from).collect::<Vec<_>>()
+    };
+    let called = |tool: &str, args: &[&str]| -> Value {
+        let all = call(tool, args);
+        value(&all.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let found = called("Search", &["pattern=retry_delay", "max_results=1"]);
+    assert_eq!(found["structuredContent"]["count"], 1, "{found}");
+    assert_eq!(found["structuredContent"]["truncated"], true, "{found}");
+    let shown = found["content"][0]["text"].as_str().unwrap();
+    assert!(shown.starts_with("src/delay.rs:1:8:pub fn"), "{shown}");
+    let found = called("search_files", &["path=src", "query=retry_delay"]);
+    assert_eq!(found["structuredContent"]["returned"], 2, "{found}");
+    let refused = call("Search", &["pattern=("]);
+    let (_, out, _) = inspect(&refused.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(out.contains("bad_args"), "{out}");
+    let resources = value(&["--method", "resources/list"]);
+    assert_eq!(resources["resources"].as_array().unwrap().len(), 3);
+    let status = value(&[
+        "--method",
+        "resources/read",
+        "--uri",
+        "forge-search://status",
+    ]);
+    let status = status["contents"][0]["text"].as_str().unwrap();
+    let status: Value = serde_json::from_str(status).unwrap();
+    assert_eq!(status["canonical_root"], place.root().to_str().unwrap());
+}
+
+/// A server, line by line. It is killed when dropped.
+struct Wire {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    /// What came beside answers.
+    heard: Vec<Value>,
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Wire {
+    fn start(command: &mut Command) -> Wire {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Wire {
+            stdin: child.stdin.take(),
+            stdout: BufReader::new(child.stdout.take().unwrap()),
+            child,
+            heard: Vec::new(),
+        }
+    }
+
+    /// Starts one, and greets it.
+    fn greeted(place: &Place, args: &[&str]) -> Wire {
+        let mut wire = Wire::start(&mut place.command(PROGRAM, &[&["mcp"], args].concat()));
+        wire.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
+        }}));
+        let about = wire.answer(0);
+        assert_eq!(about["result"]["serverInfo"]["name"], "forge-search");
+        wire.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        wire
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.stdin.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    fn call(&mut self, id: u64, request: Value, meta: Value) {
+        let params = json!({"name": "Search", "arguments": request, "_meta": meta});
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
+    }
+
+    /// Returns the answer to a request.
+    fn answer(&mut self, id: u64) -> Value {
+        loop {
+            let mut line = String::new();
+            self.stdout.read_line(&mut line).unwrap();
+            let message: Value =
+                serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
+            if message["id"] == id {
+                return message;
+            }
+            self.heard.push(message);
+        }
+    }
+
+    /// Closes its input; returns how it ended and what it said.
+    fn end(mut self) -> (Option<i32>, String) {
+        self.stdin = None;
+        let status = self.child.wait().unwrap();
+        let mut said = String::new();
+        let mut stderr = self.child.stderr.take().unwrap();
+        std::io::Read::read_to_string(&mut stderr, &mut said).unwrap();
+        (status.code(), said)
+    }
+}
+
+#[test]
+fn mcp_whoever_asks_for_it_is_told_how_far_the_index_is() {
+    for more in [&[][..], &["--no-daemon"]] {
+        let place = place();
+        for n in 0..400 {
+            place.write(&format!("many/{n}.txt"), &format!("file {n}\n").repeat(50));
+        }
+        let slowly = [
+            "--set",
+            "index_mode=on",
+            "--set",
+            "index_max_memory_bytes=8192",
+            "--set",
+            "index_build_throttle_ms=250",
+        ];
+        let mut wire = Wire::greeted(&place, &[&slowly, more].concat());
+        let request = json!({"pattern": SLOW, "path": "slow.txt", "timeout_ms": 5_000});
+        wire.call(1, request, json!({"progressToken": "mine"}));
+        let answer = wire.answer(1);
+        assert_eq!(
+            answer["result"]["structuredContent"]["timed_out"], true,
+            "{answer}"
+        );
+        let progress: Vec<f64> = wire
+            .heard
+            .iter()
+            .map(|message| {
+                assert_eq!(message["method"], "notifications/progress", "{message}");
+                assert_eq!(message["params"]["progressToken"], "mine");
+                let said = message["params"]["message"].as_str().unwrap();
+                assert!(said.contains("an index is being built"), "{said}");
+                message["params"]["progress"].as_f64().unwrap()
+            })
+            .collect();
+        assert!(progress.len() >= 2, "{progress:?}");
+        assert!(progress.is_sorted_by(|a, b| a < b), "{progress:?}");
+        // Who did not ask hears nothing.
+        wire.heard.clear();
+        wire.call(2, json!({"pattern": "retry_delay"}), json!({}));
+        assert_eq!(wire.answer(2)["result"]["structuredContent"]["count"], 2);
+        assert_eq!(wire.heard, [Value::Null; 0]);
+        assert_eq!(wire.end(), (Some(0), String::new()));
+    }
+}
+
+#[test]
+fn mcp_a_call_in_the_process_itself_can_be_given_up() {
+    let place = place();
+    let mut wire = Wire::greeted(&place, &["--no-daemon"]);
+    let request = json!({"pattern": SLOW, "path": "slow.txt", "timeout_ms": 600_000});
+    wire.call(1, request, json!({}));
+    let params = json!({"requestId": 1, "reason": "not needed"});
+    wire.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
+    wire.call(2, json!({"pattern": "retry_delay"}), json!({}));
+    assert_eq!(wire.answer(2)["result"]["structuredContent"]["count"], 2);
+    // It ends with its client, which it would not while it searches for minutes.
+    let began = std::time::Instant::now();
+    assert_eq!(wire.end(), (Some(0), String::new()));
+    assert!(began.elapsed() < std::time::Duration::from_secs(30));
+}
+
+#[test]
+fn mcp_what_is_no_message_does_no_harm() {
+    let place = place();
+    let mut wire = Wire::greeted(&place, &["--no-daemon"]);
+    for garbage in [
+        "",
+        "{",
+        "[]",
+        "null",
+        "{\"jsonrpc\": \"2.0\"}",
+        "{\"jsonrpc\": \"2.0\", \"id\": 5, \"method\": \"tools/call\", \"params\": {\"name\": 5}}",
+        "\u{fffd}\u{0}",
+    ] {
+        writeln!(wire.stdin.as_mut().unwrap(), "{garbage}").unwrap();
+    }
+    wire.call(9, json!({"pattern": "retry_delay"}), json!({}));
+    assert_eq!(wire.answer(9)["result"]["structuredContent"]["count"], 2);
+    assert_eq!(wire.end().0, Some(0));
+}
+
+#[test]
+fn mcp_without_a_place_for_a_daemon_the_process_answers_by_itself_and_says_so_once() {
+    let place = place();
+    let mut command = place.command(PROGRAM, &["mcp"]);
+    command
+        .env_remove("XDG_RUNTIME_DIR")
+        .env("HOME", "/dev/null");
+    let mut wire = Wire::start(&mut command);
+    wire.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
+    }}));
+    wire.answer(0);
+    wire.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    for id in 1..3 {
+        wire.call(id, json!({"pattern": "retry_delay"}), json!({}));
+        let answer = wire.answer(id);
+        assert_eq!(
+            answer["result"]["structuredContent"]["count"], 2,
+            "{answer}"
+        );
+    }
+    let (code, said) = wire.end();
+    assert_eq!(code, Some(0));
+    assert_eq!(
+        said.matches("this process answers by itself").count(),
+        1,
+        "{said}"
+    );
+    assert!(place.daemons().is_empty());
+}
+
+#[test]
+fn mcp_what_can_not_be_served_is_said_at_once() {
+    let place = place();
+    let home = place.dir().join("home");
+    fs::create_dir_all(&home).unwrap();
+    for (dir, args, said) in [
+        (PathBuf::from("/"), &["mcp"][..], "name it with --root"),
+        (home, &["mcp"], "name it with --root"),
+        (place.root(), &["mcp", "--root", "nowhere"], "nowhere"),
+        (
+            place.root(),
+            &["mcp", "--set", "index_mode=perhaps"],
+            "index_mode",
+        ),
+    ] {
+        let told = place
+            .command(PROGRAM, args)
+            .current_dir(dir)
+            .output()
+            .unwrap();
+        assert_eq!(told.status.code(), Some(2), "{args:?}");
+        assert!(text(&told.stderr).contains(said), "{args:?}: {told:?}");
+    }
+    // Somebody who only looks whether there is such a program.
+    assert_eq!(ok(&place.forge_search(&["mcp"])), "");
+}
