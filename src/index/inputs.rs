@@ -12,7 +12,7 @@ use crate::format::manifest::{EligibilityInput, InputKind, InputStat};
 use crate::format::segment::StampRecord;
 use crate::index::beneath::{EntryKind, metadata_following};
 use crate::index::names::{name_bytes, name_from_bytes};
-use crate::index::rules::ControlFiles;
+use crate::index::rules::{ControlFiles, read_regular_file};
 use crate::index::stamp::Stamp;
 
 /// Inputs that one thread looks at: fewer are not worth another one.
@@ -71,7 +71,8 @@ impl Inputs {
         let mut inputs: Vec<&EligibilityInput> = there.collect();
         inputs.sort_by(|a, b| a.path.cmp(&b.path));
         inputs.dedup_by(|a, b| a.path == b.path);
-        let text = |input: &EligibilityInput| std::fs::read(path_of(input)?).ok();
+        // As the rules themselves are read: whatever stands where a file is looked for, nothing waits for it.
+        let text = |input: &EligibilityInput| read_regular_file(&path_of(input)?).ok()?;
         let texts = inputs.into_iter();
         texts
             .map(|input| (input.path.as_slice(), text(input)))
@@ -238,6 +239,26 @@ mod tests {
         assert!(changed.ends_with("info/exclude"), "{changed:?}");
         fs::write(git.join("commondir"), "../../..\n").unwrap();
         assert!(before.changed().is_some());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn ggrep_inputs_that_are_no_files_say_nothing_and_are_not_waited_for() {
+        let tmp = tempfile::tempdir().unwrap();
+        let dir = tmp.path().canonicalize().unwrap();
+        let fifo = |name: &str| {
+            use rustix::fs::{CWD, Mode, mkfifoat};
+            mkfifoat(CWD, dir.join(name), Mode::RWXU).unwrap();
+        };
+        fifo(".git");
+        fifo(".ignore");
+        std::os::unix::fs::symlink("/dev/zero", dir.join(".gitignore")).unwrap();
+        fs::write(dir.join(".rgignore"), "*.x").unwrap();
+        let mut inputs = Inputs::default();
+        inputs.add(&dir, ControlFiles::ALL);
+        let texts = inputs.texts();
+        let said = texts.iter().filter_map(|(_, text)| text.clone());
+        assert_eq!((texts.len(), said.collect()), (4, vec![b"*.x".to_vec()]));
     }
 
     #[test]

@@ -425,7 +425,7 @@ pub fn malformed_lines(path: &Path) -> Vec<(usize, String)> {
 
 /// Reads a configuration file of the tree without ever waiting for a pipe. `None` for one that is not there for this user, or
 /// is no regular file.
-fn read_regular_file(path: &Path) -> Result<Option<Vec<u8>>, Unread> {
+pub(crate) fn read_regular_file(path: &Path) -> Result<Option<Vec<u8>>, Unread> {
     let read = || {
         let mut options = OpenOptions::new();
         options.read(true);

@@ -12,7 +12,7 @@ use ulid::Ulid;
 use super::request::{Mode, SearchQuery, SnippetMode};
 use crate::exec::rank::Profile;
 use crate::index::inputs::Inputs;
-use crate::index::rules::ControlFiles;
+use crate::index::rules::{ControlFiles, read_regular_file};
 use crate::tool::config::Config;
 
 /// Bytes of a fingerprint that name a socket.
@@ -60,7 +60,7 @@ pub fn config_fingerprint(config: &Config, global_excludes: Option<&Path>) -> St
         false => format!("{global_excludes:?}").into_bytes(),
         // Each of a group has files of their own, and what they say is what counts.
         true => global_excludes
-            .and_then(|file| std::fs::read(file).ok())
+            .and_then(|file| read_regular_file(file).ok()?)
             .unwrap_or_default(),
     };
     let parts = parts.iter().map(String::as_bytes);
