@@ -77,6 +77,7 @@ impl World {
             wall: Arc::new(wall_clock_ns),
             log: None,
             git: None,
+            git_settings: Vec::new(),
             fingerprint: None,
         })
         .unwrap();

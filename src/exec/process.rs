@@ -1,7 +1,7 @@
 //! Running other programs: the one place that starts a process.
 //!
 //! Owns spawning without a shell, the program's environment, its process group, its pipes and its end. A
-//! program gets no standard input but what the caller gives it, no configuration through the environment and a process group of its
+//! program gets no standard input but what the caller gives it, nothing through the environment but that either, and a process group of its
 //! own; its output is handed over in pieces as it arrives and never collected whole. Whatever happens, the
 //! caller giving up, the stop flag, a deadline, a panic, the whole group is killed and reaped before
 //! the call returns. It must not know which programs there are or what their output means.
@@ -48,6 +48,8 @@ pub(crate) struct Invocation<'a> {
     pub(crate) args: &'a [OsString],
     /// What it reads from its standard input; without it, there is nothing to read.
     pub(crate) input: Option<&'a [u8]>,
+    /// Environment variables that it gets.
+    pub(crate) environment: &'a [(OsString, OsString)],
     /// Bytes of addresses that it may use at most, where the system can limit them from outside.
     pub(crate) memory: Option<u64>,
 }
@@ -59,6 +61,7 @@ impl<'a> Invocation<'a> {
             program,
             args,
             input: None,
+            environment: &[],
             memory: None,
         }
     }
@@ -296,7 +299,12 @@ fn spawn(invocation: Invocation<'_>, until: Until<'_>) -> io::Result<Group> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     sys::isolate(&mut command);
-    command.env("LC_ALL", "C");
+    command.env("LC_ALL", "C").envs(
+        invocation
+            .environment
+            .iter()
+            .map(|(name, value)| (name, value)),
+    );
     let mut tries = 0;
     loop {
         match command.spawn() {

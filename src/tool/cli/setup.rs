@@ -18,6 +18,16 @@ use crate::tool::sandbox::Sandbox;
 use crate::tool::search::{SearchTool, ToolContext};
 use crate::tool::search_files::FilesTool;
 
+/// Where git looks for what the user, and whoever manages the machine, have configured.
+#[cfg(unix)]
+const GIT_SETTINGS: [&str; 5] = [
+    "HOME",
+    "XDG_CONFIG_HOME",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+];
+
 /// What the process was started with.
 #[derive(Clone, Debug)]
 pub(super) struct Environment {
@@ -36,6 +46,9 @@ pub(super) struct Environment {
     /// Where sockets of daemons may be.
     #[cfg(unix)]
     pub(super) sockets: SocketPlaces,
+    /// What of it leads git to the user's own configuration.
+    #[cfg(unix)]
+    pub(super) git_settings: Vec<(std::ffi::OsString, std::ffi::OsString)>,
     /// `NO_COLOR` is set, or `TERM` is `dumb`.
     pub(super) plain: bool,
     /// `TERM` is `dumb`: the terminal can't move its cursor.
@@ -76,6 +89,11 @@ impl Environment {
                 runtime_dir: absolute(set("XDG_RUNTIME_DIR")),
                 home: absolute(set("HOME")),
             },
+            #[cfg(unix)]
+            git_settings: GIT_SETTINGS
+                .iter()
+                .filter_map(|name| Some((name.into(), set(name)?)))
+                .collect(),
             plain: set("NO_COLOR").is_some() || dumb,
             dumb,
         }

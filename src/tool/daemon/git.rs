@@ -1,11 +1,8 @@
 //! What git says of a tree, as far as two small files tell.
 
-use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a file of git's that are read.
-const MOST: u64 = 4 << 20;
+use crate::index::rules::read_regular_file;
 
 /// Returns the commit that is checked out in the repository whose work tree starts at `root`; `None` if there is none, or none yet.
 /// Nothing is run, and nothing but the repository's own files is read.
@@ -15,6 +12,10 @@ pub(super) fn head_sha(root: &Path) -> Option<String> {
     let Some(reference) = head.strip_prefix("ref: ") else {
         return sha(&head);
     };
+    // Whoever made the repository may have it name any file, which is nobody's to be told.
+    if !is_reference(reference) {
+        return None;
+    }
     // Branches are kept with the repository that a work tree is of.
     let common = read(&dir.join("commondir")).map(|common| dir.join(common));
     let dirs = [Some(dir), common];
@@ -29,7 +30,14 @@ pub(super) fn head_sha(root: &Path) -> Option<String> {
     })
 }
 
-fn git_dir(root: &Path) -> Option<PathBuf> {
+/// Returns whether this can be the name of a branch, or of anything else that git keeps there.
+fn is_reference(name: &str) -> bool {
+    let is_part = |part: &str| !matches!(part, "" | "." | "..");
+    name.starts_with("refs/") && name.split('/').all(is_part)
+}
+
+/// Returns the directory of the repository whose work tree starts at `root`, as its `.git` says.
+pub(super) fn git_dir(root: &Path) -> Option<PathBuf> {
     let dot = root.join(".git");
     if dot.is_dir() {
         return Some(dot);
@@ -39,13 +47,8 @@ fn git_dir(root: &Path) -> Option<PathBuf> {
 }
 
 fn read(path: &Path) -> Option<String> {
-    let meta = fs::metadata(path).ok()?;
-    if !meta.is_file() {
-        return None;
-    }
-    let mut text = String::new();
-    let file = fs::File::open(path).ok()?;
-    file.take(MOST).read_to_string(&mut text).ok()?;
+    let bytes = read_regular_file(path).ok()??;
+    let mut text = String::from_utf8(bytes).ok()?;
     text.truncate(text.trim_end().len());
     Some(text)
 }
@@ -57,6 +60,8 @@ fn sha(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const A: &str = "0123456789012345678901234567890123456789";
@@ -92,5 +97,29 @@ mod tests {
         assert_eq!(head_sha(&root.join("side")).as_deref(), Some(A));
         put(root, ".git/HEAD", "nonsense");
         assert_eq!(head_sha(root), None);
+    }
+
+    #[test]
+    fn ggrep_a_repository_names_no_file_that_is_not_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("tree");
+        put(dir.path(), "key", A);
+        put(&root, ".git/config", "");
+        put(&root, ".git/refs/heads/main", A);
+        put(&root, ".git/stray", A);
+        for name in [
+            "../../key",
+            "refs/../../../key",
+            "refs/heads/../../stray",
+            "stray",
+            "refs//heads/main",
+            "refs/./heads/main",
+            dir.path().join("key").to_str().unwrap(),
+        ] {
+            put(&root, ".git/HEAD", &format!("ref: {name}\n"));
+            assert_eq!(head_sha(&root), None, "{name}");
+        }
+        put(&root, ".git/HEAD", "ref: refs/heads/main\n");
+        assert_eq!(head_sha(&root).as_deref(), Some(A));
     }
 }

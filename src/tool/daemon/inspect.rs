@@ -4,6 +4,7 @@
 
 mod health;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +56,7 @@ pub(super) struct Inspected<'a> {
     pub(super) files: Option<&'a Arc<Indexes>>,
     pub(super) log: Option<&'a Path>,
     pub(super) git: Option<&'a Path>,
+    pub(super) git_settings: &'a [(OsString, OsString)],
     pub(super) started_ns: i64,
     pub(super) stale: bool,
     pub(super) name_of: &'a dyn Fn(&Snapshot) -> String,
@@ -127,23 +129,21 @@ impl Inspected<'_> {
 
     /// Returns whether the working tree is not as its last commit; `None` where that can't be told in time.
     fn is_dirty(&self) -> Option<bool> {
-        self.git(STATUS_GIT)?.is_dirty().ok()
+        let dir = super::git::git_dir(self.root)?;
+        self.git(&dir, STATUS_GIT)?.is_dirty().ok()
     }
 
-    /// Returns how git is asked; `None` where there is no working tree, or no git.
-    fn git(&self, time: Duration) -> Option<Git<'_>> {
-        let program = self.git.filter(|_| self.is_working_tree())?;
+    /// Returns how git is asked about the tree with a repository in `dir`; `None` where there is no git.
+    fn git<'b>(&'b self, dir: &'b Path, time: Duration) -> Option<Git<'b>> {
         Some(Git {
-            program,
+            program: self.git?,
             root: self.root,
+            dir,
             excludes: self.context.global_excludes.as_deref(),
+            user: self.git_settings,
             time,
             clock: self.context.clock.clone(),
         })
-    }
-
-    fn is_working_tree(&self) -> bool {
-        self.root.join(".git").exists()
     }
 
     fn in_use<'a>(&self, indexes: &'a Arc<Indexes>) -> Option<InUse<'a>> {

@@ -3,6 +3,7 @@
 //! Owns the tools, the names of snapshots and the threads that rank. It knows no sockets: it is given a request and returns a payload.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -58,6 +59,8 @@ pub struct Parts {
     pub log: Option<PathBuf>,
     /// The program that is asked which files git does not know.
     pub git: Option<PathBuf>,
+    /// Environment variables that lead git to the user's own configuration.
+    pub git_settings: Vec<(OsString, OsString)>,
     /// Computes the fingerprint of the configuration as it is now; nothing for one that never changes.
     pub fingerprint: Option<Fingerprint>,
 }
@@ -94,6 +97,7 @@ pub struct Service {
     config: Config,
     log: Option<PathBuf>,
     git: Option<PathBuf>,
+    git_settings: Vec<(OsString, OsString)>,
     fingerprint: Option<Fingerprint>,
     /// Whether the configuration has changed since.
     stale: AtomicBool,
@@ -271,6 +275,7 @@ impl Service {
             config: parts.config,
             log: parts.log,
             git: parts.git,
+            git_settings: parts.git_settings,
             fingerprint: parts.fingerprint,
             stale: AtomicBool::new(false),
             ids: AtomicU64::new(0),
@@ -372,6 +377,7 @@ impl Service {
             files: self.files.indexes(),
             log: self.log.as_deref(),
             git: self.git.as_deref(),
+            git_settings: &self.git_settings,
             started_ns: self.started_ns,
             stale: self.is_stale(),
             name_of,

@@ -22,7 +22,7 @@ fn search(query: &str) -> Value {
     json!({"type": "search", "query": query})
 }
 
-fn status(world: &World) -> Value {
+pub(super) fn status(world: &World) -> Value {
     let status = world.client().ask(&json!({"type": "status"}));
     schemas::check("status", &status);
     status
@@ -41,14 +41,14 @@ fn idle(world: &World) -> Value {
     }
 }
 
-fn health(world: &World) -> Value {
+pub(super) fn health(world: &World) -> Value {
     let health = world.client().ask(&json!({"type": "health"}));
     schemas::check("health", &health);
     health
 }
 
 #[track_caller]
-fn severity<'a>(health: &'a Value, code: &str) -> (&'a str, &'a str) {
+pub(super) fn severity<'a>(health: &'a Value, code: &str) -> (&'a str, &'a str) {
     let checks = health["checks"].as_array().unwrap();
     let check = checks
         .iter()
@@ -223,7 +223,7 @@ fn ggrep_health_warns_of_names_that_collide_and_of_leftovers() {
     assert_eq!(health["ok"], true, "a warning is no failure: {health}");
     let (found, message) = severity(&health, "casefold_collisions");
     assert!(
-        found == "warn" && message.starts_with("1 of 2"),
+        found == "warn" && message.starts_with("1 of 2 paths "),
         "{message}"
     );
     assert_eq!(
@@ -264,7 +264,35 @@ fn ggrep_health_counts_tombstones_and_files_that_git_does_not_know() {
             severity == "warn" && message.starts_with("5 files"),
             "{message}"
         );
+        assert!(
+            message.ends_with("those that are not hidden is found"),
+            "{message}"
+        );
     }
+}
+
+#[test]
+fn ggrep_health_takes_a_link_that_is_followed_for_what_it_is() {
+    let elsewhere = Tree::of([("far.txt", "socket\n")]);
+    let tree = Tree::of([("near.txt", "socket\n"), ("two.txt", "socket\n")]);
+    let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, tree.path(name)).unwrap();
+    link(Path::new("near.txt"), "link.txt");
+    link(&elsewhere.path("far.txt"), "far.txt");
+    link(elsewhere.root(), "dir");
+    let roots = vec![tree.root().to_path_buf(), elsewhere.root().to_path_buf()];
+    let world = World::with(tree, Settings::default(), |config| {
+        config.search.index_default_follow = true;
+        config.search.index_mode = IndexMode::Off;
+        config.sandbox.allowed_roots = roots;
+    });
+    let found = health(&world);
+    let (severity_of, message) = severity(&found, "path_safety");
+    assert!(
+        severity_of == "ok" && message.starts_with("5 paths "),
+        "{message}"
+    );
+    let (severity_of, message) = severity(&found, "casefold_collisions");
+    assert_eq!(severity_of, "ok", "{message}");
 }
 
 #[test]
@@ -286,7 +314,7 @@ fn ggrep_health_compares_paths_with_and_without_an_index() {
         (severity.to_string(), message.to_string())
     };
     assert_eq!(
-        (severity_of.as_str(), message.contains("1 of 3 of 3 paths")),
+        (severity_of.as_str(), message.starts_with("1 of 3 paths ")),
         ("warn", true),
         "{message}"
     );
@@ -303,94 +331,6 @@ fn ggrep_health_compares_paths_with_and_without_an_index() {
     assert_eq!(of(&world), "ok");
     fs::write(world.tree.path("s/TWO.txt"), "socket\n").unwrap();
     assert_eq!(of(&world), "warn");
-}
-
-/// Runs git in a tree, with nothing of this machine's settings; returns whether there is one.
-fn run_git(world: &World, args: &[&str]) -> bool {
-    let Some(git) = super::git() else {
-        assert!(std::env::var_os("FORGE_SEARCH_REQUIRE_PEERS").is_none());
-        println!("passed over: there is no git here");
-        return false;
-    };
-    let who = ["-c", "user.name=a", "-c", "user.email=a@b"];
-    let ran = std::process::Command::new(git)
-        .arg("-C")
-        .arg(world.tree.root())
-        .args(who)
-        .args(args)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .status()
-        .unwrap();
-    assert!(ran.success(), "{args:?}");
-    true
-}
-
-#[test]
-fn ggrep_status_tells_whether_the_tree_is_as_its_commit() {
-    let world = World::over(small(), Settings::default());
-    let dirty = || status(&world)["snapshot"]["dirty"].clone();
-    assert_eq!(dirty(), Value::Null, "there is no repository");
-    if !run_git(&world, &["init", "-q"]) {
-        return;
-    }
-    assert_eq!(dirty(), true, "no file is known");
-    run_git(&world, &["add", "-A"]);
-    assert_eq!(dirty(), true, "nothing is committed");
-    run_git(&world, &["commit", "-q", "-m", "all"]);
-    assert_eq!(dirty(), false);
-    let file = world.tree.path("src/other.rs");
-    let before = fs::read(&file).unwrap();
-    fs::write(&file, "pub fn related() {}\n").unwrap();
-    assert_eq!(dirty(), true, "changed");
-    fs::write(&file, &before).unwrap();
-    assert_eq!(dirty(), false, "written, and as it was");
-    fs::write(world.tree.path(".gitignore"), "*.tmp\n").unwrap();
-    run_git(&world, &["add", ".gitignore"]);
-    run_git(&world, &["commit", "-q", "-m", "ignore"]);
-    fs::write(world.tree.path("a.tmp"), "ignored").unwrap();
-    assert_eq!(dirty(), false);
-    fs::write(world.tree.path("a.txt"), "not ignored").unwrap();
-    assert_eq!(dirty(), true);
-}
-
-#[test]
-fn ggrep_asking_git_runs_nothing_that_the_repository_names() {
-    let world = World::over(small(), Settings::default());
-    if !run_git(&world, &["init", "-q"]) {
-        return;
-    }
-    run_git(&world, &["add", "-A"]);
-    run_git(&world, &["commit", "-q", "-m", "all"]);
-    let trace = world.tree.path("trace");
-    let bad = format!("touch {}; cat", trace.display());
-    for name in ["filter.bad.clean", "filter.a b=c.process", "core.fsmonitor"] {
-        run_git(&world, &["config", name, &bad]);
-    }
-    run_git(&world, &["config", "filter.bad.required", "true"]);
-    fs::write(world.tree.path(".git/info/attributes"), "* filter=bad\n").unwrap();
-    for hook in ["post-index-change", "fsmonitor-watchman"] {
-        use std::os::unix::fs::PermissionsExt;
-        let path = world.tree.path(".git/hooks").join(hook);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, format!("#!/bin/sh\n{bad}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    }
-    let file = world.tree.path("src/other.rs");
-    let text = fs::read(&file).unwrap();
-    fs::write(&file, &text).unwrap();
-    let dirty = || status(&world)["snapshot"]["dirty"].clone();
-    assert_eq!(
-        dirty(),
-        Value::Null,
-        "one filter can't be turned off by its name"
-    );
-    run_git(&world, &["config", "--unset", "filter.a b=c.process"]);
-    assert_eq!(dirty(), false);
-    assert_eq!(severity(&health(&world), "repo_hygiene").0, "ok");
-    assert!(!trace.exists(), "a program of the repository's was run");
-    // It would have been.
-    run_git(&world, &["-c", "core.fsmonitor=false", "status"]);
-    assert!(trace.exists());
 }
 
 #[test]

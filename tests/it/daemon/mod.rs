@@ -3,6 +3,7 @@
 
 mod clients;
 mod fire;
+mod git;
 mod inspect;
 mod mcp;
 mod program;
@@ -94,6 +95,7 @@ impl World {
             wall: Arc::new(wall_clock_ns),
             log: None,
             git: git(),
+            git_settings: Vec::new(),
             fingerprint: None,
         });
         let service = service.unwrap();

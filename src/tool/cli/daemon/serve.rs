@@ -1,5 +1,6 @@
 //! `forge-search serve`: the daemon itself.
 
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -210,6 +211,7 @@ pub(in super::super) fn live_service(
     let own = Own {
         log,
         git: environment.programs(&meant.root).find("git"),
+        git_settings: environment.git_settings.clone(),
         fingerprint: Some(Arc::new(move || {
             let environment = Environment::read();
             let now = match load_config(&arguments, &environment) {
@@ -245,6 +247,7 @@ fn gentle(config: SearchConfig) -> SearchConfig {
 pub(super) struct Own {
     log: Option<PathBuf>,
     git: Option<PathBuf>,
+    git_settings: Vec<(OsString, OsString)>,
     fingerprint: Option<Fingerprint>,
 }
 
@@ -270,6 +273,7 @@ pub(super) fn service(
         wall: Arc::new(wall_clock_ns),
         log: own.log,
         git: own.git,
+        git_settings: own.git_settings,
         fingerprint: own.fingerprint,
     })
     .map_err(|error| failed(&error.to_string()))

@@ -16,6 +16,7 @@ use crate::index::live::Report;
 use crate::index::snapshot::Snapshot;
 use crate::index::state::Standing;
 use crate::index::walk::{Entry, IgnoreRules, Walk};
+use crate::tool::daemon::git::git_dir;
 use crate::tool::daemon::report::{Check, Severity};
 use crate::tool::indexing::index_traversal;
 
@@ -117,12 +118,14 @@ impl Inspected<'_> {
         let mut paths = Paths {
             all: Vec::new(),
             of: None,
+            outside: 0,
         };
         let sandbox = self.context.sandbox.clone();
         let Some((root, real)) = sandbox.locate(self.root) else {
             return paths;
         };
         let deny = sandbox.deny().clone();
+        let allowed: Vec<PathBuf> = sandbox.roots().iter().map(|root| root.into()).collect();
         let walk = Walk::new(
             root,
             real,
@@ -142,9 +145,11 @@ impl Inspected<'_> {
                 match entry {
                     Entry::Dir(node) => todo.push(node),
                     Entry::File(file) => {
+                        // A link that is followed may lead to any place where searches may go.
                         let real = file.absolute();
-                        let shown = real.strip_prefix(self.root).unwrap_or(&real);
-                        paths.all.push(shown.to_path_buf());
+                        let inside = allowed.iter().any(|root| real.starts_with(root));
+                        paths.outside += usize::from(!inside);
+                        paths.all.push(file.logical());
                     }
                     // What can't be read has no paths.
                     Entry::Error(..) => {}
@@ -415,10 +420,10 @@ impl Inspected<'_> {
 
     fn hygiene(&self) -> Check {
         let code = "repo_hygiene";
-        if !self.is_working_tree() {
+        let Some(dir) = git_dir(self.root) else {
             return ok(code, "the root is not that of a git working tree");
-        }
-        let Some(git) = self.git(HEALTH_GIT) else {
+        };
+        let Some(git) = self.git(&dir, HEALTH_GIT) else {
             return ok(
                 code,
                 "there is no git on the search path that could be asked",
@@ -439,7 +444,7 @@ impl Inspected<'_> {
                 warn(
                     code,
                     format!(
-                        "{more}{files} files with {bytes} bytes are neither known to git nor ignored; they are searched"
+                        "{more}{files} files with {bytes} bytes are neither known to git nor ignored; what is in those that are not hidden is found"
                     ),
                 )
             }
@@ -518,6 +523,8 @@ impl Inspected<'_> {
 struct Paths {
     all: Vec<PathBuf>,
     of: Option<u64>,
+    /// How many of them are, behind links, where no search may go.
+    outside: usize,
 }
 
 impl Paths {
@@ -538,14 +545,19 @@ impl Paths {
         for rank in ranks.take(PATHS - all.len()) {
             all.push(segment.path(rank)?);
         }
-        Ok(Paths { all, of: Some(of) })
+        Ok(Paths {
+            all,
+            of: Some(of),
+            outside: 0,
+        })
     }
 
     fn told(&self) -> String {
-        let seen = self.all.len();
+        let seen = self.all.len() as u64;
         match self.of {
-            Some(of) => format!("{seen} of {of} paths"),
-            None => format!("{seen} paths, and not more"),
+            Some(of) if of == seen => format!("{seen} paths"),
+            Some(of) => format!("{seen} paths, out of {of},"),
+            None => format!("{seen} paths, and not more,"),
         }
     }
 
@@ -556,14 +568,17 @@ impl Paths {
             path.components()
                 .all(|part| matches!(part, Component::Normal(_)))
         };
-        let wrong = self.all.len() - self.all.iter().filter(inside).count();
+        let wrong = self.all.len() - self.all.iter().filter(inside).count() + self.outside;
         let told = self.told();
         match wrong {
             0 => ok(
                 code,
-                format!("{told} were looked at and lead to places inside of the root"),
+                format!("{told} were looked at and lead to places where searches may go"),
             ),
-            wrong => fail(code, format!("{wrong} of {told} lead out of the root")),
+            wrong => fail(
+                code,
+                format!("{wrong} of {told} lead to places where no search may go"),
+            ),
         }
     }
 
