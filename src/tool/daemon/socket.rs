@@ -44,6 +44,14 @@ pub enum SocketError {
     /// One answers for the same store elsewhere.
     #[error("another daemon answers for this tree and configuration at {}; ask it with --socket, or end it with `ggrep stop --socket`", .0.display())]
     Elsewhere(PathBuf),
+    /// What is there in place of a lock is none, or is not for this user.
+    #[error("{} {why}", path.display())]
+    NoLock {
+        /// The lock.
+        path: PathBuf,
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
     /// Something else is in the way.
     #[error("{} is there and is no socket; remove it, or give another path with --socket", .0.display())]
     Occupied(PathBuf),
@@ -212,26 +220,155 @@ fn locked(lock: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Opens a lock, for the group of its directory too if that may use it.
-fn open_lock(path: &Path, access: Access) -> io::Result<File> {
-    let lock = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .mode(access.file())
-        .open(path)?;
-    let meta = lock.metadata()?;
-    if access == Access::Group && meta.uid() == rustix::process::geteuid().as_raw() {
-        share(path)?;
+/// Opens a lock, for the group of its directory too if that may use it. Makes it, if there is none.
+///
+/// Whoever else may write into the directory can have put anything there. So no link is followed, nothing is waited for, and the only file
+/// whose mode is ever changed is one that was made just now, by its descriptor.
+fn open_lock(path: &Path, access: Access) -> Result<File, SocketError> {
+    let fail = |error: io::Error| SocketError::Io {
+        path: path.to_path_buf(),
+        error,
+    };
+    let mut last = None;
+    for turn in 0..GLANCES {
+        if turn > 0 {
+            // Whoever makes it may be about to let the group use it.
+            std::thread::sleep(GLANCE);
+        }
+        match lock_options(access).create_new(true).open(path) {
+            Ok(lock) => {
+                if access == Access::Group {
+                    let gid = fs::metadata(dir_of(path)).map_err(fail)?.gid();
+                    share(&lock, gid).map_err(fail)?;
+                }
+                return Ok(lock);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(fail(error)),
+        }
+        match lock_options(access).open(path) {
+            Ok(lock) => match no_lock(&lock.metadata().map_err(fail)?, access) {
+                None => return Ok(lock),
+                Some(why) => last = Some(why.to_string()),
+            },
+            // Somebody has just removed it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => last = None,
+            Err(error) if is_link(&error) => {
+                let why = "is a symbolic link; find out who has put it there, and remove it";
+                last = Some(why.to_string());
+            }
+            Err(error) => last = Some(format!("can't be opened as a lock: {error}; remove it")),
+        }
+        if access == Access::Owner {
+            break;
+        }
     }
-    Ok(lock)
+    Err(SocketError::NoLock {
+        path: path.to_path_buf(),
+        why: last.unwrap_or_else(|| "is removed again and again".to_string()),
+    })
 }
 
-/// Lets the group of the directory use a file, whatever the mask and the group of this process are.
-fn share(path: &Path) -> io::Result<()> {
+fn lock_options(access: Access) -> OpenOptions {
+    use rustix::fs::OFlags;
+    let mut options = OpenOptions::new();
+    options
+        .write(true)
+        .mode(access.file())
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
+    options
+}
+
+fn is_link(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+}
+
+/// Returns why a file that was opened is no lock.
+fn no_lock(meta: &fs::Metadata, access: Access) -> Option<&'static str> {
+    let own = meta.uid() == rustix::process::geteuid().as_raw();
+    if !meta.is_file() || meta.len() > 0 {
+        Some("is no lock, but something else; move it away")
+    } else if meta.nlink() != 1 {
+        Some("has other names, or none, so it is no lock; remove it")
+    } else if access == Access::Group && own && meta.mode() & 0o777 != access.file() {
+        Some("is a lock that the group can't use; remove it, or set its mode to 0660")
+    } else {
+        None
+    }
+}
+
+/// Lets a group use a file, whatever the mask and the group of this process are.
+fn share(file: &File, gid: u32) -> io::Result<()> {
+    std::os::unix::fs::fchown(file, None, Some(gid))?;
+    file.set_permissions(fs::Permissions::from_mode(Access::Group.file()))
+}
+
+/// Listens at a path that nobody else can reach the directory of.
+fn bind_own(path: &Path) -> io::Result<(UnixListener, Identity)> {
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(Access::Owner.file()))?;
+    let identity = Identity::of(path).ok_or(io::ErrorKind::NotFound)?;
+    Ok((listener, identity))
+}
+
+/// Listens at a path in a directory that a group can write into.
+///
+/// Between making a socket there and letting the group use it, any of them could put another file of this user's in its place. So it is made
+/// in a directory that only this user can enter, which is held open and reached by its descriptor, and is moved to its place when all is done.
+#[cfg(target_os = "linux")]
+fn bind_shared(path: &Path) -> io::Result<(UnixListener, Identity)> {
+    use std::os::fd::AsRawFd;
     let gid = fs::metadata(dir_of(path))?.gid();
-    std::os::unix::fs::chown(path, None, Some(gid))?;
-    fs::set_permissions(path, fs::Permissions::from_mode(Access::Group.file()))
+    let private = beside(path, &format!(".{}", std::process::id()));
+    match fs::DirBuilder::new().mode(0o700).create(&private) {
+        // One with the same number has been killed.
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let bound = open_dir(&private).and_then(|dir| {
+        let meta = dir.metadata()?;
+        if meta.uid() != rustix::process::geteuid().as_raw() || meta.mode() & 0o077 != 0 {
+            let why = format!("{} is in the way; remove it", private.display());
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+        }
+        // Short enough for an address, whatever the path is.
+        let inside = PathBuf::from(format!("/proc/self/fd/{}/s", dir.as_raw_fd()));
+        match fs::remove_file(&inside) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(&inside)?;
+        std::os::unix::fs::lchown(&inside, None, Some(gid))?;
+        fs::set_permissions(&inside, fs::Permissions::from_mode(Access::Group.file()))?;
+        let identity = Identity::of(&inside).ok_or(io::ErrorKind::NotFound)?;
+        fs::rename(&inside, path)?;
+        Ok((listener, identity))
+    });
+    // It is empty now, or nobody can enter it.
+    let _ = fs::remove_dir(&private);
+    bound
+}
+
+/// Listens at a path in a directory that a group can write into. Here the mode of a file can be changed without following links.
+#[cfg(not(target_os = "linux"))]
+fn bind_shared(path: &Path) -> io::Result<(UnixListener, Identity)> {
+    use rustix::fs::{AtFlags, CWD, Mode, chmodat};
+    let gid = fs::metadata(dir_of(path))?.gid();
+    let listener = UnixListener::bind(path)?;
+    let identity = Identity::of(path).ok_or(io::ErrorKind::NotFound)?;
+    std::os::unix::fs::lchown(path, None, Some(gid))?;
+    let mode = Mode::from_raw_mode(Access::Group.file().try_into().map_err(io::Error::other)?);
+    chmodat(CWD, path, mode, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok((listener, identity))
+}
+
+/// Opens a directory that is no symbolic link.
+fn open_dir(path: &Path) -> io::Result<File> {
+    use rustix::fs::OFlags;
+    let flags = OFlags::NOFOLLOW | OFlags::DIRECTORY;
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(flags.bits().cast_signed());
+    options.open(path)
 }
 
 impl OwnSocket {
@@ -250,7 +387,7 @@ impl OwnSocket {
             return Err(SocketError::TooLong(path.to_path_buf()));
         }
         private_dir(dir_of(path), access)?;
-        let lock = open_lock(&beside(path, ".lock"), access).map_err(fail)?;
+        let lock = open_lock(&beside(path, ".lock"), access)?;
         if !locked(&lock).map_err(fail)? {
             return Err(SocketError::Taken(path.to_path_buf()));
         }
@@ -260,14 +397,11 @@ impl OwnSocket {
             Ok(meta) if meta.file_type().is_socket() => fs::remove_file(path).map_err(fail)?,
             Ok(_) => return Err(SocketError::Occupied(path.to_path_buf())),
         }
-        let listener = UnixListener::bind(path).map_err(fail)?;
-        // Nobody else can enter the directory, so nobody was here before this.
-        match access {
-            Access::Owner => fs::set_permissions(path, fs::Permissions::from_mode(access.file())),
-            Access::Group => share(path),
+        let (listener, identity) = match access {
+            Access::Owner => bind_own(path),
+            Access::Group => bind_shared(path),
         }
         .map_err(fail)?;
-        let identity = Identity::of(path).ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
         Ok(OwnSocket {
             path: path.to_path_buf(),
             listener: Some(listener),
@@ -325,7 +459,7 @@ impl Turn {
             error,
         };
         private_dir(dir_of(path), access)?;
-        let lock = open_lock(&beside(path, ".start"), access).map_err(fail)?;
+        let lock = open_lock(&beside(path, ".start"), access)?;
         match lock.try_lock_exclusive() {
             Ok(()) => Ok(Some(Turn { _lock: lock })),
             Err(error) if error.kind() == fs2::lock_contended_error().kind() => Ok(None),
@@ -336,7 +470,7 @@ impl Turn {
 
 /// Returns whether a daemon listens at a path: somebody holds its lock.
 pub fn is_taken(path: &Path) -> bool {
-    match OpenOptions::new().write(true).open(beside(path, ".lock")) {
+    match lock_options(Access::Owner).open(beside(path, ".lock")) {
         Ok(lock) => lock.try_lock_exclusive().is_err(),
         // It is somebody's who does not share it.
         Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
@@ -381,7 +515,8 @@ fn private_dir(dir: &Path, access: Access) -> Result<(), SocketError> {
     }
     if access == Access::Group && own && !was_there {
         // What the mask of the process takes away is given back.
-        fs::set_permissions(dir, fs::Permissions::from_mode(access.dir()))
+        open_dir(dir)
+            .and_then(|dir| dir.set_permissions(fs::Permissions::from_mode(access.dir())))
             .map_err(|error| insecure(&format!("can't be opened for its group ({error})")))?;
         return Ok(());
     }
@@ -439,6 +574,67 @@ mod tests {
         fs::set_permissions(&own, fs::Permissions::from_mode(0o775)).unwrap();
         let error = OwnSocket::listen(&path, Access::Group).unwrap_err();
         assert!(error.to_string().contains("0770"), "{error}");
+    }
+
+    #[test]
+    fn ggrep_no_file_but_its_own_is_opened_for_a_group() {
+        let (_dir, own) = own_dir();
+        let path = own.join("a.sock");
+        drop(OwnSocket::listen(&path, Access::Group).unwrap());
+        let left: Vec<_> = fs::read_dir(&own)
+            .unwrap()
+            .map(|one| one.unwrap().file_name())
+            .collect();
+        assert_eq!(left, ["a.sock.lock"]);
+        let private = own.join("private");
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        for ending in [".lock", ".start"] {
+            let lock = beside(&path, ending);
+            let refused = || {
+                let error = match ending {
+                    ".lock" => OwnSocket::listen(&path, Access::Group).unwrap_err(),
+                    _ => Turn::take(&path, Access::Group).unwrap_err(),
+                };
+                assert!(matches!(error, SocketError::NoLock { .. }), "{error}");
+                error.to_string()
+            };
+            let put = |text: &str| {
+                let _ = fs::remove_file(&lock);
+                fs::write(&private, text).unwrap();
+                fs::set_permissions(&private, fs::Permissions::from_mode(0o600)).unwrap();
+            };
+            put("secret");
+            std::os::unix::fs::symlink(&private, &lock).unwrap();
+            assert!(refused().contains("symbolic link"));
+            assert!(!is_taken(&path));
+            assert_eq!(mode(&private), 0o600);
+            put("");
+            fs::hard_link(&private, &lock).unwrap();
+            assert!(refused().contains("other names"));
+            assert_eq!(mode(&private), 0o600);
+            for text in ["", "secret"] {
+                put(text);
+                fs::rename(&private, &lock).unwrap();
+                assert!(refused().contains("lock"));
+                assert_eq!(mode(&lock), 0o600);
+            }
+            put("");
+            use rustix::fs::{CWD, Mode, mkfifoat};
+            mkfifoat(CWD, &lock, Mode::RWXU).unwrap();
+            refused();
+            fs::remove_file(&lock).unwrap();
+        }
+        // What is in the place of the socket is not touched, either.
+        put_link(&private, &path);
+        assert!(matches!(
+            OwnSocket::listen(&path, Access::Group),
+            Err(SocketError::Occupied(_))
+        ));
+        assert_eq!(mode(&private), 0o600);
+    }
+
+    fn put_link(target: &Path, link: &Path) {
+        std::os::unix::fs::symlink(target, link).unwrap();
     }
 
     #[test]
