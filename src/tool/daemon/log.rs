@@ -1,13 +1,17 @@
 //! The log of a daemon: a file that never grows beyond its budget.
 //!
-//! Owns where lines go. When the file has half of the budget, it takes the place of the one before. What is in the lines is said where
-//! things happen, with `tracing`: metadata only.
+//! Owns where lines go, and that nothing but a log is written to or replaced. When the file has half of the budget, it takes the place of
+//! the one before. What is in the lines is said where things happen, with `tracing`: metadata only.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use fs2::FileExt;
+use serde_json::Value;
+
+/// Bytes of the first line of a file, by which it is told whether it is a log.
+const FIRST_LINE: u64 = 64 << 10;
 
 /// A log file.
 #[derive(Debug)]
@@ -31,9 +35,14 @@ impl LogFile {
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Those of the system; a file that is there, or the one before, is no log.
     pub fn open(path: &Path, budget: u64) -> io::Result<LogFile> {
+        // Before anything is made, or removed.
+        check(&before(path))?;
         let file = open(path)?;
+        if !is_log(&file)? {
+            return Err(no_log(path));
+        }
         let len = file.metadata()?.len();
         let mut log = LogFile {
             path: path.to_path_buf(),
@@ -68,15 +77,65 @@ impl LogFile {
     }
 }
 
-fn open(path: &Path) -> io::Result<File> {
+/// Makes sure that what is at a path, if anything is, may be replaced.
+fn check(path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    options.create(true).append(true);
+    match careful(options.read(true)).open(path) {
+        Ok(file) if is_log(&file)? => Ok(()),
+        Ok(_) => Err(no_log(path)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(io::Error::new(
+            error.kind(),
+            format!("{}: {error}", path.display()),
+        )),
+    }
+}
+
+/// Follows no link, and waits for nobody at the other end of a pipe.
+fn careful(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     {
+        use rustix::fs::OFlags;
         use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600);
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        options.mode(0o600).custom_flags(flags.bits().cast_signed());
     }
-    let file = options.open(path)?;
+    options
+}
+
+/// Returns whether a file is empty, or begins as a log does: with an object that says when, how grave and where from.
+fn is_log(file: &File) -> io::Result<bool> {
+    if !file.metadata()?.is_file() {
+        return Ok(false);
+    }
+    let mut line = Vec::new();
+    let mut begin = BufReader::new(file.take(FIRST_LINE));
+    begin.read_until(b'\n', &mut line)?;
+    if line.is_empty() {
+        return Ok(true);
+    }
+    let Ok(Value::Object(fields)) = serde_json::from_slice(&line) else {
+        return Ok(false);
+    };
+    let is_text = |name| fields.get(name).is_some_and(Value::is_string);
+    Ok(["timestamp", "level", "target"].into_iter().all(is_text))
+}
+
+fn no_log(path: &Path) -> io::Error {
+    let why = format!(
+        "{} is there and is no log of a daemon's; name another file, or move it away",
+        path.display()
+    );
+    io::Error::new(io::ErrorKind::AlreadyExists, why)
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    match std::fs::symlink_metadata(path) {
+        Ok(meta) if !meta.is_file() => return Err(no_log(path)),
+        _ => {}
+    }
+    let mut options = OpenOptions::new();
+    let file = careful(options.create(true).read(true).append(true)).open(path)?;
     // Two that count what they write would together write more than the budget.
     match file.try_lock_exclusive() {
         Err(error) if error.kind() == fs2::lock_contended_error().kind() => Err(io::Error::new(
@@ -122,14 +181,14 @@ mod tests {
         };
         let mut log = LogFile::open(&path, 1_000).unwrap();
         for n in 0..500 {
-            log.write_all(format!("line {n:03} {}\n", "x".repeat(40)).as_bytes())
+            log.write_all(line(&format!("line {n:03}")).as_bytes())
                 .unwrap();
             assert!(size() <= 1_000, "{}", size());
         }
         log.write_all(&vec![b'y'; 5_000]).unwrap();
         assert!(size() <= 1_000 && size() > 400);
         let text = std::fs::read_to_string(&path).unwrap();
-        assert!(text.lines().last().unwrap().starts_with("line 499"));
+        assert!(text.lines().last().unwrap().contains("line 499"));
         drop(log);
         // It goes on where it was, and a smaller budget holds from the start.
         let mut log = LogFile::open(&path, 1_000).unwrap();
@@ -139,8 +198,8 @@ mod tests {
         assert!(all.contains("line 499") && all.ends_with("more\n"), "{all}");
         assert!(size() <= 1_000, "{}", size());
         drop(log);
-        let mut log = LogFile::open(&path, 100).unwrap();
-        assert!(size() <= 100);
+        let mut log = LogFile::open(&path, 200).unwrap();
+        assert!(size() <= 200);
         // Where somebody takes it away, it goes on in a new one.
         std::fs::remove_file(&path).unwrap();
         for n in 0..9 {
@@ -148,6 +207,60 @@ mod tests {
                 .unwrap();
         }
         assert!(std::fs::read_to_string(&path).unwrap().contains("again 8"));
-        assert!(size() <= 100);
+        assert!(size() <= 200);
+    }
+
+    /// A line as `tracing` writes it.
+    fn line(says: &str) -> String {
+        let time = "2026-01-01T00:00:00.000000Z";
+        format!(
+            "{{\"timestamp\":\"{time}\",\"level\":\"INFO\",\"message\":\"{says}\",\"target\":\"t\"}}\n"
+        )
+    }
+
+    #[test]
+    fn ggrep_what_is_no_log_is_neither_written_to_nor_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.log");
+        let long = "text\n".repeat(1_000);
+        for (name, text) in [
+            ("x.log", "text\n"),
+            ("x.log", "{\"name\": \"x\"}\n"),
+            ("x.log", long.as_str()),
+            ("x.log.1", "text"),
+            ("x.log.1", long.as_str()),
+        ] {
+            let file = dir.path().join(name);
+            std::fs::write(&file, text).unwrap();
+            let error = LogFile::open(&path, 1_000).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains("no log"), "{error}");
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+            std::fs::remove_file(&file).unwrap();
+            let left = std::fs::read_dir(dir.path()).unwrap().count();
+            assert_eq!(left, 0, "nothing was made");
+        }
+        std::fs::write(&path, line("as before")).unwrap();
+        drop(LogFile::open(&path, 1_000).unwrap());
+        std::fs::write(&path, "").unwrap();
+        drop(LogFile::open(&path, 1_000).unwrap());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn ggrep_a_log_is_a_file_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fifo, link) = (dir.path().join("fifo"), dir.path().join("link"));
+        use rustix::fs::{CWD, Mode, mkfifoat};
+        mkfifoat(CWD, &fifo, Mode::RWXU).unwrap();
+        let elsewhere = dir.path().join("elsewhere");
+        std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
+        for path in [fifo.as_path(), &link, dir.path(), Path::new("/dev/null")] {
+            let error = LogFile::open(path, 1_000).unwrap_err().to_string();
+            assert!(error.contains("no log"), "{error}");
+        }
+        assert!(!elsewhere.exists());
+        // Nor is it one that would be replaced.
+        std::fs::rename(&fifo, dir.path().join("x.log.1")).unwrap();
+        assert!(LogFile::open(&dir.path().join("x.log"), 1_000).is_err());
     }
 }
