@@ -3,9 +3,12 @@
 //! Owns the shapes and their checks. Everything that is wrong with a message is found here, and said in words that tell what to change
 //! and repeat nothing long.
 
+use std::collections::BTreeSet;
+use std::fmt;
+
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::limits::{MAX_PER_FILE, MAX_RESULTS, QUERY_TIMEOUT_MS};
@@ -369,11 +372,44 @@ const TYPES: &str = "search, tool, status, health, metrics, cancel and shutdown 
 
 fn object(payload: &[u8]) -> Result<Map<String, Value>, Refused> {
     match serde_json::from_slice(payload) {
-        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(Value::Object(fields)) => match serde_json::from_slice(payload) {
+            Ok(Once) => Ok(fields),
+            Err(error) => Err(Refused::new(shown(&error.to_string()))),
+        },
         Ok(_) => Err(Refused::new("the message is not a JSON object")),
         Err(error) => Err(Refused::new(format!(
             "the message is not valid JSON: {error}"
         ))),
+    }
+}
+
+/// An object that has no field twice: which one is meant, sender and reader could see differently.
+struct Once;
+
+impl<'de> Deserialize<'de> for Once {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Once, D::Error> {
+        struct Fields;
+
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Once;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Once, A::Error> {
+                let mut seen = BTreeSet::new();
+                while let Some((name, IgnoredAny)) = map.next_entry::<String, IgnoredAny>()? {
+                    if let Some(name) = seen.replace(name) {
+                        let message = format!("the field `{}` is there twice", shown(&name));
+                        return Err(A::Error::custom(message));
+                    }
+                }
+                Ok(Once)
+            }
+        }
+
+        deserializer.deserialize_map(Fields)
     }
 }
 
@@ -514,6 +550,29 @@ mod tests {
             let refused = Request::parse(bytes).unwrap_err();
             assert!(refused.message.contains("not valid JSON"), "{refused}");
         }
+    }
+
+    #[test]
+    fn ggrep_a_field_that_is_there_twice_is_refused() {
+        for text in [
+            r#"{"type":"status","type":"shutdown"}"#,
+            r#"{"type":"status","request_id":"a","request_id":"a"}"#,
+            r#"{"type":"search","query":"x","qu\u0065ry":"y"}"#,
+        ] {
+            let refused = Request::parse(text.as_bytes()).unwrap_err();
+            assert!(refused.message.contains("is there twice"), "{refused}");
+        }
+        let hello =
+            r#"{"protocol_version":1,"store_id":"a","config_fingerprint":"c","store_id":"b"}"#;
+        let refused = Hello::parse(hello.as_bytes()).unwrap_err();
+        assert!(
+            refused.message.contains("`store_id` is there twice"),
+            "{refused}"
+        );
+        let long = "x".repeat(100_000);
+        let text = format!(r#"{{"type":"status","{long}":1,"{long}":1}}"#);
+        let refused = Request::parse(text.as_bytes()).unwrap_err();
+        assert!(refused.message.len() < 1000, "{}", refused.message.len());
     }
 
     #[test]

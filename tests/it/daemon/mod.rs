@@ -6,6 +6,7 @@ mod fire;
 mod git;
 mod inspect;
 mod mcp;
+mod places;
 mod program;
 mod protocol;
 mod queries;

@@ -346,7 +346,7 @@ fn connect(
             let caller = meant.caller(client, until.remaining());
             Connection::open(&meant.socket, &meant.store, caller).map_err(Unconnected::Client)
         }
-        false => connect_or_start(meant, client, until),
+        false => connect_or_start(meant, client, until).map(|(connection, _)| connection),
     }
 }
 

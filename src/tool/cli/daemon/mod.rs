@@ -18,7 +18,7 @@ use crate::tool::config::Config;
 use crate::tool::daemon::client::Caller;
 use crate::tool::daemon::handshake::Store;
 use crate::tool::daemon::identity;
-use crate::tool::daemon::socket::{Access, noted};
+use crate::tool::daemon::socket::{Access, is_taken, noted};
 use crate::tool::error::ToolError;
 
 /// The daemon that a command means, whether it runs or not.
@@ -38,6 +38,8 @@ pub(super) struct Meant {
     pub(super) named: bool,
     /// Where it is to log, if that was said.
     pub(super) log: Option<PathBuf>,
+    /// The directory in which all daemons of this user note where they listen.
+    state: Option<PathBuf>,
     /// Who asks, unless that is said: the program that started this one.
     parent: String,
 }
@@ -69,6 +71,8 @@ impl Meant {
                 environment.global_excludes.as_deref(),
             ),
         };
+        let state = environment.state.as_ref();
+        let state = state.map(|state| state.join("forge-search"));
         let path = match socket {
             Some(socket) => environment.absolute(socket)?,
             None if config.daemon.group_access => {
@@ -83,9 +87,9 @@ impl Meant {
                         "there is no place for a socket: neither XDG_RUNTIME_DIR nor HOME is set; give one with --socket",
                     )
                 })?;
-                // The one daemon may have been started where another place is the usual one.
-                let state = environment.state.as_ref().filter(|_| !usual.exists());
-                let noted = state.and_then(|state| noted(&state.join("forge-search"), &store));
+                // The one daemon may have been started where another place is the usual one. What is at this one may be a leftover.
+                let state = state.as_ref().filter(|_| !is_taken(&usual));
+                let noted = state.and_then(|state| noted(state, &store));
                 noted.unwrap_or(usual)
             }
         };
@@ -97,6 +101,7 @@ impl Meant {
             setup,
             named: socket.is_some(),
             log: None,
+            state,
             parent: parent(),
         })
     }
@@ -106,6 +111,16 @@ impl Meant {
     /// Returns who may use it.
     pub(super) fn access(&self) -> Access {
         access(&self.config)
+    }
+
+    /// Returns the daemon that answers in place of this one, if it has begun at another place meanwhile and nobody says where it has to be.
+    fn elsewhere(&self) -> Option<Meant> {
+        let state = self.state.as_ref().filter(|_| !self.named)?;
+        let socket = noted(state, &self.store).filter(|noted| *noted != self.socket)?;
+        Some(Meant {
+            socket,
+            ..self.clone()
+        })
     }
 
     /// Returns who asks it, from a process that does not say so itself: the program that started this one. What an agent asks by many

@@ -39,8 +39,8 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
         ..Meant::find(&root, &args.setup, args.socket.as_deref(), environment)?
     };
     if args.detach {
-        start::in_background(&meant).map_err(|message| failed(&message))?;
-        writeln!(io::stdout(), "{}", meant.socket.display())?;
+        let socket = start::in_background(&meant).map_err(|message| failed(&message))?;
+        writeln!(io::stdout(), "{}", socket.display())?;
         return Ok(0);
     }
     if args.background {

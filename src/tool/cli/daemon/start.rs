@@ -2,8 +2,10 @@
 //!
 //! Owns that of many clients that find none, one starts it and all others wait for that.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -27,19 +29,22 @@ const ALLOCATOR: (&str, &str) = (
     "retain:false,dirty_decay_ms:500,muzzy_decay_ms:0",
 );
 
-/// Starts the daemon in the background, if none is running, and returns when clients are answered.
+/// How often it is looked for the one that was first, where a daemon could not be started.
+const LOOKS: u32 = 5;
+
+/// Starts the daemon in the background, if none is running, and returns when clients are answered, and where.
 ///
 /// # Errors
 ///
 /// What it says of why it can't begin.
-pub(super) fn in_background(meant: &Meant) -> Result<(), String> {
+pub(super) fn in_background(meant: &Meant) -> Result<PathBuf, String> {
     let until = Deadline::after(PATIENCE, Arc::new(SystemClock));
     let caller = meant.caller(None, PATIENCE);
     if meant.log.is_some() && Connection::open(&meant.socket, &meant.store, caller).is_ok() {
         return Err("a daemon answers already, which logs where it was told to; end it with `ggrep stop` first, or leave out --log".to_string());
     }
     connect_or_start(meant, None, &until)
-        .map(|_| ())
+        .map(|(_, socket)| socket)
         .map_err(|error| match error {
             Unconnected::Client(error) => error.to_string(),
             Unconnected::NotStarted(why) => why,
@@ -55,7 +60,8 @@ pub(in super::super) enum Unconnected {
     NotStarted(String),
 }
 
-/// Connects to the daemon that is meant; starts it first, if there is none, and if it just ended, another one.
+/// Connects to the daemon that is meant; starts it first, if there is none, and if it just ended, another one. Returns its socket, too: of
+/// several that are started at once at different places, one goes on.
 ///
 /// # Errors
 ///
@@ -64,7 +70,8 @@ pub(in super::super) fn connect_or_start(
     meant: &Meant,
     client_id: Option<&str>,
     until: &Deadline,
-) -> Result<Connection, Unconnected> {
+) -> Result<(Connection, PathBuf), Unconnected> {
+    let mut meant = Cow::Borrowed(meant);
     let mut turn = None;
     let all = until.remaining();
     let began = Deadline::after(PATIENCE, Arc::new(SystemClock));
@@ -75,13 +82,23 @@ pub(in super::super) fn connect_or_start(
         }
         let caller = meant.caller(client_id, left);
         match Connection::open(&meant.socket, &meant.store, caller) {
-            Ok(connection) => return Ok(connection),
+            Ok(connection) => return Ok((connection, meant.socket.clone())),
             Err(ClientError::Unreachable(_) | ClientError::Gone(_)) => {}
             Err(error) => return Err(Unconnected::Client(error)),
         }
+        if let Some(other) = meant.elsewhere().filter(|_| !is_taken(&meant.socket)) {
+            (meant, turn) = (Cow::Owned(other), None);
+            continue;
+        }
         match &turn {
             // What held it may be gone by now, or has just begun.
-            Some(_) if !is_taken(&meant.socket) => start(meant, until.remaining())?,
+            Some(_) if !is_taken(&meant.socket) => match start(&meant, until.remaining()) {
+                Err(Unconnected::NotStarted(why)) => match first(&meant) {
+                    Some(other) => (meant, turn) = (Cow::Owned(other), None),
+                    None => return Err(Unconnected::NotStarted(why)),
+                },
+                started => started?,
+            },
             Some(_) => thread::sleep(NAP),
             None => {
                 turn = Turn::take(&meant.socket, meant.access())
@@ -96,6 +113,16 @@ pub(in super::super) fn connect_or_start(
         "no daemon answers at {} although one is being started, or is about to end; try again",
         meant.socket.display()
     )))
+}
+
+/// Returns the daemon because of which another one could not begin, if that is why: it notes where it listens just after it has the right to.
+fn first(meant: &Meant) -> Option<Meant> {
+    (0..LOOKS).find_map(|look| {
+        if look > 0 {
+            thread::sleep(NAP);
+        }
+        meant.elsewhere()
+    })
 }
 
 /// Starts it: this very program, whatever it is called.

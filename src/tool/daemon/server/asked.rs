@@ -76,23 +76,24 @@ pub(super) async fn answer(asked: Asked, coming: Coming<'_>, shared: &Arc<Shared
     answer.payload
 }
 
-/// Writes a query to the log: what it was about stays out.
+/// Writes a query to the log: what it was about stays out, and of the call of a tool what only questions have.
 pub(super) fn note(answer: &Answer, id: Option<&str>, waited: Duration, took: Duration) {
     let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let facts = answer.facts.clone().unwrap_or_default();
+    let facts = answer.facts.as_ref();
+    let timings = facts.map(|facts| facts.timings);
     tracing::info!(
         target: "forge_search::query",
-        request_id = facts.request_id.as_deref().or(id),
-        snapshot_id = facts.snapshot_id,
-        profile = facts.profile,
-        max_results = facts.max_results,
-        per_file = facts.per_file,
-        snippet = facts.snippet,
+        request_id = facts.and_then(|facts| facts.request_id.as_deref()).or(id),
+        snapshot_id = facts.and_then(|facts| facts.snapshot_id.as_deref()),
+        profile = facts.map(|facts| facts.profile.as_str()),
+        max_results = facts.map(|facts| facts.max_results),
+        per_file = facts.map(|facts| facts.per_file),
+        snippet = facts.map(|facts| facts.snippet.as_str()),
         admission_ms = ms(waited),
-        snapshot_read_ms = facts.timings.snapshot_read,
-        retrieve_ms = facts.timings.retrieve,
-        rank_ms = facts.timings.rank,
-        format_ms = facts.timings.format,
+        snapshot_read_ms = timings.map(|timings| timings.snapshot_read),
+        retrieve_ms = timings.map(|timings| timings.retrieve),
+        rank_ms = timings.map(|timings| timings.rank),
+        format_ms = timings.map(|timings| timings.format),
         total_ms = ms(took),
         status = answer.outcome.as_str(),
     );

@@ -41,6 +41,19 @@ fn ask_running(meant: &Meant, asked: Asked) -> Result<Option<Vec<u8>>, Ended> {
             }
         }
         Err(ClientError::Unreachable(_) | ClientError::Gone(_)) => Ok(None),
+        Err(ClientError::Refused(failure))
+            if meant.named
+                && request.asked == Asked::Shutdown
+                && failure.error.code == ErrorCode::InvalidRequest =>
+        {
+            // Without --socket, it is another daemon that would end.
+            let message = format!(
+                "{}: a daemon of another tree or configuration listens at {}; to end that one, give the --root, --config and --set that it was started with",
+                failure.error.message,
+                meant.socket.display()
+            );
+            Err(Ended::failed(ErrorCode::InvalidRequest, message))
+        }
         Err(error) => Err(refused(Unconnected::Client(error), meant)),
     }
 }

@@ -1,0 +1,210 @@
+//! Where daemons listen and log, and what is in the way there.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+use super::program::{Place, kill, ok, text, wait_until};
+
+fn fifo(path: &Path) {
+    use rustix::fs::{CWD, Mode, mkfifoat};
+    mkfifoat(CWD, path, Mode::RWXU).unwrap();
+}
+
+/// Waits for a program, but not for ever.
+fn in_time(mut command: Command) -> Output {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("it ends", || child.try_wait().unwrap().is_some());
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn ggrep_what_is_no_file_of_rules_or_of_git_holds_nobody_up() {
+    let place = Place::new();
+    let ggrep = |args: &[&str]| place.command(env!("CARGO_BIN_EXE_ggrep"), args);
+    fifo(&place.root().join(".git"));
+    fifo(&place.root().join(".ignore"));
+    std::os::unix::fs::symlink("/dev/zero", place.root().join(".gitignore")).unwrap();
+    let status = ok(&in_time(ggrep(&["status", "--json"])));
+    let status: Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["daemon"]["running"], false);
+    assert!(ok(&in_time(ggrep(&["retry delay"]))).contains("src/delay.rs"));
+    for args in [&["status"][..], &["health"], &["stop"]] {
+        ok(&in_time(ggrep(args)));
+    }
+}
+
+#[test]
+fn ggrep_a_file_that_is_no_log_is_left_as_it_is() {
+    let place = Place::new();
+    let precious = place.dir().join("precious");
+    let written = "text\n".repeat(100_000);
+    fs::write(&precious, &written).unwrap();
+    let pipe = place.dir().join("pipe");
+    fifo(&pipe);
+    for log in [&precious, &pipe] {
+        let args = ["serve", "--detach", "--log", log.to_str().unwrap()];
+        let mut serve = place.command(env!("CARGO_BIN_EXE_forge-search"), &args);
+        serve.arg("--set").arg("tools.daemon.max_log_bytes=65536");
+        let refused = in_time(serve);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        let said = text(&refused.stderr);
+        assert!(said.contains(log.to_str().unwrap()), "{said}");
+        assert!(said.contains("no log"), "{said}");
+    }
+    assert_eq!(fs::read_to_string(&precious).unwrap(), written);
+    assert!(!place.dir().join("precious.1").exists());
+    wait_until("none goes on", || place.daemons().is_empty());
+    ok(&place.ggrep(&["retry"]));
+}
+
+#[test]
+fn ggrep_a_tool_that_was_called_is_logged_without_what_only_questions_have() {
+    let place = Place::new();
+    ok(&place.forge_search(&["serve", "--detach"]));
+    ok(&place.forge_search(&["retry"]));
+    ok(&place.ggrep(&["stop"]));
+    let logs = fs::read_dir(place.dir().join("state/forge-search")).unwrap();
+    let mut logs = logs.map(|entry| entry.unwrap().path());
+    let log = logs.find(|path| path.extension().is_some_and(|ending| ending == "log"));
+    let log = fs::read_to_string(log.unwrap()).unwrap();
+    let mut lines = log
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let call = lines
+        .find(|line| line["target"] == "forge_search::query")
+        .unwrap();
+    for field in ["profile", "max_results", "per_file", "snippet", "rank_ms"] {
+        assert!(call[field].is_null(), "{field} in {call}");
+    }
+    for field in ["request_id", "admission_ms", "total_ms", "status"] {
+        assert!(!call[field].is_null(), "{field} not in {call}");
+    }
+}
+
+/// Makes a place for sockets.
+fn another_run(place: &Place, name: &str) -> PathBuf {
+    let run = place.dir().join(name);
+    fs::create_dir(&run).unwrap();
+    fs::set_permissions(&run, fs::Permissions::from_mode(0o700)).unwrap();
+    run
+}
+
+#[test]
+fn ggrep_a_leftover_hides_no_daemon_that_listens_elsewhere() {
+    let place = Place::new();
+    ok(&place.ggrep(&["retry"]));
+    let daemons = place.daemons();
+    let name = place.sockets()[0].file_name().unwrap().to_os_string();
+    let run = another_run(&place, "run2");
+    fs::create_dir(run.join("forge-search")).unwrap();
+    let private = fs::Permissions::from_mode(0o700);
+    fs::set_permissions(run.join("forge-search"), private).unwrap();
+    // As a daemon leaves it that was killed.
+    drop(UnixListener::bind(run.join("forge-search").join(name)).unwrap());
+    let ask = |args: &[&str]| {
+        let mut command = place.command(env!("CARGO_BIN_EXE_ggrep"), args);
+        command.env("XDG_RUNTIME_DIR", &run).output().unwrap()
+    };
+    let status: Value = serde_json::from_str(&ok(&ask(&["status", "--json"]))).unwrap();
+    assert_eq!(status["daemon"]["pid"].as_i64(), Some(daemons[0].into()));
+    assert!(ok(&ask(&["retry delay"])).contains("src/delay.rs"));
+    assert_eq!(place.daemons(), daemons);
+}
+
+#[test]
+fn ggrep_clients_that_start_daemons_at_several_places_at_once_are_led_to_one() {
+    for _ in 0..3 {
+        let place = Place::new();
+        let runs: Vec<PathBuf> = (0..6)
+            .map(|n| another_run(&place, &format!("run{n}")))
+            .collect();
+        let clients: Vec<Child> = runs
+            .iter()
+            .map(|run| {
+                place
+                    .command(env!("CARGO_BIN_EXE_ggrep"), &["retry delay"])
+                    .env("XDG_RUNTIME_DIR", run)
+                    .stdout(Stdio::piped())
+                    .stderr(Stdio::piped())
+                    .spawn()
+                    .unwrap()
+            })
+            .collect();
+        let answers: Vec<Output> = clients
+            .into_iter()
+            .map(|client| client.wait_with_output().unwrap())
+            .collect();
+        // It is found from here, too, and no other one goes on.
+        ok(&place.ggrep(&["stop"]));
+        let stopped = place.ggrep(&["stop"]);
+        assert!(text(&stopped.stderr).contains("no daemon was running"));
+        for answer in answers {
+            assert!(ok(&answer).starts_with("src/delay.rs:1"), "{answer:?}");
+        }
+    }
+}
+
+#[test]
+fn ggrep_stop_says_whose_the_daemon_is_that_it_does_not_end() {
+    let place = Place::new();
+    let socket = place.dir().join("run/x.sock");
+    let socket = socket.to_str().unwrap();
+    let mut daemon = place.serve(&["--socket", socket, "--set", "threads=1"]);
+    let refused = place.ggrep(&["stop", "--socket", socket]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let said = text(&refused.stderr);
+    assert!(!said.contains("leave out"), "{said}");
+    assert!(
+        said.contains("--set that it was started with") && said.contains(socket),
+        "{said}"
+    );
+    ok(&place.ggrep(&["stop", "--socket", socket, "--set", "threads=1"]));
+    daemon.wait().unwrap();
+}
+
+#[test]
+fn ggrep_a_lock_that_is_a_link_is_refused_and_its_target_left_alone() {
+    let place = Place::new();
+    let dir = place.dir().join("shared");
+    fs::create_dir(&dir).unwrap();
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o770)).unwrap();
+    let private = place.dir().join("private");
+    fs::write(&private, "").unwrap();
+    fs::set_permissions(&private, fs::Permissions::from_mode(0o600)).unwrap();
+    let socket = dir.join("e.sock");
+    let shared = [
+        "--set",
+        "tools.daemon.group_access=true",
+        "--socket",
+        socket.to_str().unwrap(),
+    ];
+    for ending in ["start", "lock"] {
+        let link = dir.join(format!("e.sock.{ending}"));
+        let _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink(&private, &link).unwrap();
+        let refused = place.ggrep(&[&shared[..], &["retry"]].concat());
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        let said = text(&refused.stderr);
+        assert!(
+            said.contains("symbolic link") && said.contains(link.to_str().unwrap()),
+            "{said}"
+        );
+        let mode = fs::metadata(&private).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        fs::remove_file(&link).unwrap();
+    }
+    let mut daemon = place.serve(&shared);
+    ok(&place.ggrep(&[&shared[..], &["retry"]].concat()));
+    let pid = i32::try_from(daemon.id()).unwrap();
+    kill(pid, rustix::process::Signal::TERM);
+    daemon.wait().unwrap();
+}
