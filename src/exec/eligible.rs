@@ -125,6 +125,8 @@ pub trait FileSource: Send + Sync + 'static {
 #[derive(Clone, Debug)]
 pub struct Globs {
     include: Option<Gitignore>,
+    /// What a file has to match, too.
+    also: Option<Gitignore>,
     exclude: Option<Gitignore>,
     /// The most components of a file's path.
     depth: Option<usize>,
@@ -153,6 +155,7 @@ impl Globs {
     pub fn new(include: &[String], exclude: &[String]) -> Result<Globs, GlobError> {
         Ok(Globs {
             include: compile(INCLUDE, include)?,
+            also: None,
             exclude: compile("exclude_glob", exclude)?,
             depth: None,
             only: None,
@@ -164,11 +167,28 @@ impl Globs {
     pub fn only(name: &OsStr) -> Globs {
         Globs {
             include: None,
+            also: None,
             exclude: None,
             depth: None,
             only: Some(PathBuf::from(name)),
             key: format!("only {name:?}"),
         }
+    }
+
+    /// Keeps only files that match one of these globs as well. An empty list means no restriction.
+    ///
+    /// # Errors
+    ///
+    /// As [`Globs::new`].
+    pub fn and(self, also: &[String]) -> Result<Globs, GlobError> {
+        if also.is_empty() {
+            return Ok(self);
+        }
+        Ok(Globs {
+            also: compile(INCLUDE, also)?,
+            key: format!("{} and {also:?}", self.key),
+            ..self
+        })
     }
 
     /// Leaves out what is deeper: files directly in the search root have a depth of 1.
@@ -184,6 +204,7 @@ impl Globs {
     /// Returns true when there is nothing to filter.
     pub fn is_empty(&self) -> bool {
         self.include.is_none()
+            && self.also.is_none()
             && self.exclude.is_none()
             && self.depth.is_none()
             && self.only.is_none()
@@ -210,12 +231,8 @@ impl Globs {
         {
             return false;
         }
-        match &self.include {
-            Some(include) if !is_dir => {
-                include.matched_path_or_any_parents(path, false).is_ignore()
-            }
-            _ => true,
-        }
+        let mut lists = [&self.include, &self.also].into_iter().flatten();
+        is_dir || lists.all(|list| list.matched_path_or_any_parents(path, false).is_ignore())
     }
 }
 

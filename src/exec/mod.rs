@@ -19,6 +19,7 @@ mod fold;
 pub mod fuzzy;
 #[cfg(all(unix, feature = "daemon"))]
 pub(crate) mod git;
+pub mod list;
 pub mod matcher;
 pub mod pattern;
 mod probe;

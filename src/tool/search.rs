@@ -87,10 +87,12 @@ impl ToolContext {
 }
 
 /// What a surface may ask for that a request can't say.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SearchExtras {
     /// Context lines before and after a match, in place of `context` on both sides.
     pub context: Option<(usize, usize)>,
+    /// Globs one of which a file has to match beside one of `include_glob`.
+    pub and_glob: Vec<String>,
 }
 
 /// The `Search` tool.
@@ -248,10 +250,11 @@ impl SearchTool {
         }
         let started = context.started();
         request.validate()?;
-        let plan = self.plan(request, extras, context)?;
+        let plan = self.plan(request, &extras, context)?;
         // Compiling the pattern and the globs is part of the time.
         let deadline = Deadline::since(started, plan.timeout, context.clock.clone());
         let globs = Globs::new(request.includes(), request.excludes())
+            .and_then(|globs| globs.and(&extras.and_glob))
             .map_err(|error| arguments::refused(&error.to_string()))?;
         let searcher = &self.searcher;
         let options = searcher.options(plan.limits, deadline, &context.cancel);
@@ -269,7 +272,7 @@ impl SearchTool {
     fn plan(
         &self,
         request: &SearchRequest,
-        extras: SearchExtras,
+        extras: &SearchExtras,
         context: &ToolContext,
     ) -> Result<Plan, ToolError> {
         let config = &self.config;

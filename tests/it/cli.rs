@@ -105,7 +105,7 @@ fn exit_codes_are_0_1_2() {
         (vec!["x", "--set", "max_files=-3"], "max_files"),
         (vec!["x", "--root", "nowhere"], "nowhere"),
         (vec!["  "], "empty or blank"),
-        (vec![], "required"),
+        (vec![], "a PATTERN is missing"),
     ] {
         let (status, out, err) = run(tree.path(), &args);
         assert_eq!(status, 2, "{args:?}");

@@ -9,6 +9,7 @@ mod cases;
 mod child;
 mod cli;
 mod cli_index;
+mod cli_shapes;
 mod conformance;
 mod contract;
 #[cfg(unix)]

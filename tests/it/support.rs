@@ -437,3 +437,19 @@ pub(crate) fn stable_json(response: &SearchResponse) -> String {
     assert!(response.stats.is_none(), "stats hold wall-clock times");
     response.to_json()
 }
+
+/// Makes a terminal: the end that sees what is shown, and the one that programs are given.
+#[cfg(unix)]
+pub(crate) fn terminal() -> (std::fs::File, std::fs::File) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let slave = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(name.to_str().unwrap())
+        .unwrap();
+    (std::fs::File::from(master), slave)
+}

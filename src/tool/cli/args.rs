@@ -3,10 +3,13 @@
 //! Owns names, help texts and examples; flags carry ripgrep's names where they mean the same. What is done
 //! with them is decided elsewhere.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+
+use super::links::HyperlinkFormat;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -14,6 +17,7 @@ Examples:
   forge-search -F 'a[0].x' src               search src for a text
   forge-search -w -g '*.rs' -g '!gen/' name  whole words, only in Rust files, not in gen
   forge-search -C2 --max-results 50 TODO     two lines around each match, at most 50 lines
+  forge-search -l -t rust unsafe             the Rust files that hold it
   forge-search index build                   index the working directory, so that later searches read less
   forge-search call '{\"pattern\":\"TODO\"}'     one JSON request, one JSON response
   forge-search doctor                        what is in effect here, and what needs doing
@@ -240,14 +244,20 @@ fn at_least_one() -> clap::builder::RangedU64ValueParser<u64> {
 /// What is searched for, and in which files.
 #[derive(Debug, Args)]
 pub(super) struct QueryArgs {
-    /// The regular expression to search for; after --, one that starts with a dash.
-    #[arg(required = true)]
-    pub(super) pattern: Option<String>,
+    /// The regular expression to search for; after --, one that starts with a dash. Where -e, -f or --files say what is looked for, the path.
+    pub(super) pattern: Option<OsString>,
     /// File or directory to search [default: the working directory].
     pub(super) path: Option<PathBuf>,
     /// Further paths, taken in only to be refused with a better message than the parser's.
     #[arg(hide = true)]
     pub(super) more: Vec<PathBuf>,
+
+    /// Search for PATTERN, also for one that starts with a dash; a line matches if it matches one of those that are given; repeatable.
+    #[arg(short = 'e', long, value_name = "PATTERN", allow_hyphen_values = true)]
+    pub(super) regexp: Vec<String>,
+    /// Search for the patterns in FILE, one a line (- is standard input); repeatable.
+    #[arg(short = 'f', long, value_name = "FILE")]
+    pub(super) file: Vec<PathBuf>,
 
     /// Search for PATTERN as a text, not as an expression.
     #[arg(short = 'F', long)]
@@ -271,6 +281,12 @@ pub(super) struct QueryArgs {
     /// Search only files that match GLOB (gitignore syntax), or with a leading ! none that do; repeatable.
     #[arg(short = 'g', long, value_name = "GLOB")]
     pub(super) glob: Vec<String>,
+    /// Search only files of TYPE, such as rust or py; --type-list shows all; repeatable.
+    #[arg(short = 't', long = "type", value_name = "TYPE")]
+    pub(super) types: Vec<String>,
+    /// Search no files of TYPE; repeatable.
+    #[arg(short = 'T', long = "type-not", value_name = "TYPE")]
+    pub(super) types_not: Vec<String>,
     /// Search hidden files and directories.
     #[arg(short = '.', long)]
     pub(super) hidden: bool,
@@ -363,9 +379,41 @@ pub(super) struct SearchArgs {
     #[arg(long, value_name = "MS", value_parser = at_least_one())]
     pub(super) timeout_ms: Option<u64>,
 
+    /// Print the path of each file with a match, once. All of them, unless --max-results says how many.
+    #[arg(short = 'l', long, group = "shape")]
+    pub(super) files_with_matches: bool,
+    /// Print how many lines match in each file that has some.
+    #[arg(short = 'c', long, group = "shape")]
+    pub(super) count: bool,
+    /// Print the path of each file that would be searched, and search none.
+    #[arg(long, group = "shape")]
+    pub(super) files: bool,
+    /// Print the types that -t and -T know, with their globs.
+    #[arg(long, group = "shape")]
+    pub(super) type_list: bool,
+    /// Print a line for each match, as editors take it: path:line:column:text.
+    #[arg(long, group = "shape")]
+    pub(super) vimgrep: bool,
     /// Print events as JSON lines, then a summary.
-    #[arg(long, conflicts_with_all = ["color", "raw"])]
+    #[arg(long, group = "shape", conflicts_with_all = ["color", "raw"])]
     pub(super) json: bool,
+    /// Print what ripgrep prints with --json, for programs that read that.
+    #[arg(long, group = "shape", conflicts_with_all = ["color", "raw"])]
+    pub(super) rg_json: bool,
+    /// End each path with a zero byte, with -l, -c and --files; for xargs -0.
+    #[arg(short = '0', long)]
+    pub(super) null: bool,
+    /// In which order files are shown: by path, or by when they were modified, the oldest first. All of them are searched for the latter.
+    #[arg(
+        long,
+        value_name = "BY",
+        default_value = "path",
+        conflicts_with = "sortr"
+    )]
+    pub(super) sort: SortBy,
+    /// The same the other way round: the last path, or the file that was modified last, first.
+    #[arg(long, value_name = "BY")]
+    pub(super) sortr: Option<SortBy>,
     /// Print what the search did, and what an index had to do with it, to standard error; with --json as part of
     /// the summary.
     #[arg(long)]
@@ -373,6 +421,9 @@ pub(super) struct SearchArgs {
     /// When to use colours and hyperlinks; on a terminal there are headings in any case.
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(super) color: When,
+    /// What hyperlinks lead to: none, file, vscode, vscodium, cursor, zed, idea or macvim; or a URL with {path} and, if you like, {host}, {line} and {column}.
+    #[arg(long, value_name = "FORMAT", default_value = "file")]
+    pub(super) hyperlink_format: HyperlinkFormat,
     /// Print control characters as they are instead of escaping them.
     #[arg(long)]
     pub(super) raw: bool,
@@ -380,6 +431,15 @@ pub(super) struct SearchArgs {
     /// Where and how.
     #[command(flatten)]
     pub(super) setup: SetupArgs,
+}
+
+/// `--sort`, `--sortr`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum SortBy {
+    /// By path.
+    Path,
+    /// By the time of the last modification, and by path where that is the same.
+    Modified,
 }
 
 /// When to do something for terminals.

@@ -27,8 +27,12 @@ const SHOWN_NGRAMS: usize = 12;
 
 /// Explains a search, for which it is carried out.
 pub(super) fn run(args: &ExplainArgs, environment: &Environment) -> Result<u8, Failure> {
-    let (path, extra_root) = target(&args.query, &args.setup, environment)?;
-    let request = request(&args.query, path)?;
+    let (path, extra_root) = target(&args.query, false, &args.setup, environment)?;
+    let (request, and_glob) = request(&args.query, path, false, environment)?;
+    if !and_glob.is_empty() {
+        let message = "explain takes -t or -g, but not both; leave out one of them";
+        return Err(ToolError::bad_args(message).into());
+    }
     let mut setup_args = args.query.setup(&args.setup);
     setup_args.set.push(WITH_STATS.to_string());
     let setup = prepare(&setup_args, environment, extra_root.as_deref())?;

@@ -269,7 +269,7 @@ impl One {
         let until = Deadline::after(time, Arc::new(SystemClock));
         let mut again = true;
         loop {
-            let mut connection = match connect_or_start(&meant, None, &until) {
+            let (mut connection, _) = match connect_or_start(&meant, None, &until) {
                 Ok(connection) => connection,
                 Err(Unconnected::NotStarted(why)) => {
                     if self.told.set(()).is_ok() {

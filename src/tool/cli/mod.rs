@@ -12,12 +12,16 @@ mod doctor;
 mod execute;
 mod explain;
 mod index;
+mod links;
 #[cfg(unix)]
 mod mcp;
+mod patterns;
 mod printer;
 mod progress;
+mod rg_json;
 mod search;
 mod setup;
+mod shapes;
 mod show;
 mod signals;
 
@@ -32,7 +36,7 @@ pub use tikv_jemallocator::Jemalloc as Allocator;
 #[cfg(target_os = "linux")]
 pub const ALLOCATOR: Allocator = tikv_jemallocator::Jemalloc;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use clap::{CommandFactory, Parser};
 
@@ -47,10 +51,38 @@ use crate::tool::search_files::{FILES_NAME, files_schema};
 /// Exit status when something went wrong.
 const FAILED: u8 = 2;
 
+/// What the program is, on one screen.
+const OVERVIEW: &str = "\
+forge-search: exact, ordered, bounded search over a live source tree
+
+  forge-search PATTERN [PATH]           lines that match, in a fixed order
+  forge-search -F 'a[0]' src            a text instead of an expression
+  forge-search -t rust -g '!gen/' PAT   only Rust files, not below gen
+  forge-search -l PATTERN               only the files that have it; -c counts
+  forge-search -C3 -i PATTERN           with lines around, without case
+  forge-search --fuzzy 1 PATTERN        with one typing error
+
+  forge-search index build              make later searches of this tree fast
+  forge-search serve --detach           have a daemon follow it; see also ggrep
+  forge-search mcp                      serve coding agents
+  forge-search call '{\"pattern\": \"x\"}'  JSON in, JSON out
+  forge-search doctor                   what is in effect, what needs doing
+
+An answer that is cut off says so on its last line. `forge-search --help` has
+every option, `forge-search man | man -l -` the manual.
+";
+
 /// Runs the program and returns its exit status: 0 if a line matched or a command succeeded, 1 if no line
 /// matched or there is no index that can be used, 2 if something went wrong or the search ended early without a
 /// match, 130 after an interrupt and 143 after a termination, as shells have it.
 pub fn main() -> u8 {
+    if std::env::args_os().len() <= 1 && io::stdout().is_terminal() {
+        // Whoever types nothing but the name wants to know what it is.
+        return match io::stdout().write_all(OVERVIEW.as_bytes()) {
+            Err(error) if !is_closed(&error) => FAILED,
+            _ => 0,
+        };
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

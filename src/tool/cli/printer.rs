@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anstyle::{AnsiColor, Style as Ansi};
 use grep_matcher::Matcher;
 
+use super::links::HyperlinkFormat;
 use crate::exec::matcher::{LineMatcher, WorkerMatcher};
 use crate::exec::pattern::Pattern;
 use crate::exec::query::CaseMode;
@@ -16,14 +17,14 @@ use crate::tool::request::SearchRequest;
 use crate::tool::response::{Record, RecordKind, SearchResponse};
 
 /// How results look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Style {
     /// Colours.
     pub(super) color: bool,
     /// The path on a line of its own above the lines of a file.
     pub(super) headings: bool,
-    /// Paths are hyperlinks.
-    pub(super) links: bool,
+    /// Paths are hyperlinks to these, on a machine of that name.
+    pub(super) links: Option<(HyperlinkFormat, String)>,
     /// Control characters are printed as they are.
     pub(super) raw: bool,
 }
@@ -34,7 +35,7 @@ impl Style {
         Style {
             color: false,
             headings: false,
-            links: false,
+            links: None,
             raw,
         }
     }
@@ -53,6 +54,22 @@ pub(super) struct Printer<'a> {
     matcher: Option<WorkerMatcher>,
 }
 
+/// Returns what finds every match of a request in a line; nothing for one that is approximate, of which each line has one.
+pub(super) fn every_match(request: &SearchRequest) -> Option<WorkerMatcher> {
+    if request.fuzzy.is_some() {
+        return None;
+    }
+    let fold = CaseMode::from(request.case).fold(&request.pattern);
+    let pattern = Pattern::compile(
+        &request.pattern,
+        request.fixed_strings,
+        fold,
+        request.word_regexp,
+    );
+    let matcher = LineMatcher::new(&pattern.ok()?).ok()?;
+    Some(matcher.worker(Stop::new()))
+}
+
 impl<'a> Printer<'a> {
     /// Creates a printer for the answers to `request`; `root` is what shown paths are relative to.
     pub(super) fn new(
@@ -61,19 +78,7 @@ impl<'a> Printer<'a> {
         has_context: bool,
         root: &'a Path,
     ) -> Printer<'a> {
-        let matcher = (style.color && request.fuzzy.is_none())
-            .then(|| {
-                let fold = CaseMode::from(request.case).fold(&request.pattern);
-                let pattern = Pattern::compile(
-                    &request.pattern,
-                    request.fixed_strings,
-                    fold,
-                    request.word_regexp,
-                );
-                let matcher = LineMatcher::new(&pattern.ok()?).ok()?;
-                Some(matcher.worker(Stop::new()))
-            })
-            .flatten();
+        let matcher = style.color.then(|| every_match(request)).flatten();
         Printer {
             style,
             has_context,
@@ -93,7 +98,7 @@ impl<'a> Printer<'a> {
                 if last.is_some() {
                     writeln!(out)?;
                 }
-                writeln!(out, "{}", self.path(&record.data.path.text))?;
+                writeln!(out, "{}", self.path(record))?;
             } else if self.has_context && last.is_some() && !adjacent {
                 writeln!(out, "--")?;
             }
@@ -111,7 +116,7 @@ impl<'a> Printer<'a> {
             '-'
         };
         if !self.style.headings {
-            write!(out, "{}{separator}", self.path(&data.path.text))?;
+            write!(out, "{}{separator}", self.path(record))?;
         }
         write!(
             out,
@@ -170,16 +175,16 @@ impl<'a> Printer<'a> {
         }
     }
 
-    fn path(&self, path: &str) -> String {
+    /// Returns the path of a line, which leads there.
+    fn path(&self, record: &Record) -> String {
+        let path = &record.data.path.text;
         let painted = self.paint(PATH, &self.escaped(path));
-        if !self.style.links {
+        let Some((format, host)) = &self.style.links else {
             return painted;
-        }
-        let absolute: PathBuf = self.root.join(path);
-        format!(
-            "\x1b]8;;file://{}\x1b\\{painted}\x1b]8;;\x1b\\",
-            percent_encoded(&absolute)
-        )
+        };
+        let (line, column) = (record.data.line_number, record.data.column.unwrap_or(1));
+        let url = format.url(&self.root.join(path), host, line.max(1), column);
+        format!("\x1b]8;;{url}\x1b\\{painted}\x1b]8;;\x1b\\")
     }
 
     fn paint(&self, style: Ansi, text: &str) -> String {
@@ -189,19 +194,6 @@ impl<'a> Printer<'a> {
             text.to_string()
         }
     }
-}
-
-/// Encodes a path for a file URL: everything but unreserved characters and slashes.
-fn percent_encoded(path: &Path) -> String {
-    let mut url = String::new();
-    for &byte in path.as_os_str().as_encoded_bytes() {
-        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
-            url.push(char::from(byte));
-        } else {
-            url.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    url
 }
 
 #[cfg(test)]
@@ -215,7 +207,7 @@ mod tests {
             let style = Style {
                 color,
                 headings: false,
-                links: false,
+                links: None,
                 raw: false,
             };
             let request = SearchRequest {
@@ -249,13 +241,5 @@ mod tests {
         );
         assert_eq!(shown(false, b"a neadle", 3, "neadle"), "a neadle");
         assert_eq!(shown(true, b"short", 90, "gone"), "short");
-    }
-
-    #[test]
-    fn urls_hold_no_reserved_bytes() {
-        assert_eq!(
-            percent_encoded(Path::new("/a b/é;\x1b")),
-            "/a%20b/%C3%A9%3B%1B"
-        );
     }
 }

@@ -2,28 +2,44 @@
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::json;
 
-use super::args::{QueryArgs, SearchArgs, SetupArgs, When};
+use super::args::{QueryArgs, SearchArgs, SetupArgs, SortBy, When};
 use super::building::before_search;
 #[cfg(unix)]
 use super::daemon;
+use super::patterns::{globs_of, pattern, positional};
 use super::printer::{Printer, Style};
-use super::setup::{Environment, prepare};
+use super::setup::{Environment, load_config, prepare};
 use super::show::{count, things};
-use super::{FAILED, Failure, complain};
+use super::{FAILED, Failure, complain, rg_json, shapes};
+use crate::exec::list::Lister;
 use crate::exec::stop::{Clock, SystemClock};
+use crate::tool::engines::Engines;
 use crate::tool::error::ToolError;
 use crate::tool::render::escape_controls;
 use crate::tool::request::{Case, SearchRequest};
 use crate::tool::response::{SearchResponse, Stats};
-use crate::tool::search::SearchExtras;
+use crate::tool::search::{SearchExtras, SearchTool};
 
 /// Searches and prints.
 pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Failure> {
-    let (path, extra_root) = target(&args.query, &args.setup, environment)?;
-    let request = limited(args, request(&args.query, path)?)?;
+    if args.type_list {
+        let mut out = BufWriter::new(io::stdout().lock());
+        shapes::print_types(&mut out)?;
+        out.flush()?;
+        return Ok(0);
+    }
+    let (path, extra_root) = target(&args.query, args.files, &args.setup, environment)?;
+    let (request, and_glob) = request(&args.query, path, args.files, environment)?;
+    let extras = SearchExtras {
+        and_glob,
+        ..extras(args)
+    };
+    let wanted = limited(args, request)?;
+    let request = whole(args, wanted.clone());
     let mut setup_args = args.query.setup(&args.setup);
     if args.stats {
         setup_args.set.push("emit_stats=true".to_string());
@@ -32,24 +48,31 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
     let began = clock.now();
     #[cfg(unix)]
     let answered = match extra_root {
-        // A daemon answers about one tree.
+        // A daemon answers about one tree, and lists no files.
         Some(_) => None,
-        None => daemon::search::ask(&request, extras(args), &setup_args, environment),
+        None if args.files => None,
+        None => daemon::search::ask(&request, &extras, &setup_args, environment),
     };
     #[cfg(not(unix))]
     let answered = None;
-    let (response, root) = match answered {
+    let (mut response, root) = match answered {
         Some(answered) => answered,
         None => {
             // What a daemon did not answer has taken some of the time.
             let spent = clock.now().saturating_duration_since(began);
             let mut setup = prepare(&setup_args, environment, extra_root.as_deref())?;
-            before_search(&setup, environment, &request)?;
+            if args.files {
+                // Looking into none needs no index.
+                let lister = Engines::new(vec![Arc::new(Lister::default())], String::new());
+                setup.tool = SearchTool::new(setup.config.search.clone(), lister);
+            } else {
+                before_search(&setup, environment, &request)?;
+            }
             setup.context.came = clock.now().checked_sub(spent);
             let search = || {
                 setup
                     .tool
-                    .search_with(&request, extras(args), &setup.context)
+                    .search_with(&request, extras.clone(), &setup.context)
             };
             let response = setup
                 .signals
@@ -59,18 +82,76 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
         }
     };
 
+    // After one line for each event, `content` says what cut it off.
+    let notes = response.content.lines().skip(response.count);
+    let mut notes: Vec<String> = notes
+        .map(|note| note.trim_matches(['[', ']']).to_string())
+        .collect();
+    if let Some((by, reversed)) = order(args) {
+        let most = most(args, &wanted, &setup_args, environment)?;
+        if shapes::sort(&mut response, by, reversed, &root, most) {
+            response.truncated = true;
+            notes.push(format!(
+                "truncated: more than max_results = {most} lines match; narrow the search, or raise --max-results"
+            ));
+        }
+    }
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
         print_json(&response, &mut out)?;
+    } else if args.rg_json {
+        let took = clock.now().saturating_duration_since(began);
+        let context = extras.context.unwrap_or_default();
+        rg_json::print(&response, &request, context, &root, took, &mut out)?;
+    } else if args.vimgrep {
+        shapes::print_each_match(&response, &request, args.raw, &mut out)?;
+    } else if args.files || args.files_with_matches || args.count {
+        shapes::print_paths(&response, args.count, args.null, args.raw, &mut out)?;
     } else {
         let style = style(args, environment);
-        let has_context = extras(args).context != Some((0, 0));
+        let has_context = extras.context != Some((0, 0));
         Printer::new(style, &request, has_context, &root).print(&response, &mut out)?;
     }
     out.flush()?;
     drop(out);
-    report(args, &response);
+    report(args, &response, &notes);
     Ok(status(&response))
+}
+
+/// Returns in which order files are shown, if it is not the one they come in.
+fn order(args: &SearchArgs) -> Option<(SortBy, bool)> {
+    match (args.sortr, args.sort) {
+        (Some(by), _) => Some((by, true)),
+        (None, SortBy::Modified) => Some((SortBy::Modified, false)),
+        (None, SortBy::Path) => None,
+    }
+}
+
+/// Asks for everything where only that has the answer: all files with matches, their counts, and those that another order puts first.
+fn whole(args: &SearchArgs, mut request: SearchRequest) -> SearchRequest {
+    let per_file = args.files || args.files_with_matches;
+    if per_file {
+        request.max_matches_per_file = Some(1);
+    }
+    if order(args).is_some() || ((per_file || args.count) && request.max_results.is_none()) {
+        request.max_results = Some(u64::MAX);
+    }
+    request
+}
+
+/// Returns how many lines are shown at most, of those in another order.
+fn most(
+    args: &SearchArgs,
+    wanted: &SearchRequest,
+    setup: &SetupArgs,
+    environment: &Environment,
+) -> Result<usize, ToolError> {
+    let most = match wanted.max_results {
+        Some(most) => most,
+        None if args.files || args.files_with_matches || args.count => u64::MAX,
+        None => load_config(setup, environment)?.search.default_max_results,
+    };
+    Ok(usize::try_from(most).unwrap_or(usize::MAX))
 }
 
 /// As ripgrep's: an error wins over matches. "No match" is only said by a search that looked everywhere.
@@ -88,17 +169,19 @@ fn status(response: &SearchResponse) -> u8 {
 /// of its own, unless --root says where to stay.
 pub(super) fn target(
     args: &QueryArgs,
+    lists: bool,
     setup: &SetupArgs,
     environment: &Environment,
 ) -> Result<(Option<String>, Option<PathBuf>), ToolError> {
-    if let Some(more) = args.more.first() {
+    let positional = positional(args, lists);
+    if let Some(more) = positional.more {
         return Err(ToolError::bad_args(format!(
             "{} is one path too many: a search is of one file or directory; name a directory above them, and use \
              -g to choose from it",
             more.display()
         )));
     }
-    let Some(path) = &args.path else {
+    let Some(path) = positional.path else {
         return Ok((None, None));
     };
     let text = path.to_str().map(str::to_string).ok_or_else(|| {
@@ -137,36 +220,52 @@ pub(super) fn target(
     ))
 }
 
-/// Makes a request of what is searched for and where, without limits.
+/// Makes a request of what is searched for and where, without limits; and globs that files have to match beside those of it. `lists` if nothing is
+/// looked for.
 ///
 /// # Errors
 ///
 /// What is wrong with it.
-pub(super) fn request(args: &QueryArgs, path: Option<String>) -> Result<SearchRequest, ToolError> {
-    let mut request = SearchRequest::new(args.pattern.clone().unwrap_or_default());
+pub(super) fn request(
+    args: &QueryArgs,
+    path: Option<String>,
+    lists: bool,
+    environment: &Environment,
+) -> Result<(SearchRequest, Vec<String>), ToolError> {
+    let (pattern, fixed_strings) = match lists {
+        true => ("^".to_string(), false),
+        false => pattern(args, environment)?,
+    };
+    let mut request = SearchRequest::new(pattern);
     request.path = path;
     request.case = match (args.ignore_case, args.case_sensitive) {
         (true, _) => Case::Insensitive,
         (_, true) => Case::Sensitive,
         _ => Case::Smart,
     };
-    request.fixed_strings = args.fixed_strings;
+    request.fixed_strings = fixed_strings;
     request.word_regexp = args.word_regexp;
     request.fuzzy = args.fuzzy;
-    let (exclude, include): (Vec<String>, Vec<String>) = args
+    let (exclude, mut include): (Vec<String>, Vec<String>) = args
         .glob
         .iter()
         .cloned()
         .partition(|glob| glob.starts_with('!'));
+    let mut and_glob = globs_of(&args.types)?;
+    if include.is_empty() {
+        // One list will do.
+        std::mem::swap(&mut include, &mut and_glob);
+    }
     request.include_glob = (!include.is_empty()).then_some(include);
-    let exclude: Vec<String> = exclude.iter().map(|glob| glob[1..].to_string()).collect();
+    let mut exclude: Vec<String> = exclude.iter().map(|glob| glob[1..].to_string()).collect();
+    exclude.extend(globs_of(&args.types_not)?);
     request.exclude_glob = (!exclude.is_empty()).then_some(exclude);
     request.recursive = !args.no_recursive;
     request.hidden = args.hidden;
     request.follow = args.follow;
     request.no_ignore = args.no_ignore;
     request.validate()?;
-    Ok(request)
+    Ok((request, and_glob))
 }
 
 /// Adds the limits of a search.
@@ -185,6 +284,7 @@ fn extras(args: &SearchArgs) -> SearchExtras {
         |own: Option<u64>| usize::try_from(own.or(args.context).unwrap_or(0)).unwrap_or(usize::MAX);
     SearchExtras {
         context: Some((side(args.before_context), side(args.after_context))),
+        ..SearchExtras::default()
     }
 }
 
@@ -203,9 +303,21 @@ fn style(args: &SearchArgs, environment: &Environment) -> Style {
     Style {
         color: fancy,
         headings: terminal,
-        links: fancy && io::stdout().is_terminal(),
+        links: (fancy && io::stdout().is_terminal() && args.hyperlink_format.is_some())
+            .then(|| (args.hyperlink_format.clone(), host())),
         raw: args.raw,
     }
+}
+
+/// Returns the name of this machine.
+fn host() -> String {
+    #[cfg(unix)]
+    return rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned();
+    #[cfg(not(unix))]
+    String::new()
 }
 
 fn print_json(response: &SearchResponse, out: &mut dyn Write) -> io::Result<()> {
@@ -228,7 +340,7 @@ fn print_json(response: &SearchResponse, out: &mut dyn Write) -> io::Result<()> 
 }
 
 /// Says on standard error what could not be read, what is missing, and with --stats what was done.
-fn report(args: &SearchArgs, response: &SearchResponse) {
+fn report(args: &SearchArgs, response: &SearchResponse, notes: &[String]) {
     for error in &response.errors {
         // A name is one line, whatever it holds.
         let path = escape_controls(&error.path);
@@ -237,9 +349,8 @@ fn report(args: &SearchArgs, response: &SearchResponse) {
     if let Some(stderr) = &response.stderr {
         complain(&format!("the engine failed: {}", stderr.trim_end()));
     }
-    // After one line for each event, `content` says what cut it off.
-    for note in response.content.lines().skip(response.count) {
-        complain(note.trim_matches(['[', ']']));
+    for note in notes {
+        complain(note);
     }
     if args.stats {
         complain(&format!(

@@ -73,7 +73,7 @@ impl SearchTool {
             return Err(DenialReason::Disabled.into());
         }
         request.validate()?;
-        let plan = self.plan(request, SearchExtras::default(), context)?;
+        let plan = self.plan(request, &SearchExtras::default(), context)?;
         let globs = Globs::new(request.includes(), request.excludes())
             .map_err(|error| ToolError::bad_args(error.to_string()))?;
         Ok((plan, globs))

@@ -248,17 +248,7 @@ fn on_a_terminal(
     environment: &[(&str, &str)],
     meanwhile: impl FnOnce(),
 ) -> String {
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&master).unwrap();
-    unlockpt(&master).unwrap();
-    let name = ptsname(&master, Vec::new()).unwrap();
-    let slave = fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(name.to_str().unwrap())
-        .unwrap();
+    let (mut master, slave) = crate::support::terminal();
     let mut program = world.program(&world.tree, args);
     program
         .env("TERM", "xterm")
@@ -273,7 +263,7 @@ fn on_a_terminal(
     meanwhile();
     let mut shown = Vec::new();
     // It ends with an error when nobody has the other end any more.
-    let _ = fs::File::from(master).read_to_end(&mut shown);
+    let _ = master.read_to_end(&mut shown);
     assert_eq!(child.wait().unwrap().code(), Some(0));
     String::from_utf8(shown).unwrap()
 }

@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// that this process would give. That process then says what is wrong, where something is.
 pub(in super::super) fn ask(
     request: &SearchRequest,
-    extras: SearchExtras,
+    extras: &SearchExtras,
     setup: &SetupArgs,
     environment: &Environment,
 ) -> Option<(SearchResponse, PathBuf)> {
@@ -42,6 +42,10 @@ pub(in super::super) fn ask(
         return None;
     }
     let mut request = request.clone();
+    // Nor has it more than one list of globs.
+    if !extras.and_glob.is_empty() {
+        return None;
+    }
     match extras.context {
         None => {}
         Some((before, after)) if before == after => {

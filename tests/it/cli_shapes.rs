@@ -1,0 +1,369 @@
+//! Answers in other shapes, and flags that ripgrep has, too: against ripgrep itself where there is one.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+use std::time::{Duration, SystemTime};
+
+use forge_search::exec::detect::Tool;
+use serde_json::Value;
+
+use crate::cli::{command, forge_search};
+use crate::peers::peers;
+
+/// A tree with what the shapes differ in.
+fn tree() -> tempfile::TempDir {
+    let tmp = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &[u8]| {
+        let path = tmp.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write(
+        "src/main.rs",
+        b"fn main() {\n    needle(needle);\n}\n\n// Needle\nfn needle() {}\n",
+    );
+    write("src/lib.rs", b"// nothing\n\nneedle");
+    write("lib.py", b"needle = 1\n# the needle of it\n");
+    write(
+        "doc/a.md",
+        "\u{fc}ber needle und n\u{e4}del needle\r\n".as_bytes(),
+    );
+    write("latin1.txt", b"caf\xe9 needle \xff needle\nneedle\n");
+    write("binary.bin", b"needle\n\0\nneedle\n");
+    write(
+        "utf16.txt",
+        &[
+            0xff, 0xfe, b'n', 0, b'e', 0, b'e', 0, b'd', 0, b'l', 0, b'e', 0, b'\n', 0,
+        ],
+    );
+    write("empty.txt", b"");
+    write("Makefile", b"all: needle\n");
+    write(".hidden", b"needle\n");
+    write(".ignore", b"ignored\n");
+    write("ignored/x.rs", b"needle\n");
+    tmp
+}
+
+fn run(dir: &Path, args: &[&str]) -> Output {
+    forge_search(dir).args(args).output().unwrap()
+}
+
+#[track_caller]
+fn lines(output: &Output) -> Vec<String> {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.code() < Some(2), "{output:?}");
+    text.lines().map(str::to_string).collect()
+}
+
+/// What ripgrep prints, in the order of paths.
+fn rg(program: &Path, dir: &Path, args: &[&str]) -> Vec<String> {
+    let mut rg = command(program.to_str().unwrap(), dir);
+    let output = rg
+        .args(["--no-config", "--sort", "path"])
+        .args(args)
+        .arg("./")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines()
+        .map(|line| line.replacen("./", "", 1))
+        .collect()
+}
+
+fn sorted(mut lines: Vec<String>) -> Vec<String> {
+    lines.sort();
+    lines
+}
+
+#[test]
+fn files_counts_types_and_patterns_are_those_of_ripgrep() {
+    let tree = tree();
+    let dir = tree.path();
+    fs::write(dir.join("patterns"), "needle \nmain\n").unwrap();
+    let both: [&[&str]; 14] = [
+        &["-l", "needle"],
+        &["-c", "needle"],
+        &["-l", "-i", "NEEDLE", "--hidden"],
+        &["--files"],
+        &["--files", "-t", "rust"],
+        &["--files", "-t", "make", "-t", "py"],
+        &["--files", "-T", "rust", "-g", "!*.md"],
+        &["-c", "-t", "rust", "-g", "src/m*", "needle"],
+        &["-c", "-e", "main", "-e", "nothing"],
+        &["-c", "-F", "-e", "needle(", "-e", "= 1"],
+        &["-c", "-f", "patterns"],
+        &["-c", "-w", "-e", "needl", "-e", "main"],
+        &["-l", "--max-count", "1", "needle"],
+        &["-l", "absent"],
+    ];
+    for program in peers(Tool::Ripgrep) {
+        for args in both {
+            // How case compares is another default.
+            let args = [args, &["-S"]].concat();
+            let ours = lines(&run(dir, &args));
+            let theirs = rg(&program.path, dir, &args);
+            let theirs = theirs
+                .into_iter()
+                .filter(|line| !line.starts_with("binary.bin"));
+            let ours_too = ours.iter().filter(|line| !line.starts_with("binary.bin"));
+            // Its order of paths is another one, too.
+            assert_eq!(
+                sorted(ours_too.cloned().collect()),
+                sorted(theirs.collect()),
+                "{args:?}"
+            );
+        }
+        let types = String::from_utf8(run(dir, &["--type-list"]).stdout).unwrap();
+        assert!(types.contains("\nrust: *.rs\n"), "{types}");
+    }
+}
+
+#[test]
+fn each_match_has_a_line_as_in_ripgrep() {
+    let tree = tree();
+    for program in peers(Tool::Ripgrep) {
+        for pattern in ["needle", "n.", "^", "\\bneedle\\b", "(?i)N(e+)d"] {
+            let args = ["--vimgrep", "-t", "rust", "-t", "py", "-s", pattern];
+            let ours = lines(&run(
+                tree.path(),
+                &[&args[..], &["--max-results", "1000"]].concat(),
+            ));
+            assert_eq!(
+                sorted(ours),
+                sorted(rg(&program.path, tree.path(), &args)),
+                "{pattern}"
+            );
+        }
+    }
+}
+
+/// Takes out what is never the same twice, and how much was printed of what differs.
+fn comparable(line: &str) -> Value {
+    let mut value: Value = serde_json::from_str(line).unwrap();
+    let data = value["data"].as_object_mut().unwrap();
+    data.remove("elapsed_total");
+    if let Some(stats) = data.get_mut("stats").and_then(Value::as_object_mut) {
+        for varying in ["elapsed", "bytes_printed", "searches", "bytes_searched"] {
+            stats.remove(varying);
+        }
+    }
+    value
+}
+
+#[test]
+fn events_are_those_of_ripgreps_json() {
+    let tree = tree();
+    let dir = tree.path();
+    for program in peers(Tool::Ripgrep) {
+        for args in [
+            &["needle"][..],
+            &["-C", "1", "needle"],
+            &["-A", "2", "-i", "NEEDLE", "src"],
+            &["n[^ ]*e", "latin1.txt"],
+            &["-F", "-e", "needle", "-e", "fn"],
+            &["-w", "needle", "-t", "md"],
+            &["absent"],
+        ] {
+            let ours = run(
+                dir,
+                &[&["--rg-json", "-s", "--max-results", "1000"], args].concat(),
+            );
+            let ours: Vec<Value> = lines(&ours).iter().map(|line| comparable(line)).collect();
+            let mut theirs = command(program.path.to_str().unwrap(), dir);
+            let theirs = theirs
+                .args(["--no-config", "--json", "-s", "-j1", "--sort", "path"])
+                .args(args);
+            let theirs = lines(&theirs.output().unwrap());
+            let theirs: Vec<Value> = theirs.iter().map(|line| comparable(line)).collect();
+            // File by file, since files come in another order.
+            let by_file = |all: &[Value]| -> BTreeSet<String> {
+                let mut files: Vec<String> = vec![String::new()];
+                for one in all {
+                    if one["type"] == "begin" {
+                        files.push(String::new());
+                    }
+                    // What ripgrep says of a file of which it can't know before its end that it is binary.
+                    files.last_mut().unwrap().push_str(&format!("{one}\n"));
+                }
+                files.into_iter().filter(|file| !file.is_empty()).collect()
+            };
+            let (ours_by, theirs_by) = (
+                by_file(&ours[..ours.len() - 1]),
+                by_file(&theirs[..theirs.len() - 1]),
+            );
+            assert_eq!(ours_by, theirs_by, "{args:?}");
+            let (ours, theirs) = (ours.last().unwrap(), theirs.last().unwrap());
+            assert_eq!(ours, theirs, "{args:?}");
+        }
+        // What was cut off here ends there, and not later.
+        let cut = run(
+            dir,
+            &["--rg-json", "-s", "--max-results", "2", "needle", "src"],
+        );
+        let cut = lines(&cut);
+        assert_eq!(
+            cut.iter()
+                .filter(|line| line.contains("\"type\":\"match\""))
+                .count(),
+            2
+        );
+    }
+}
+
+#[test]
+fn files_come_in_the_order_that_is_asked_for() {
+    let tree = tree();
+    let dir = tree.path();
+    for (nth, path) in ["src/lib.rs", "Makefile", "lib.py", "src/main.rs"]
+        .iter()
+        .enumerate()
+    {
+        let file = fs::File::options()
+            .append(true)
+            .open(dir.join(path))
+            .unwrap();
+        let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + 1_000 * nth as u64);
+        file.set_modified(at).unwrap();
+    }
+    let listed = |args: &[&str]| {
+        let args = [
+            &["-l", "-t", "rust", "-t", "py", "-t", "make", "needle"],
+            args,
+        ]
+        .concat();
+        lines(&run(dir, &args))
+    };
+    let by_path = listed(&[]);
+    assert_eq!(by_path, ["Makefile", "lib.py", "src/lib.rs", "src/main.rs"]);
+    assert_eq!(listed(&["--sort", "path"]), by_path);
+    assert_eq!(
+        listed(&["--sortr", "path"]),
+        by_path.iter().rev().cloned().collect::<Vec<_>>()
+    );
+    let oldest_first = ["src/lib.rs", "Makefile", "lib.py", "src/main.rs"];
+    assert_eq!(listed(&["--sort", "modified"]), oldest_first);
+    assert_eq!(
+        listed(&["--sortr", "modified", "--max-results", "2"]),
+        ["src/main.rs", "lib.py"]
+    );
+    // Lines of a file stay together and in their order, and what is left out is said.
+    let output = run(
+        dir,
+        &[
+            "--sortr",
+            "modified",
+            "--max-results",
+            "3",
+            "-s",
+            "needle",
+            "-g",
+            "*.{rs,py}",
+        ],
+    );
+    let text = lines(&output);
+    assert_eq!(
+        text.iter()
+            .map(|line| line.split(':').take(2).collect::<Vec<_>>().join(":"))
+            .collect::<Vec<_>>(),
+        ["src/main.rs:2", "src/main.rs:6", "lib.py:1"]
+    );
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("more than max_results = 3"), "{said}");
+}
+
+#[test]
+fn paths_may_end_with_a_zero_byte() {
+    let tree = tree();
+    let output = run(tree.path(), &["-0", "-l", "needle", "src"]);
+    assert_eq!(output.stdout, b"src/lib.rs\0src/main.rs\0");
+    let output = run(tree.path(), &["-0", "-c", "-s", "needle", "src"]);
+    assert_eq!(output.stdout, b"src/lib.rs\x001\nsrc/main.rs\x002\n");
+    assert_eq!(
+        lines(&run(tree.path(), &["--files", "src"])),
+        ["src/lib.rs", "src/main.rs"]
+    );
+}
+
+#[test]
+fn what_flags_can_not_mean_is_said() {
+    let tree = tree();
+    for (args, said) in [
+        (&["-t", "pythn", "needle"][..], "did you mean `python`"),
+        (&["-e", "(", "-e", "x"], "the pattern `(`"),
+        (&["-f", "absent"], "-f absent"),
+        (&["-l"], "a PATTERN is missing"),
+        (&["-l", "-c", "needle"], "cannot be used with"),
+        (&["--rg-json", "--fuzzy", "1", "needle"], "--json"),
+        (&["--hyperlink-format", "emacs", "needle"], "vscode"),
+        (&["--files-with-match", "needle"], "--files-with-matches"),
+        (&["--sort", "size", "needle"], "modified"),
+        (&["-e", "needle", "src", "doc"], "one path too many"),
+        (&["--files", "src", "doc"], "one path too many"),
+        (
+            &["explain", "-t", "rust", "-g", "src/*", "needle"],
+            "leave out one",
+        ),
+    ] {
+        let output = run(tree.path(), args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {output:?}");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(told.contains(said), "{args:?}: {told}");
+    }
+}
+
+/// Runs the program on a terminal; returns what is shown there.
+#[cfg(unix)]
+fn shown(dir: &Path, args: &[&str]) -> String {
+    use std::io::Read;
+    let (mut master, slave) = crate::support::terminal();
+    let mut program = forge_search(dir);
+    program
+        .args(args)
+        .env("TERM", "xterm")
+        .env_remove("NO_COLOR")
+        .stdout(slave);
+    let mut child = program.spawn().unwrap();
+    drop(program);
+    let mut shown = Vec::new();
+    // It ends with an error when nobody has the other end any more.
+    let _ = master.read_to_end(&mut shown);
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{args:?}");
+    String::from_utf8(shown).unwrap().replace("\r\n", "\n")
+}
+
+#[cfg(unix)]
+#[test]
+fn by_itself_on_a_terminal_the_program_says_on_one_screen_what_it_does() {
+    let tree = tree();
+    let shown = shown(tree.path(), &[]);
+    assert!(shown.lines().count() <= 24, "{shown}");
+    assert!(shown.lines().all(|line| line.len() < 80), "{shown}");
+    for part in ["PATTERN", "index build", "mcp", "doctor", "--help"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    // What reads it as a program is told what is missing.
+    let piped = run(tree.path(), &[]);
+    assert_eq!(piped.status.code(), Some(2));
+    assert_eq!(piped.stdout, b"");
+}
+
+#[cfg(unix)]
+#[test]
+fn links_lead_to_the_line_in_the_editor_that_is_asked_for() {
+    let tree = tree();
+    let dir = tree.path().canonicalize().unwrap();
+    let format = "editor://{host}/open?at={path}:{line}:{column}";
+    let shown_with = |format: &str| shown(&dir, &["--hyperlink-format", format, "= 1", "lib.py"]);
+    let shown = shown_with(format);
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let link = format!(
+        "\x1b]8;;editor://{}/open?at={}/lib.py:1:8\x1b\\",
+        host.trim(),
+        dir.display()
+    );
+    assert!(shown.contains(&link), "{shown:?}");
+    assert!(shown_with("file").contains(&format!("\x1b]8;;file://{}/lib.py\x1b\\", dir.display())));
+    assert!(!shown_with("none").contains("\x1b]8;"));
+}
