@@ -334,3 +334,45 @@ fn threads_hear_what_polling_hears() {
     assert_eq!(interrupted, Some(Interruption::Stopped));
     assert!(begin.elapsed() < Duration::from_millis(50));
 }
+
+/// The name of the next test, which is run in a process of its own: what it ignores would be ignored by all of them.
+const UNHEARD: &str = "exec::process::tests::exec_8_programs_whose_end_is_ignored_are_run";
+
+#[test]
+// It is told what it is by whoever starts it.
+#[allow(clippy::disallowed_methods)]
+fn exec_8_programs_whose_end_is_ignored_are_run() {
+    if std::env::var_os("FORGE_SEARCH_TEST_UNHEARD").is_none() {
+        let script = "env --ignore-signal=CHLD true || exit 77
+            FORGE_SEARCH_TEST_UNHEARD=1 exec env --ignore-signal=CHLD \"$1\" --exact \"$2\"";
+        let itself = std::env::current_exe().unwrap();
+        let (out, ended) = {
+            let mut all = Vec::new();
+            let stop = Stop::new();
+            let until = Until {
+                stop: &stop,
+                deadline: None,
+            };
+            let args = [itself.to_str().unwrap(), UNHEARD];
+            let ended = shell(script, &args, until, &mut |piece| {
+                all.extend_from_slice(piece.bytes);
+                ControlFlow::Continue(())
+            });
+            (String::from_utf8_lossy(&all).into_owned(), ended)
+        };
+        if ended.exit == Some(Exit::Code(77)) {
+            println!("passed over: env can't have signals ignored here");
+            return;
+        }
+        assert_eq!(ended.exit, Some(Exit::Code(0)), "{out} {ended:?}");
+        assert!(out.contains("1 passed"), "{out}");
+        return;
+    }
+    // All of what it says is there, and how it has ended is not known.
+    let (out, ended) = output("echo a; sleep 0.1; head -c 300000 /dev/zero; exit 3");
+    assert_eq!(out.len(), 300_002);
+    assert_eq!((ended.exit, ended.interrupted), (None, None));
+    let (_, ended, group) = stopped("echo $$; exec sleep 1000");
+    assert_eq!(ended.interrupted, Some(Interruption::Stopped));
+    assert_gone(group);
+}

@@ -129,8 +129,9 @@ pub(super) fn pump(
     }
 }
 
-/// Tells whether the program has ended, and leaves it to be reaped.
-fn has_ended(group: &Group) -> io::Result<bool> {
+/// Tells whether the program has ended, and leaves it to be reaped. Where this process ignores the end of its children, they are not kept: how it has ended
+/// is unknown then, and its number may be another one's, which must not be killed.
+fn has_ended(group: &mut Group) -> io::Result<bool> {
     let Some(pid) = group
         .child
         .as_ref()
@@ -142,6 +143,10 @@ fn has_ended(group: &Group) -> io::Result<bool> {
     match waitid(WaitId::Pid(pid), options) {
         Ok(status) => Ok(status.is_some()),
         Err(Errno::INTR) => Ok(false),
+        Err(Errno::CHILD) => {
+            group.child = None;
+            Ok(true)
+        }
         Err(error) => Err(error.into()),
     }
 }

@@ -83,6 +83,7 @@ pub fn main() -> u8 {
             _ => 0,
         };
     }
+    signals::wait_for_children();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+#[cfg(unix)]
+use signal_hook::consts::SIGCHLD;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -16,6 +18,14 @@ use crate::tool::error::ToolError;
 
 /// How often it is looked whether a call has ended that a signal cancelled.
 const NAP: Duration = Duration::from_millis(10);
+
+/// Has the system keep how children end until that is asked for, also where whoever started this program ignores the end of children, which is
+/// inherited. A handler is enough for that: what it does is nothing.
+pub(super) fn wait_for_children() {
+    // Where the system refuses, what is not known of a program is treated as such.
+    #[cfg(unix)]
+    let _ = flag::register(SIGCHLD, Arc::default());
+}
 
 /// The signals that end the process, from now on under its own control.
 #[derive(Clone, Debug)]

@@ -15,6 +15,7 @@ use self::args::{Ggrep, Other, QuestionArgs, WhichArgs};
 use self::manage::{health, status, stop};
 use super::super::args::{Cli, Command};
 use super::super::setup::{Environment, prepare};
+use super::super::signals::wait_for_children;
 use super::super::{Failure as CliFailure, complain_as, is_closed};
 use super::start::{Unconnected, connect_or_start};
 use super::{Meant, canonical, people, root_of, serve};
@@ -37,6 +38,7 @@ const NAP: Duration = Duration::from_millis(10);
 
 /// Runs the program and returns its exit status.
 pub fn main() -> u8 {
+    wait_for_children();
     // A daemon that this program starts is this program.
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == "serve")
