@@ -40,7 +40,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use self::capability::Capability;
-use self::failure::{Failed, Reason};
+use self::failure::{Failed, Fault, Reason};
 use self::host::{Done, Host};
 use self::lease::{KeyError, KeyRing, PublicKey};
 use self::manifest::{Manifest, Unchecked};
@@ -134,10 +134,9 @@ impl Executor {
 
     /// Checks and executes a task, or returns what it came to when it was executed before.
     pub fn execute(&self, manifest: &[u8], lease: &str) -> Execution {
-        let mut detail = None;
-        match self.outcome(manifest, lease, &mut detail) {
+        match self.outcome(manifest, lease) {
             Ok(execution) => execution,
-            Err(reason) => Execution {
+            Err(Fault { reason, detail }) => Execution {
                 // Constants only, which can be written.
                 body: serde_json::to_vec(&Failed::from(reason)).unwrap_or_default(),
                 failure: Some(reason),
@@ -183,18 +182,10 @@ impl Executor {
         }
     }
 
-    fn outcome(
-        &self,
-        manifest: &[u8],
-        lease: &str,
-        detail: &mut Option<String>,
-    ) -> Result<Execution, Reason> {
+    fn outcome(&self, manifest: &[u8], lease: &str) -> Result<Execution, Fault> {
         let (manifest, scope) = self.check(manifest, lease)?;
         let name = digest(&manifest)?;
-        let store = Store::open(&self.store).map_err(|(reason, why)| {
-            *detail = Some(why);
-            reason
-        })?;
+        let store = Store::open(&self.store)?;
         let now_s = (self.clock)().as_second();
         store.expire(now_s.saturating_sub(self.retention_s))?;
         if let Some(stored) = store.find(&manifest.task_id, &name)? {
@@ -203,8 +194,11 @@ impl Executor {
         // Resolved here already, so that no worker is started for nothing.
         let location = std::fs::metadata(&scope.location);
         location.map_err(|error| {
-            *detail = Some(format!("{}: {error}", scope.location.display()));
-            source::unavailable(&error)
+            let place = scope.location.display();
+            Fault::because(
+                source::unavailable(&error),
+                &format_args!("{place}: {error}"),
+            )
         })?;
         let Done { found, peak_kib } = self.host.run(&Job {
             scope: scope.clone(),

@@ -16,7 +16,7 @@ use crate::tool::config::{Config, ScopeKind};
 use crate::tool::error::ToolError;
 use crate::tool::executor::capability::Capability;
 use crate::tool::executor::confine::{Confined, Held};
-use crate::tool::executor::failure::Reason;
+use crate::tool::executor::failure::{Fault, Reason};
 use crate::tool::executor::host::Worker;
 use crate::tool::executor::lease::{KeyRing, Lease, PublicKey, SecretKey, unverified};
 use crate::tool::executor::manifest::MAX_MANIFEST;
@@ -123,11 +123,11 @@ pub(super) fn examine(config: &Config) -> Option<(ExecutorReport, Vec<String>)> 
         }
         scopes.push((name.clone(), scope.kind, state.to_string()));
     }
-    let asked = worker().map_err(|_| Reason::WorkerAbsent);
+    let asked = worker().map_err(|_| Fault::from(Reason::WorkerAbsent));
     let confined = match asked.and_then(|worker| worker.ask(&Told::Confine)) {
         Ok(Answer::Tried { confined, .. }) => Ok(confined),
-        Ok(_) => Err(Reason::WorkerFailed),
-        Err(reason) => Err(reason),
+        Ok(_) => Err(Reason::WorkerFailed.into()),
+        Err(fault) => Err(fault),
     };
     match &confined {
         Ok(confined) => {
@@ -140,7 +140,10 @@ pub(super) fn examine(config: &Config) -> Option<(ExecutorReport, Vec<String>)> 
                 }
             }
         }
-        Err(reason) => problems.push(reason.message().to_string()),
+        Err(Fault { reason, detail }) => {
+            let detail = detail.iter().flat_map(|detail| [": ", detail.as_str()]);
+            problems.push(std::iter::once(reason.message()).chain(detail).collect());
+        }
     }
     let report = ExecutorReport {
         keys,

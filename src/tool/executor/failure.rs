@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::tool::render::escape_controls;
+
 /// The failure codes of EXEC §10.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
@@ -118,6 +120,35 @@ reasons! {
     Memory = ResourceExhausted, "the search needed more than 256 MB of memory";
     /// The results are longer than they may be.
     Output = ResourceExhausted, "the results are longer than 64 MiB";
+}
+
+/// Why something did not work, with what only the operator is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The reason.
+    pub reason: Reason,
+    /// What an operator should know, on one line and without control characters; it never gets into an answer.
+    pub detail: Option<String>,
+}
+
+impl Fault {
+    /// Makes one with a detail.
+    pub fn because(reason: Reason, detail: &dyn std::fmt::Display) -> Fault {
+        let detail = detail.to_string();
+        Fault {
+            reason,
+            detail: Some(escape_controls(&detail).into_owned()),
+        }
+    }
+}
+
+impl From<Reason> for Fault {
+    fn from(reason: Reason) -> Fault {
+        Fault {
+            reason,
+            detail: None,
+        }
+    }
 }
 
 /// A failure as it is told.

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::failure::Reason;
+use super::failure::{Fault, Reason};
 use super::search::Found;
-use super::worker::{Answer, Job, MEMORY, Told};
+use super::worker::{Answer, Job, MEMORY, Message, Told};
 use crate::exec::exit::Exit;
 use crate::exec::process::{Ended, Interruption, Invocation, Until, run};
 use crate::exec::stop::{Clock, Deadline, Stop, SystemClock};
@@ -21,6 +21,9 @@ pub const TIME: Duration = Duration::from_secs(30);
 /// Bytes that an answer may have.
 const MOST: usize = 64 << 20;
 
+/// Code points of a worker's last line that are told.
+const SAID: usize = 500;
+
 /// What runs searches.
 pub trait Host: Send + Sync {
     /// Runs one.
@@ -28,7 +31,7 @@ pub trait Host: Send + Sync {
     /// # Errors
     ///
     /// Why there is no result.
-    fn run(&self, job: &Job) -> Result<Done, Reason>;
+    fn run(&self, job: &Job) -> Result<Done, Fault>;
 }
 
 /// What a search has come to.
@@ -42,8 +45,8 @@ pub struct Done {
 
 /// A function: for sources in memory, and for tests. It has no limits.
 impl<F: Fn(&Job) -> Result<Done, Reason> + Send + Sync> Host for F {
-    fn run(&self, job: &Job) -> Result<Done, Reason> {
-        self(job)
+    fn run(&self, job: &Job) -> Result<Done, Fault> {
+        Ok(self(job)?)
     }
 }
 
@@ -87,8 +90,12 @@ impl Worker {
     /// # Errors
     ///
     /// Why there is none.
-    pub fn ask(&self, told: &Told) -> Result<Answer, Reason> {
-        let input = serde_json::to_vec(told).map_err(|_| Reason::WorkerFailed)?;
+    pub fn ask(&self, told: &Told) -> Result<Answer, Fault> {
+        let message = Message {
+            host: std::process::id(),
+            told: told.clone(),
+        };
+        let input = serde_json::to_vec(&message).map_err(|_| Reason::WorkerFailed)?;
         let (stop, deadline) = (
             Stop::default(),
             Deadline::after(self.time.min(TIME), self.clock.clone()),
@@ -110,15 +117,32 @@ impl Worker {
                 false => ControlFlow::Continue(()),
             }
         });
-        let ended = ended.map_err(|_| Reason::WorkerAbsent)?;
+        let ended = ended.map_err(|error| Fault::because(Reason::WorkerAbsent, &error))?;
         match (ended.interrupted, ended.exit) {
-            (Some(Interruption::Enough), _) => Err(Reason::Output),
-            (Some(_), _) => Err(Reason::Time),
-            (None, Some(Exit::Code(0))) => {
-                serde_json::from_slice(&output).map_err(|_| Reason::WorkerFailed)
-            }
-            (None, _) => Err(reason(&ended)),
+            (Some(Interruption::Enough), _) => Err(Reason::Output.into()),
+            (Some(_), _) => Err(Reason::Time.into()),
+            // How it has ended can't be known where children are not waited for (SIGCHLD is ignored). An answer is whole, or it can't be read.
+            (None, Some(Exit::Code(0)) | None) => serde_json::from_slice(&output)
+                .map_err(|_| Fault::because(reason(&ended), &said(&ended))),
+            (None, _) => Err(Fault::because(reason(&ended), &said(&ended))),
         }
+    }
+}
+
+/// Says how a worker has ended, with the last line of what it said.
+fn said(ended: &Ended) -> String {
+    let how = match ended.exit {
+        Some(exit) => format!("the worker ended with {exit}"),
+        None => "the worker ended".to_string(),
+    };
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    let mut lines = stderr.lines().rev().map(str::trim);
+    match lines.find(|line| !line.is_empty()) {
+        Some(line) => {
+            let line: String = line.chars().take(SAID).collect();
+            format!("{how}: {line}")
+        }
+        None => format!("{how} and said nothing"),
     }
 }
 
@@ -137,11 +161,11 @@ fn reason(ended: &Ended) -> Reason {
 }
 
 impl Host for Worker {
-    fn run(&self, job: &Job) -> Result<Done, Reason> {
+    fn run(&self, job: &Job) -> Result<Done, Fault> {
         match self.ask(&Told::Search(job.clone()))? {
             Answer::Found { found, peak_kib } => Ok(Done { found, peak_kib }),
-            Answer::Failed(reason) => Err(reason),
-            Answer::Tried { .. } => Err(Reason::WorkerFailed),
+            Answer::Failed(reason) => Err(reason.into()),
+            Answer::Tried { .. } => Err(Reason::WorkerFailed.into()),
         }
     }
 }

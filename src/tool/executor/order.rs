@@ -25,75 +25,125 @@ pub enum Place {
 }
 
 /// A primary key. Numbers come before texts, and are compared by their values.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
-    /// A whole number.
-    Whole(i128),
-    /// Another number; never not a number.
-    Real(f64),
+    /// A number.
+    Number(Number),
     /// A text, compared by code points.
     Text(String),
 }
 
 impl Key {
-    /// Reads a key that is written as text, as where there are no types: what is a number counts as one.
+    /// Reads a key that is written as text, as where there are no types: what is a number counts as one. That is digits with a point or without,
+    /// also at their start or end, perhaps a sign, and perhaps an exponent.
     pub fn written(text: &str) -> Key {
-        if let Ok(whole) = text.parse() {
-            return Key::Whole(whole);
+        match Number::parse(text) {
+            Some(number) => Key::Number(number),
+            None => Key::Text(text.to_string()),
         }
-        let is_number = text.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+');
-        match text.parse::<f64>() {
-            Ok(real) if is_number && real.is_finite() => Key::Real(real),
-            _ => Key::Text(text.to_string()),
+    }
+
+    /// Makes one of a whole number.
+    pub fn whole(number: i64) -> Key {
+        Key::written(&number.to_string())
+    }
+
+    /// Makes one of a number of a machine, by its exact value; never of one that is none.
+    pub fn real(number: f64) -> Key {
+        if number.is_infinite() {
+            return Key::Number(Number::infinite(number < 0.0));
         }
+        // No such number has more digits than this.
+        Key::written(&format!("{number:.1074}"))
     }
 }
 
-impl PartialEq for Key {
-    fn eq(&self, other: &Key) -> bool {
-        self.cmp(other) == Ordering::Equal
+/// A number by its decimal digits, so that any two are compared exactly; nothing is calculated with them, whatever the exponent is. Of exponents
+/// of more than 38 digits only the sign counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Number {
+    negative: bool,
+    /// Where the point is, counted from the first digit that is not 0; of zero, before everything.
+    point: i128,
+    /// The digits, without zeros at either end: none for zero.
+    digits: Box<str>,
+}
+
+impl Number {
+    fn infinite(negative: bool) -> Number {
+        Number {
+            negative,
+            point: i128::MAX,
+            digits: "".into(),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Number> {
+        let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+        let (decimal, exponent) = match unsigned.split_once(['e', 'E']) {
+            Some((decimal, exponent)) => (decimal, read_exponent(exponent)?),
+            None => (unsigned, 0),
+        };
+        let (whole, part) = decimal.split_once('.').unwrap_or((decimal, ""));
+        let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        if !are_digits(whole) || !are_digits(part) || whole.len() + part.len() == 0 {
+            return None;
+        }
+        let all = [whole, part].concat();
+        let digits = all.trim_start_matches('0');
+        let zeros = all.len() - digits.len();
+        let digits = digits.trim_end_matches('0');
+        if digits.is_empty() {
+            return Some(Number {
+                negative: false,
+                point: i128::MIN,
+                digits: "".into(),
+            });
+        }
+        // Lengths are far below what this holds.
+        let point = whole.len() as i128 - zeros as i128;
+        Some(Number {
+            negative: text.starts_with('-'),
+            // Zero is before these, and what is infinite after them.
+            point: exponent.saturating_add(point).clamp(-MOST, MOST),
+            digits: digits.into(),
+        })
     }
 }
 
-impl Eq for Key {}
+/// As far as a point may be.
+const MOST: i128 = i128::MAX - 1;
 
-impl PartialOrd for Key {
-    fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
+/// Reads an exponent; one that is beyond everything is as far as there is.
+fn read_exponent(text: &str) -> Option<i128> {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let far = digits.parse::<i128>().map_or(MOST, |far| far.min(MOST));
+    Some(if text.starts_with('-') { -far } else { far })
+}
+
+impl PartialOrd for Number {
+    fn partial_cmp(&self, other: &Number) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Key {
-    fn cmp(&self, other: &Key) -> Ordering {
-        match (self, other) {
-            (Key::Text(a), Key::Text(b)) => a.cmp(b),
-            (Key::Text(_), _) => Ordering::Greater,
-            (_, Key::Text(_)) => Ordering::Less,
-            (Key::Whole(a), Key::Whole(b)) => a.cmp(b),
-            // Zero is zero, with whichever sign.
-            (Key::Real(a), Key::Real(b)) => a.partial_cmp(b).unwrap_or_else(|| a.total_cmp(b)),
-            (Key::Whole(a), Key::Real(b)) => against(*a, *b),
-            (Key::Real(a), Key::Whole(b)) => against(*b, *a).reverse(),
+impl Ord for Number {
+    fn cmp(&self, other: &Number) -> Ordering {
+        let size = |one: &Number, other: &Number| {
+            // Without zeros at their ends, digits are in the order of their values where the point is at the same place.
+            let digits = || one.digits.cmp(&other.digits);
+            one.point.cmp(&other.point).then_with(digits)
+        };
+        match (self.negative, other.negative) {
+            (false, false) => size(self, other),
+            (true, true) => size(other, self),
+            (false, true) => Ordering::Greater,
+            (true, false) => Ordering::Less,
         }
     }
-}
-
-/// Compares a whole number with another one, exactly.
-fn against(whole: i128, real: f64) -> Ordering {
-    /// Two to the power of 127, which is the first that an `i128` does not hold.
-    const BEYOND: f64 = 170_141_183_460_469_231_731_687_303_715_884_105_728.0;
-    if real >= BEYOND {
-        return Ordering::Less;
-    }
-    if real < -BEYOND {
-        return Ordering::Greater;
-    }
-    // It fits, and is cut towards zero.
-    let cut = real.trunc();
-    whole.cmp(&(cut as i128)).then_with(|| {
-        let left = real - cut;
-        0.0_f64.partial_cmp(&left).unwrap_or(Ordering::Equal)
-    })
 }
 
 #[cfg(test)]
@@ -103,28 +153,49 @@ mod tests {
     #[test]
     fn exec_5_keys_are_in_numeric_order_and_numbers_before_texts() {
         let texts = [
+            "-1e999999999999999999999",
+            "-1e309",
             "-170141183460469231731687303715884105729",
             "-1e30",
             "-3",
             "-2.5",
             "-2",
-            "-0.5",
+            "-.5",
+            "-1e-999999999999999999999",
             "0",
-            "0.25",
+            "1e-400",
+            "1.1e-400",
+            ".25",
+            "0.5",
             "1",
+            "1.00000000000000000000001",
+            "1.00000000000000000000002",
             "1.5",
-            "2",
+            "2.",
             "9",
             "10",
             "9007199254740993",
             "9007199254740994",
             "1e30",
+            "123456789012345678901234567890123456789012345678901",
+            "123456789012345678901234567890123456789012345678902",
+            "1e309",
+            "2e309",
+            "1e999999999",
+            "10.1e999999998",
             "",
+            "+",
+            "-",
+            ".",
+            "0x10",
             "1 ",
-            "1e999",
+            "1e",
+            "1e+",
+            "1e1.5",
             "NaN",
             "a",
             "b",
+            "e5",
             "inf",
             "ß",
             "\u{ffff}",
@@ -136,8 +207,51 @@ mod tests {
                 assert_eq!(a.cmp(b), i.cmp(&j), "{} {}", texts[i], texts[j]);
             }
         }
-        assert_eq!(Key::written("1.0"), Key::written("+1"));
-        assert_eq!(Key::Real(-0.0), Key::Whole(0));
-        assert_eq!(Key::Real(-0.0), Key::Real(0.0));
+        for (a, b) in [
+            ("1.0", "+1"),
+            ("-0", "0e5"),
+            ("007", "7"),
+            ("120e-1", "1.2e1"),
+            (".5", "5e-1"),
+            ("0.00012e4", "1.2"),
+        ] {
+            assert_eq!(Key::written(a), Key::written(b), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn exec_5_numbers_of_machines_are_compared_by_their_exact_values() {
+        let whole = |number: i64| Key::whole(number);
+        let ascending = [
+            Key::real(f64::NEG_INFINITY),
+            Key::real(f64::MIN),
+            whole(i64::MIN),
+            whole(i64::MIN + 1),
+            Key::real(-0.1),
+            Key::real(-5e-324),
+            whole(0),
+            Key::real(5e-324),
+            Key::written("0.1"),
+            // Not exactly that.
+            Key::real(0.1),
+            whole(9_007_199_254_740_993),
+            Key::real(9_007_199_254_740_994.0),
+            whole((1 << 62) - 1),
+            Key::real(4_611_686_018_427_387_904.0),
+            whole((1 << 62) + 1),
+            whole(i64::MAX),
+            Key::real(9_223_372_036_854_775_808.0),
+            Key::real(f64::MAX),
+            Key::written("1e999999999999999999999999999999999999999999"),
+            Key::real(f64::INFINITY),
+            Key::Text(String::new()),
+        ];
+        for (i, a) in ascending.iter().enumerate() {
+            for (j, b) in ascending.iter().enumerate() {
+                assert_eq!(a.cmp(b), i.cmp(&j), "{a:?} {b:?}");
+            }
+        }
+        assert_eq!(Key::real(-0.0), whole(0));
+        assert_eq!(Key::real(4_611_686_018_427_387_904.0), whole(1 << 62));
     }
 }

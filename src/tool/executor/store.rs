@@ -3,13 +3,13 @@
 //! Owns a database (SQLite, with a log written ahead): one row for each task. A result is stored in one transaction before it is told to anybody, and
 //! never changed; when its time is over its bytes go, and the row stays, so that the task is not executed again.
 
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior, params};
 
-use super::failure::Reason;
+use super::failure::{Fault, Reason};
 
 /// How long to wait for other processes that write.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -33,6 +33,8 @@ pub struct Stored {
 #[derive(Debug)]
 pub struct Store {
     connection: Connection,
+    /// For the operator.
+    path: PathBuf,
 }
 
 impl Store {
@@ -41,15 +43,20 @@ impl Store {
     /// # Errors
     ///
     /// [`Reason::StoreFailed`], with what the system says for the operator.
-    pub fn open(path: &Path) -> Result<Store, (Reason, String)> {
-        let failed = |error: &dyn std::fmt::Display| {
-            (Reason::StoreFailed, format!("{}: {error}", path.display()))
-        };
+    pub fn open(path: &Path) -> Result<Store, Fault> {
+        let failed = |error: &dyn Display| failed(path, error);
         if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
             private(dir).map_err(|error| failed(&error))?;
         }
-        if !path.exists() {
-            made(path).map_err(|error| failed(&error))?;
+        match std::fs::symlink_metadata(path) {
+            // What is made at its end would be for others to read.
+            Ok(meta) if meta.is_symlink() && !path.exists() => {
+                return Err(failed(
+                    &"is a link that leads nowhere; name the file itself, or make it",
+                ));
+            }
+            Ok(_) => {}
+            Err(_) => made(path).map_err(|error| failed(&error))?,
         }
         Store::connect(path)
             .map_err(|error| failed(&error))?
@@ -57,7 +64,9 @@ impl Store {
     }
 
     fn connect(path: &Path) -> rusqlite::Result<Result<Store, &'static str>> {
-        let mut connection = Connection::open(path)?;
+        // It is there by now; were it not, one that others can read would be made. Its name is a path, whatever it looks like.
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(PATIENCE)?;
         let version = |connection: &Connection| {
             connection.query_row("PRAGMA user_version", (), |row| row.get::<_, i64>(0))
@@ -92,7 +101,14 @@ impl Store {
             setup.pragma_update(None, "user_version", VERSION)?;
         }
         setup.commit()?;
-        Ok(Ok(Store { connection }))
+        Ok(Ok(Store {
+            connection,
+            path: path.to_path_buf(),
+        }))
+    }
+
+    fn failed(&self, error: &rusqlite::Error) -> Fault {
+        failed(&self.path, error)
     }
 
     /// Returns what a task came to, if it was executed.
@@ -101,7 +117,7 @@ impl Store {
     ///
     /// [`Reason::TaskIdReused`] if that was with another manifest, [`Reason::ResultExpired`] if the result is not kept any more, and
     /// [`Reason::StoreFailed`].
-    pub fn find(&self, task_id: &str, manifest: &[u8]) -> Result<Option<Stored>, Reason> {
+    pub fn find(&self, task_id: &str, manifest: &[u8]) -> Result<Option<Stored>, Fault> {
         let row = self.connection.query_row(
             "SELECT manifest, body, passed_over FROM results WHERE task_id = ?1",
             [task_id],
@@ -113,10 +129,10 @@ impl Store {
                 ))
             },
         );
-        match row.optional().map_err(|_| Reason::StoreFailed)? {
+        match row.optional().map_err(|error| self.failed(&error))? {
             None => Ok(None),
-            Some((other, _, _)) if other != manifest => Err(Reason::TaskIdReused),
-            Some((_, None, _)) => Err(Reason::ResultExpired),
+            Some((other, _, _)) if other != manifest => Err(Reason::TaskIdReused.into()),
+            Some((_, None, _)) => Err(Reason::ResultExpired.into()),
             Some((_, Some(body), passed_over)) => Ok(Some(Stored {
                 body,
                 passed_over: u64::try_from(passed_over).unwrap_or_default(),
@@ -135,7 +151,7 @@ impl Store {
         manifest: &[u8],
         result: &Stored,
         now_s: i64,
-    ) -> Result<Stored, Reason> {
+    ) -> Result<Stored, Fault> {
         let passed_over = i64::try_from(result.passed_over).unwrap_or(i64::MAX);
         self.connection
             .execute(
@@ -143,8 +159,9 @@ impl Store {
                  VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (task_id) DO NOTHING",
                 params![task_id, manifest, result.body, passed_over, now_s],
             )
-            .map_err(|_| Reason::StoreFailed)?;
-        self.find(task_id, manifest)?.ok_or(Reason::StoreFailed)
+            .map_err(|error| self.failed(&error))?;
+        let kept = self.find(task_id, manifest)?;
+        kept.ok_or_else(|| failed(&self.path, &"what was kept is gone"))
     }
 
     /// Gives up results that were stored before a time; their tasks stay known.
@@ -152,12 +169,12 @@ impl Store {
     /// # Errors
     ///
     /// [`Reason::StoreFailed`].
-    pub fn expire(&self, before_s: i64) -> Result<usize, Reason> {
+    pub fn expire(&self, before_s: i64) -> Result<usize, Fault> {
         let expired = self.connection.execute(
             "UPDATE results SET body = NULL WHERE body IS NOT NULL AND stored_at < ?1",
             [before_s],
         );
-        let expired = expired.map_err(|_| Reason::StoreFailed)?;
+        let expired = expired.map_err(|error| self.failed(&error))?;
         if expired > 0 {
             // From the log, too. Where others read it at this moment, a later one does it.
             let _ = self
@@ -166,6 +183,13 @@ impl Store {
         }
         Ok(expired)
     }
+}
+
+fn failed(path: &Path, error: &dyn Display) -> Fault {
+    Fault::because(
+        Reason::StoreFailed,
+        &format_args!("{}: {error}", path.display()),
+    )
 }
 
 /// Has the log written ahead. Of several that do this to a new database at once, the library refuses some at once so that they do not wait for each
@@ -189,31 +213,23 @@ fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// Makes an empty file of this user only, as those that SQLite makes beside it are then, too. It is opened under another name, and never again under its
-/// own: closing it would drop the locks that another thread has on it.
+/// Makes an empty file of this user only, as those that SQLite makes beside it are then, too. It is made under a name that nobody knows before, never through
+/// a link, and never opened again under its own name: closing it would drop the locks that another thread has on it.
 fn made(path: &Path) -> std::io::Result<()> {
-    let mut name = path.as_os_str().to_os_string();
-    name.push(format!(
-        ".{}-{:?}",
-        std::process::id(),
-        std::thread::current().id()
-    ));
-    let begun = std::path::PathBuf::from(name);
-    let mut options = std::fs::OpenOptions::new();
-    drop(
-        options
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&begun)?,
-    );
-    let linked = std::fs::hard_link(&begun, path);
-    std::fs::remove_file(&begun)?;
-    match linked {
+    let dir = match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    };
+    // Its mode is 0600.
+    let begun = tempfile::Builder::new()
+        .prefix(".results-")
+        .tempfile_in(dir)?
+        .into_temp_path();
+    match begun.persist_noclobber(path) {
         // Somebody else was first.
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        linked => linked,
+        Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error.error),
+        Ok(()) => Ok(()),
     }
 }
 

@@ -66,6 +66,15 @@ pub enum Told {
     Try(PathBuf),
 }
 
+/// A whole message to a worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Message {
+    /// The process that has started it.
+    pub(super) host: u32,
+    /// What it is to do.
+    pub(super) told: Told,
+}
+
 /// The worker's whole life, for a program that [`Worker`](super::host::Worker) starts: reads from standard input what to do, and returns the exit status.
 /// Nothing else may run in that process.
 pub fn main() -> u8 {
@@ -78,10 +87,13 @@ pub fn main() -> u8 {
     limit();
     let mut told = Vec::new();
     let read = io::stdin().lock().take(1 << 20).read_to_end(&mut told);
-    let told: Told = match (read, serde_json::from_slice(&told)) {
-        (Ok(_), Ok(told)) => told,
+    let Message { host, told } = match (read, serde_json::from_slice(&told)) {
+        (Ok(_), Ok(message)) => message,
         _ => return 2,
     };
+    if !is_child_of(host) {
+        return 2;
+    }
     // Opened while that is allowed.
     let mut status = File::open("/proc/self/status").ok();
     let answer = match told {
@@ -144,11 +156,14 @@ fn limit() {
     {
         let _ =
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-        // It may have ended before that.
-        if rustix::process::getppid().is_none_or(|parent| parent.is_init()) {
-            std::process::exit(2);
-        }
     }
+}
+
+/// Tells whether the host is there. It may have ended before its end was this process's end, too; then this has another parent. Which one that is says
+/// nothing: the host itself may be the first process of a container.
+fn is_child_of(host: u32) -> bool {
+    let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get());
+    parent == i32::try_from(host).ok()
 }
 
 /// Returns the most memory that this process has had in use, in KiB.

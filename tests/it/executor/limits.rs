@@ -128,6 +128,30 @@ fn exec_8_a_search_that_needs_too_much_memory_is_ended_and_tells_nothing() {
     }
 }
 
+/// Texts of such a database are made to UTF-8 by the library, which takes it for impossible that there is no memory for it.
+#[test]
+fn exec_8_a_text_that_is_too_long_once_it_is_utf_8_needs_too_much_memory() {
+    let mut world = World::new();
+    let data = rusqlite::Connection::open(world.path("utf16.db")).unwrap();
+    data.execute_batch(
+        "PRAGMA encoding = 'UTF-16le'; CREATE TABLE records (id TEXT, name TEXT);
+         INSERT INTO records VALUES ('needle', 'needle');",
+    )
+    .unwrap();
+    world.scope("utf16", ScopeKind::Sqlite, "utf16.db");
+    let executor = world.real();
+    let run = |task: &str| world.run(&executor, task, "SEARCH_DATASETS", "utf16", "needle");
+    assert_eq!(ok(&run("short"))["count"], 2);
+    data.execute_batch("INSERT INTO records VALUES ('long', printf('%.*c', 40000000, 'x'));")
+        .unwrap();
+    failed(&run("long"), "RESOURCE_EXHAUSTED", "memory");
+    data.execute_batch(
+        "DELETE FROM records; INSERT INTO records VALUES (printf('%.*c', 40000000, 'x'), 'x');",
+    )
+    .unwrap();
+    failed(&run("key"), "RESOURCE_EXHAUSTED", "memory");
+}
+
 #[test]
 fn exec_8_a_worker_that_is_none_or_ends_by_itself_is_told() {
     let mut world = World::new();
@@ -146,11 +170,24 @@ fn exec_8_a_worker_that_is_none_or_ends_by_itself_is_told() {
             "needle",
         )
     };
-    failed(
-        &with("/nowhere/worker", &[]),
-        "EXECUTION_FAILED",
-        "worker_absent",
+    let absent = with("/nowhere/worker", &[]);
+    failed(&absent, "EXECUTION_FAILED", "worker_absent");
+    let detail = absent.detail.unwrap();
+    assert!(
+        detail.contains("/nowhere/worker") && detail.contains("No such file"),
+        "{detail}"
     );
+    // Why is told to the operator, on one line that does nothing, and not in the answer.
+    let script = "echo first >&2; printf 'a reason\\033[31m\\n\\n' >&2; exit 3";
+    let ended = with("/bin/sh", &["-c", script]);
+    failed(&ended, "EXECUTION_FAILED", "worker_failed");
+    assert_eq!(
+        ended.detail.as_deref(),
+        Some("the worker ended with exit code 3: a reason\\x1b[31m")
+    );
+    assert!(!String::from_utf8_lossy(&ended.body).contains("a reason"));
+    let long = with("/bin/sh", &["-c", "yes é | tr -d '\\n' | head -c 9999 >&2"]);
+    assert!(long.detail.unwrap().chars().count() < 600);
     failed(
         &with("/bin/sh", &["-c", "exit 3"]),
         "EXECUTION_FAILED",
@@ -187,7 +224,10 @@ fn exec_8_the_host_limits_the_worker_itself() {
     };
     // The limit may come a moment after the start.
     let answer = shell("sleep 0.2; ulimit -v; exit 9").ask(&Told::Try(world.path("x")));
-    assert_eq!(answer, Err(Reason::WorkerFailed));
+    assert_eq!(
+        answer.map_err(|fault| fault.reason),
+        Err(Reason::WorkerFailed)
+    );
     let limited =
         shell("sleep 0.2; [ \"$(ulimit -v)\" = 250000 ] && exec printf '{\"failed\": \"time\"}'");
     assert_eq!(

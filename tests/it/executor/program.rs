@@ -203,6 +203,55 @@ fn exec_what_can_not_be_read_is_told_before_anything_is_executed() {
     }
 }
 
+/// Executes a task through a command that takes a program and its arguments.
+fn executed_by(prefix: &[&str]) -> Output {
+    let mut world = World::new();
+    world.write("a.csv", "id,a\n1,needle\n");
+    world.scope("a", ScopeKind::Csv, "a.csv");
+    let config = world.write_config();
+    let lease = world.write("lease", world.lease_for_ever("t", "SEARCH_DATASETS", "a"));
+    let manifest = world.write(
+        "manifest",
+        manifest("t", "SEARCH_DATASETS", "a", "needle", 10),
+    );
+    Command::new(prefix[0])
+        .args(&prefix[1..])
+        .args([env!("CARGO_BIN_EXE_forge-search"), "execute", "--config"])
+        .args([&config, Path::new("--lease-file"), &lease, &manifest])
+        .output()
+        .unwrap()
+}
+
+#[track_caller]
+fn found_one(output: &Output) {
+    let value: Value = serde_json::from_str(&said(output)).unwrap();
+    assert_eq!(value["count"], 1, "{output:?}");
+}
+
+#[test]
+fn exec_8_the_first_process_of_a_container_has_workers_too() {
+    let first = ["--pid", "--fork", "--mount-proc"];
+    let user = ["--user", "--map-root-user"];
+    for options in [&first[..], &[&user[..], &first].concat()] {
+        let prefix = [&["unshare"][..], options].concat();
+        let tried = Command::new("unshare").args(options).arg("true").output();
+        if tried.is_ok_and(|tried| tried.status.success()) {
+            return found_one(&executed_by(&prefix));
+        }
+    }
+    println!("passed over: this system has no unshare, or does not allow it");
+}
+
+#[test]
+fn exec_8_whoever_starts_a_host_may_ignore_the_end_of_children() {
+    let prefix = ["env", "--ignore-signal=CHLD"];
+    let tried = Command::new(prefix[0]).args([prefix[1], "true"]).output();
+    match tried.is_ok_and(|tried| tried.status.success()) {
+        true => found_one(&executed_by(&prefix)),
+        false => println!("passed over: env can't have signals ignored here"),
+    }
+}
+
 #[test]
 fn exec_doctor_looks_at_keys_scopes_and_what_confines_workers() {
     let mut world = World::new();

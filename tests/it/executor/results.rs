@@ -171,6 +171,77 @@ fn exec_9_a_store_that_can_not_be_used_is_told_and_nothing_is_executed_for_nothi
     );
 }
 
+/// What goes wrong with the store after it was opened is told to the operator, too.
+#[test]
+fn exec_9_why_a_result_can_not_be_found_or_kept_is_told_to_the_operator() {
+    let world = world();
+    let executor = world.executor(in_memory);
+    let run = |task: &str| world.run(&executor, task, "SEARCH_DATASETS", "a", "needle");
+    ok(&run("t"));
+    let store = rusqlite::Connection::open(world.path("store/results.db")).unwrap();
+    for (sql, part) in [
+        (
+            "CREATE TRIGGER no BEFORE INSERT ON results BEGIN SELECT RAISE(FAIL, 'not kept'); END",
+            "not kept",
+        ),
+        (
+            "DROP TRIGGER no; ALTER TABLE results RENAME COLUMN manifest TO other",
+            "manifest",
+        ),
+        ("DROP TABLE results", "no such table"),
+    ] {
+        store.execute_batch(sql).unwrap();
+        let execution = run("u");
+        failed(&execution, "EXECUTION_FAILED", "store_failed");
+        let detail = execution.detail.unwrap();
+        assert!(
+            detail.contains(part) && detail.contains("results.db"),
+            "{detail}"
+        );
+        assert!(!String::from_utf8_lossy(&execution.body).contains(part));
+    }
+}
+
+#[test]
+fn exec_9_a_store_is_for_its_user_only_whatever_links_there_are() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let world = world();
+    let executor = world.executor(in_memory);
+    let run = || world.run(&executor, "t", "SEARCH_DATASETS", "a", "needle");
+    let (store, target) = (world.path("store/results.db"), world.path("elsewhere.db"));
+    fs::create_dir(world.path("store")).unwrap();
+    symlink(&target, &store).unwrap();
+    let execution = run();
+    failed(&execution, "EXECUTION_FAILED", "store_failed");
+    let detail = execution.detail.unwrap();
+    assert!(detail.contains("a link that leads nowhere"), "{detail}");
+    assert!(!target.exists());
+    // What is there is used, and stays whose it is.
+    fs::write(&target, "").unwrap();
+    ok(&run());
+    assert!(fs::metadata(&target).unwrap().len() > 0);
+    fs::remove_file(&store).unwrap();
+    ok(&run());
+    let mode = fs::metadata(&store).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+/// Whoever may write where the store is made must not choose what is written to.
+#[test]
+fn exec_9_a_store_is_not_made_through_a_link_that_somebody_has_laid() {
+    let world = world();
+    fs::create_dir(world.path("store")).unwrap();
+    let victim = world.write("victim", "precious");
+    // The name that an earlier version used, for each thread that there may be.
+    for thread in 0..2_000 {
+        let name = format!("store/results.db.{}-ThreadId({thread})", std::process::id());
+        std::os::unix::fs::symlink(&victim, world.path(&name)).unwrap();
+    }
+    let executor = world.executor(in_memory);
+    ok(&world.run(&executor, "t", "SEARCH_DATASETS", "a", "needle"));
+    assert_eq!(fs::read(&victim).unwrap(), b"precious");
+}
+
 #[test]
 fn exec_9_threads_of_one_process_share_a_store_without_taking_each_others_locks() {
     let world = world();

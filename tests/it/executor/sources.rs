@@ -1,5 +1,6 @@
 //! Searches over each kind of source, by real workers (EXEC §5, §6, §7), against golden files.
 
+use forge_search::tool::executor::source;
 use proptest::prelude::*;
 
 use super::*;
@@ -113,6 +114,158 @@ fn exec_5_objects_are_searched_by_all_their_texts() {
     let execution = world.run(&world.real(), "t", "SEARCH_DATASETS", "people", "needle");
     golden("jsonl.json", &execution);
     assert_eq!(execution.passed_over, 1);
+}
+
+#[test]
+fn exec_5_quotes_are_read_where_fields_have_them() {
+    let mut world = World::new();
+    world.write(
+        "q.csv",
+        "\u{feff}\"id\",\"a \"\"b\"\"\"\r\n1,\"a, \"\"needle\"\"\"\r\n2,\"\"\r\n3,\"\"\"needle\r\n\"\n\n4,needle",
+    );
+    world.scope("q", ScopeKind::Csv, "q.csv");
+    let value = ok(&world.run(&world.real(), "t", "SEARCH_DATASETS", "q", "needle"));
+    let found = results(&value);
+    let found: Vec<_> = found.iter().map(|(a, b, c)| [&a[..], b, c]).collect();
+    assert_eq!(
+        found,
+        [
+            ["1", "a \"b\"", "a, \"needle\""],
+            ["3", "a \"b\"", "\"needle\\r\\n"],
+            ["4", "a \"b\"", "needle"],
+        ]
+    );
+}
+
+#[test]
+fn exec_5_numbers_beyond_those_of_machines_are_in_their_place_and_no_texts() {
+    let mut world = World::new();
+    let keys = [
+        "-1e309",
+        "-1",
+        "0",
+        "1e-999999999",
+        "0.10000000000000000000000001",
+        "0.10000000000000000000000002",
+        "1234567890123456789012345678901234567890",
+        "1234567890123456789012345678901234567891",
+        "1e309",
+        "1e999999999",
+    ];
+    let lines: String = keys
+        .iter()
+        .rev()
+        .map(|key| format!("{{\"id\": {key}, \"a\": \"needle 1 e\"}}\n"))
+        .collect();
+    world.write("n.jsonl", lines);
+    world.scope("n", ScopeKind::Jsonl, "n.jsonl");
+    let mut rows = keys.to_vec();
+    rows.insert(4, "-.5e-2");
+    rows.swap(2, 4);
+    rows.push(".5");
+    let lines: String = rows.iter().map(|key| format!("{key},needle\n")).collect();
+    world.write("n.csv", format!("id,a\n{lines}"));
+    world.scope("c", ScopeKind::Csv, "n.csv");
+    let executor = world.real();
+    let run = |task: &str, scope: &str, query: &str| {
+        let manifest = manifest(task, "SEARCH_DATASETS", scope, query, 20);
+        ok(&executor.execute(&manifest, &world.lease(task, "SEARCH_DATASETS", scope)))
+    };
+    for (task, query) in [("1", "needle"), ("2", "e"), ("3", "1")] {
+        let value = run(task, "n", query);
+        assert_eq!(ids(&value), keys);
+        assert!(results(&value).iter().all(|(_, field, _)| field == "a"));
+    }
+    let mut expected = keys.to_vec();
+    expected.insert(2, "-.5e-2");
+    expected.insert(7, ".5");
+    assert_eq!(ids(&run("4", "c", "needle")), expected);
+}
+
+/// What a search of a source comes to while something is done after the first record.
+fn disturbed(world: &World, scope: &str, disturb: impl FnOnce()) -> Result<u64, Reason> {
+    let mut source = source::open(&world.config.scopes[scope]).unwrap();
+    let mut disturb = Some(disturb);
+    source.scan(&mut |_| {
+        if let Some(disturb) = disturb.take() {
+            disturb();
+        }
+    })
+}
+
+#[test]
+fn exec_5_files_that_are_moved_while_they_are_searched_are_told() {
+    let mut world = World::new();
+    for dir in ["a", "b", "b/c", "d"] {
+        for nth in 0..3 {
+            world.write(&format!("tree/{dir}/needle-{nth}"), "x");
+        }
+    }
+    world.scope("docs", ScopeKind::Files, "tree");
+    let moved = |from: &str, to: &str| {
+        let (from, to) = (world.path(from), world.path(to));
+        let there = disturbed(&world, "docs", || fs::rename(&from, &to).unwrap());
+        // And back, with nobody looking.
+        fs::rename(to, from).unwrap();
+        there
+    };
+    let changed = Err(Reason::SourceChanged);
+    // To where it was looked already or will be looked only then: one of these is each.
+    assert_eq!(moved("tree/a/needle-0", "tree/d/moved"), changed);
+    assert_eq!(moved("tree/d/needle-0", "tree/a/moved"), changed);
+    assert_eq!(moved("tree/b/c/needle-0", "tree/moved"), changed);
+    // Directories, some of which are known and not listed at that time.
+    assert_eq!(moved("tree/a", "tree/d/a"), changed);
+    assert_eq!(moved("tree/d", "tree/b/d"), changed);
+    assert_eq!(moved("tree/b", "elsewhere"), changed);
+    for dir in ["tree/a", "tree/d"] {
+        let gone = disturbed(&world, "docs", || {
+            fs::remove_dir_all(world.path(dir)).unwrap()
+        });
+        assert_eq!(gone, changed);
+    }
+    // What happens to the files themselves, and elsewhere, is no change of names.
+    let quiet = disturbed(&world, "docs", || {
+        world.write("tree/b/needle-0", "more");
+        world.write("other/needle", "x");
+    });
+    assert_eq!(quiet, Ok(0));
+}
+
+#[test]
+fn exec_5_mail_that_is_moved_while_it_is_searched_is_told() {
+    let mut world = World::new();
+    let message = "Date: Thu, 1 Jan 2026 07:00:00 +0000\n\nx\n";
+    for dir in ["new", "cur", ".Archive/cur"] {
+        for nth in 0..3 {
+            world.write(&format!("mail/{dir}/{nth}"), message);
+        }
+    }
+    world.scope("mail", ScopeKind::Maildir, "mail");
+    let moved = |from: &str, to: &str| {
+        let (from, to) = (world.path(from), world.path(to));
+        let there = disturbed(&world, "mail", || fs::rename(&from, &to).unwrap());
+        fs::rename(to, from).unwrap();
+        there
+    };
+    let changed = Err(Reason::SourceChanged);
+    assert_eq!(moved("mail/new/0", "mail/.Archive/cur/9"), changed);
+    assert_eq!(moved("mail/.Archive/cur/0", "mail/cur/9"), changed);
+    assert_eq!(moved("mail/.Archive", "mail/.Other"), changed);
+    assert_eq!(moved("mail/.Archive", "mail/new/.Archive"), changed);
+    // A part of a folder that was not there.
+    fs::create_dir_all(world.path("half/cur")).unwrap();
+    world.write("half/.Archive/cur/0", message);
+    world.scope("half", ScopeKind::Maildir, "half");
+    let made = disturbed(&world, "half", || {
+        fs::create_dir(world.path("half/.Archive/new")).unwrap();
+    });
+    assert_eq!(made, changed);
+    assert_eq!(disturbed(&world, "mail", || ()), Ok(0));
+    // Gone between opening and reading.
+    let mut source = source::open(&world.config.scopes["mail"]).unwrap();
+    fs::rename(world.path("mail/cur"), world.path("mail/other")).unwrap();
+    assert_eq!(source.scan(&mut |_| ()), changed);
 }
 
 fn database(path: &Path, journal: &str) -> rusqlite::Connection {
@@ -395,6 +548,11 @@ fn exec_5_data_of_another_kind_is_told_and_never_taken_for_no_results() {
     world.write("broken.csv", "id,a\n1,needle\n2,needle,more\n");
     world.write("latin.csv", b"id,a\n1,needle \xe4\n");
     world.write("quote.csv", "id,a\n1,\"needle\n2,needle\n");
+    // Quotes that come in pairs, and still not as fields have them.
+    world.write("even.csv", "id,a\n1,\"needle\n2,6\" x\n3,needle\n");
+    world.write("within.csv", "id,a\n1,a \"needle\" of\n");
+    world.write("behind.csv", "id,a\n1,\"needle\"\"\" \n");
+    world.write("before.csv", "id,a\n1, \"needle\"\n");
     world.write("twice.jsonl", "{\"id\": 1, \"id\": 2, \"a\": \"needle\"}\n");
     world.write("nokey.csv", "a,b\n1,needle\n");
     world.write(
@@ -416,6 +574,10 @@ fn exec_5_data_of_another_kind_is_told_and_never_taken_for_no_results() {
         ("broken.csv", ScopeKind::Csv),
         ("latin.csv", ScopeKind::Csv),
         ("quote.csv", ScopeKind::Csv),
+        ("even.csv", ScopeKind::Csv),
+        ("within.csv", ScopeKind::Csv),
+        ("behind.csv", ScopeKind::Csv),
+        ("before.csv", ScopeKind::Csv),
         ("twice.jsonl", ScopeKind::Jsonl),
         ("nokey.csv", ScopeKind::Csv),
         ("twokeys.csv", ScopeKind::Csv),

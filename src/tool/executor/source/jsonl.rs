@@ -188,6 +188,7 @@ impl<'de> Visitor<'de> for Value<'_> {
                 }
                 is_keyed = true;
                 let KeyValue(key) = map.next_value()?;
+                // A number is none, however it is written.
                 if let Some((Key::Text(_), text)) = &key {
                     self.texts.fields.push(&self.texts.way, text);
                 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row};
 
 use super::{Steady, beside};
 use crate::tool::executor::failure::Reason;
@@ -141,6 +141,22 @@ impl Source for Table {
     }
 }
 
+/// Returns a value of a row. Where there is no memory for a text in UTF-8, in which it is not stored, there is none, which the library takes for impossible.
+fn value<'a>(row: &'a Row<'_>, column: usize) -> Result<ValueRef<'a>, Reason> {
+    let get = std::panic::AssertUnwindSafe(|| row.get_ref(column));
+    match std::panic::catch_unwind(get) {
+        Ok(value) => value.map_err(|error| wrong(&error)),
+        Err(panic) => {
+            let said = panic.downcast_ref::<&str>().copied();
+            let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+            match said.is_some_and(|said| said.contains("with NULL data")) {
+                true => Err(Reason::Memory),
+                false => std::panic::resume_unwind(panic),
+            }
+        }
+    }
+}
+
 fn scan_table(
     connection: &Connection,
     table: &str,
@@ -180,9 +196,9 @@ fn scan_table(
     let (mut fields, mut passed_over, mut nth) = (Fields::default(), 0, 0);
     while let Some(row) = rows.next().map_err(wrong)? {
         nth += 1;
-        let key = match row.get_ref(at).map_err(wrong)? {
-            ValueRef::Integer(whole) => (Key::Whole(whole.into()), whole.to_string()),
-            ValueRef::Real(real) => (Key::Real(real), format!("{real:?}")),
+        let key = match value(row, at)? {
+            ValueRef::Integer(whole) => (Key::whole(whole), whole.to_string()),
+            ValueRef::Real(real) => (Key::real(real), format!("{real:?}")),
             ValueRef::Text(text) => {
                 let text = String::from_utf8_lossy(text).into_owned();
                 (Key::Text(text.clone()), text)
@@ -194,7 +210,7 @@ fn scan_table(
         };
         fields.clear();
         for (column, name) in names.iter().enumerate() {
-            if let ValueRef::Text(text) = row.get_ref(column).map_err(wrong)? {
+            if let ValueRef::Text(text) = value(row, column)? {
                 fields.push(name, &String::from_utf8_lossy(text));
             }
         }
