@@ -36,7 +36,7 @@ impl Source for Csv {
 fn scan_csv(input: impl Read, key: &str, visit: &mut Visit<'_>) -> Result<u64, Reason> {
     let mut reader: Reader<_> = ReaderBuilder::new().flexible(false).from_reader(Quotes {
         input: BufReader::with_capacity(BUFFER, input),
-        odd: false,
+        at: At::Mark(0),
     });
     let names = reader.headers().map_err(wrong)?.clone();
     let mut keys = (0..names.len()).filter(|nth| &names[*nth] == key);
@@ -64,31 +64,70 @@ fn scan_csv(input: impl Read, key: &str, visit: &mut Visit<'_>) -> Result<u64, R
         });
     }
     // One that is not closed has swallowed the lines after it.
-    match reader.get_ref().odd {
-        true => Err(Reason::SourceMalformed),
-        false => Ok(passed_over),
+    match reader.get_ref().at {
+        At::Quoted => Err(Reason::SourceMalformed),
+        _ => Ok(passed_over),
     }
 }
 
-/// What is read, with an eye on whether quotes come in pairs, as they do in a file that is whole.
+/// What is read, with an eye on its quotes: they stand around whole fields (RFC 4180), or else records would be taken for texts. The reader of values takes
+/// them anywhere.
 struct Quotes<R> {
     input: R,
-    odd: bool,
+    at: At,
+}
+
+/// Where reading is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    /// After so many bytes of the mark that may stand before a text in UTF-8.
+    Mark(usize),
+    /// Before a field.
+    Start,
+    /// In a field without quotes.
+    Plain,
+    /// In a field with quotes.
+    Quoted,
+    /// After a quote in such a field, which is its end or the first half of a quote.
+    Quote,
+}
+
+impl At {
+    /// Where it is after another byte; `None` if that may not stand there.
+    fn after(self, byte: u8) -> Option<At> {
+        const MARK: &[u8] = b"\xef\xbb\xbf";
+        Some(match (self, byte) {
+            (At::Mark(n), byte) if MARK.get(n) == Some(&byte) => At::Mark(n + 1),
+            (At::Quoted, b'"') => At::Quote,
+            (At::Quoted, _) => At::Quoted,
+            (At::Quote, b'"') => At::Quoted,
+            (_, b',' | b'\r' | b'\n') => At::Start,
+            (At::Mark(_) | At::Start, b'"') => At::Quoted,
+            (At::Quote, _) | (At::Plain, b'"') => return None,
+            (At::Mark(_) | At::Start | At::Plain, _) => At::Plain,
+        })
+    }
 }
 
 impl<R: Read> Read for Quotes<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let read = self.input.read(buffer)?;
-        let quotes = memchr::memchr_iter(b'"', &buffer[..read]).count();
-        self.odd ^= quotes % 2 == 1;
+        for &byte in &buffer[..read] {
+            let Some(at) = self.at.after(byte) else {
+                return Err(std::io::ErrorKind::InvalidData.into());
+            };
+            self.at = at;
+        }
         Ok(read)
     }
 }
 
 fn wrong(error: ::csv::Error) -> Reason {
     match error.kind() {
-        ErrorKind::Io(error) => unavailable(error),
-        // Lines of different lengths, and what is not UTF-8.
+        ErrorKind::Io(error) if error.kind() != std::io::ErrorKind::InvalidData => {
+            unavailable(error)
+        }
+        // Quotes, lines of different lengths, and what is not UTF-8.
         _ => Reason::SourceMalformed,
     }
 }
