@@ -3,6 +3,7 @@
 //! Owns reading each kind, read-only and in bounded memory, and what goes wrong with that. Nothing here knows what is searched for.
 
 mod csv;
+mod dirs;
 mod files;
 mod jsonl;
 mod mail;

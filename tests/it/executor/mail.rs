@@ -132,6 +132,8 @@ fn exec_5_times_are_read_as_mail_has_them_and_take_nothing_of_what_follows() {
         "Date: 3 Jan 96 01:05 GMT",
         "Date: Sat,\n 3 Jan 2026\n 01:05:34 +0100 (a comment)",
         "Received: from a; Sat, 3 Jan 2026 01:05:34 +0100\nDate: nonsense",
+        "Received: from a (b;c) by d;\n Sat, 3 Jan 2026 01:05:34 +0000 (a;b (c))",
+        "Date: Sat (x), 3(y) Jan 2026 01 : 05(z):34 +0000",
         "Received: nonsense\nDate: Sat, 3 Jan 2026 01:05:34 +0100",
         "Date: Mon, 3 Jan 2026 01:05:34 -0000",
     ]
@@ -166,6 +168,207 @@ fn exec_5_a_message_that_was_cut_off_is_searched_to_its_end() {
         "{start}--b\nContent-Type: text/plain\n\nnone\n--b\nContent-Type: text/html\n\n<p>hay"
     );
     assert_eq!(alone(&world, &executor, 2, &two), (1, 0));
+}
+
+/// Headers of a message in parts.
+fn in_parts(kind: &str, boundary: &str) -> String {
+    format!("Content-Type: multipart/{kind}; boundary=\"{boundary}\"\n")
+}
+
+const DATE: &str = "Date: Sat, 3 Jan 2026 01:05:34 GMT\nMIME-Version: 1.0\n";
+
+#[test]
+fn exec_5_texts_of_all_kinds_are_searched_unless_they_are_attached() {
+    let mut world = World::new();
+    world.scope("mail", ScopeKind::Mbox, "m.mbox");
+    let executor = world.real();
+    let kinds = [
+        "text/plain",
+        "text/html",
+        "text/markdown",
+        "text/calendar; method=REQUEST",
+        "text/x-diff; name=a.diff",
+        "text/csv",
+        "text",
+        "TEXT/Enriched",
+    ];
+    let mut nth = 0;
+    let mut of = |message: String| {
+        nth += 1;
+        alone(&world, &executor, nth, &message)
+    };
+    let mixed = in_parts("mixed", "b");
+    for kind in kinds {
+        let part = format!("Content-Type: {kind}\n\n<p>hay\n");
+        assert_eq!(of(format!("{DATE}{part}")), (1, 0), "{kind}");
+        let inline = format!("{DATE}{mixed}\n--b\n\nnone\n--b\n{part}\n--b--\n");
+        assert_eq!(of(inline), (1, 0), "{kind}");
+        let first = format!("{DATE}{mixed}\n--b\n{part}\n--b\n\nnone\n--b--\n");
+        assert_eq!(of(first), (1, 0), "{kind}");
+        let attached = format!("Content-Disposition: attachment; filename=a\n{part}");
+        let within = format!("{DATE}{mixed}\n--b\n\nnone\n--b\n{attached}\n--b--\n");
+        assert_eq!(of(within), (0, 0), "{kind}");
+        assert_eq!(of(format!("{DATE}{attached}")), (0, 0), "{kind}");
+    }
+    // Of alternatives, and of what belongs to each other, one is the text.
+    let plain = "Content-Type: text/plain\n\n";
+    let html = "Content-Type: text/html\n\n<p>";
+    let calendar = "Content-Type: text/calendar\n\n";
+    let alternatives = |parts: &[String]| {
+        let mixed = in_parts("alternative", "b");
+        format!("{DATE}{mixed}\n--b\n{}\n--b--\n", parts.join("\n--b\n"))
+    };
+    for (parts, found) in [
+        (&[(plain, "hay"), (html, "no"), (calendar, "no")][..], 1),
+        (&[(plain, "no"), (html, "hay"), (calendar, "hay")], 0),
+        (&[(html, "hay"), (calendar, "no")], 1),
+        (&[(calendar, "no"), (html, "hay")], 1),
+        (&[(calendar, "hay")], 1),
+    ] {
+        let parts: Vec<String> = parts
+            .iter()
+            .map(|(kind, text)| format!("{kind}{text}"))
+            .collect();
+        assert_eq!(of(alternatives(&parts)).0, found, "{parts:?}");
+    }
+    let related = in_parts("related", "r");
+    let image = "Content-Type: image/png\n\nhay";
+    let style = "Content-Type: text/css\n\nhay";
+    let page = format!("{related}\n--r\n{html}hay\n--r\n{image}\n--r\n{style}\n--r--\n");
+    assert_eq!(of(format!("{DATE}{page}")), (1, 0));
+    assert_eq!(of(alternatives(&[format!("{plain}no"), page])), (0, 0));
+    // A message in a message is attached.
+    let digest = in_parts("digest", "b");
+    let other = format!("Subject: hay\n{plain}hay");
+    let digest = format!(
+        "{DATE}{digest}\n--b\n\n{other}\n--b\nContent-Type: message/rfc822\n\n{other}\n--b--\n"
+    );
+    assert_eq!(of(digest), (0, 0));
+}
+
+#[test]
+fn exec_5_parts_end_where_what_they_are_in_does() {
+    let mut world = World::new();
+    world.scope("mail", ScopeKind::Mbox, "m.mbox");
+    let executor = world.real();
+    let (outer, inner) = (in_parts("mixed", "hay"), in_parts("alternative", "in"));
+    let attached = "Content-Disposition: attachment\nContent-Type: text/plain\n\nhay\n";
+    let text = "Content-Type: text/plain\n\n";
+    for (nth, (message, found)) in [
+        // Delimiters are no text, closed or not.
+        (format!("{outer}\n--hay\n{text}none"), 0),
+        (format!("{outer}\n--hay\n{inner}\n--in\n{text}none\n"), 0),
+        (
+            format!("{outer}\n--hay\n{inner}\n--in\n{text}none\n--hay--\n"),
+            0,
+        ),
+        // What is attached is none, whether the inner part is closed or not.
+        (
+            format!("{outer}\n--hay\n{inner}\n--in\n{text}none\n--hay\n{attached}--hay--\n"),
+            0,
+        ),
+        (
+            format!("{outer}\n--hay\n{inner}\n--in\n{text}none\n--in--\n--hay\n{attached}"),
+            0,
+        ),
+        (
+            format!("{outer}\n--hay\n{inner}\n--in\n{text}hay\n--hay\n{text}none"),
+            1,
+        ),
+        (
+            format!("{outer}\n--hay\n{inner}\n--in\n{text}none\n--hay\n{text}hay"),
+            1,
+        ),
+        // What stands before, between and after parts is none either.
+        (
+            format!("{outer}\nhay\n--hay\n{text}none\n--hay--\nhay\n"),
+            0,
+        ),
+        (format!("{outer}\nhay\n"), 0),
+        // Delimiters are whole lines.
+        (
+            format!("{outer}\n--hay\n{text}none --hay-- none, 5 --\nhay\n"),
+            1,
+        ),
+        (format!("X: --hay--\n{outer}\n--hay\n{text}hay\n"), 1),
+        (
+            format!("{inner}\n--in\n{text}none\n--inner--\n--in-- no\n --in--\nhay\n"),
+            1,
+        ),
+        (
+            format!("{inner}\n--in \t\r\n{text}none\r\n--in-- \r\nhay\n"),
+            0,
+        ),
+        (format!("X: {inner}\n--in\n{text}hay"), 1),
+        // Parts without headers are texts.
+        (format!("{outer}\n--hay\n\nhay\n--hay--\n"), 1),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let message = format!("{DATE}{message}");
+        assert_eq!(
+            alone(&world, &executor, nth, &message),
+            (found, 0),
+            "{message}"
+        );
+    }
+    // So deep is nothing that anybody has written.
+    let deep = |depth: usize| {
+        let starts: String = (0..depth)
+            .map(|n| format!("{}\n--d{n}-\n", in_parts("mixed", &format!("d{n}-"))))
+            .collect();
+        format!("{DATE}{starts}{text}hay")
+    };
+    assert_eq!(alone(&world, &executor, 100, &deep(90)), (1, 0));
+    assert_eq!(alone(&world, &executor, 101, &deep(10_000)), (0, 1));
+}
+
+#[test]
+fn exec_5_groups_and_every_subject_are_searched() {
+    let mut world = World::new();
+    world.scope("mail", ScopeKind::Mbox, "m.mbox");
+    let executor = world.real();
+    let mut nth = 0;
+    let mut shown = |headers: &str, query: &str| {
+        nth += 1;
+        world.write("m.mbox", format!("From x\n{DATE}{headers}\n\nnone\n"));
+        let task = format!("t{nth}");
+        let found = ok(&world.run(&executor, &task, "SEARCH_EMAILS", "mail", query));
+        let found = results(&found);
+        let found: Vec<String> = found.iter().map(|(_, a, b)| format!("{a} {b}")).collect();
+        found.join("|")
+    };
+    for (headers, query, expected) in [
+        (
+            "To: Team needle: A <a@b>, c@d;",
+            "needle",
+            "to Team needle: A <a@b>, c@d;",
+        ),
+        (
+            "To: x@y, Team: a@b;, z@y",
+            "Team",
+            "to x@y, Team: a@b;, z@y",
+        ),
+        ("From: Team: a@b;\nFrom: c@d", "c@d", "from Team: a@b;, c@d"),
+        (
+            "To: undisclosed-recipients:;",
+            "recipients",
+            "to undisclosed-recipients: ;",
+        ),
+        (
+            "Subject: one needle\nSubject: two",
+            "needle",
+            "subject one needle\\ntwo",
+        ),
+        (
+            "Subject: one\nX: y\nSubject: two needle",
+            "needle",
+            "subject one\\ntwo needle",
+        ),
+    ] {
+        assert_eq!(shown(headers, query), expected, "{headers}");
+    }
 }
 
 /// The directory of the mail parser's own source, which has its public test messages.

@@ -1,8 +1,8 @@
 //! Names of files below a directory.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::dirs::Dirs;
 use super::unavailable;
 use crate::index::beneath::{EntryKind, RootDir};
 use crate::tool::executor::failure::Reason;
@@ -23,23 +23,21 @@ impl Tree {
 }
 
 impl Source for Tree {
-    /// Hands over every regular file; links are neither listed nor followed. Memory for the entries of one directory, and one path for each
-    /// directory that is known and not listed yet.
+    /// Hands over every regular file; links are neither listed nor followed. Memory for the entries of one directory, and for the name of each
+    /// directory.
     fn scan(&mut self, visit: &mut Visit<'_>) -> Result<u64, Reason> {
         let mut fields = Fields::default();
-        let mut todo = vec![PathBuf::new()];
-        while let Some(dir) = todo.pop() {
-            let entries = match self.0.open_dir_entries(&dir) {
-                Ok(entries) => entries,
-                // It has gone since it was listed.
-                Err(error) if error.kind() == io::ErrorKind::NotFound && dir != Path::new("") => {
-                    continue;
-                }
-                Err(error) => return Err(unavailable(&error)),
+        let mut dirs = Dirs::of(&self.0);
+        let mut todo = vec![Dirs::ROOT];
+        while let Some(id) = todo.pop() {
+            let Some(entries) = dirs.list(id)? else {
+                // It has gone since it was seen.
+                return Err(Reason::SourceChanged);
             };
+            let dir = dirs.path(id);
             for entry in entries {
                 match entry.kind {
-                    EntryKind::Dir => todo.push(dir.join(&entry.name)),
+                    EntryKind::Dir => todo.push(dirs.add(id, &entry.name)?),
                     EntryKind::File => {
                         fields.clear();
                         fields.push("name", &entry.name.to_string_lossy());
@@ -54,6 +52,7 @@ impl Source for Tree {
                 }
             }
         }
+        dirs.unchanged()?;
         Ok(0)
     }
 }

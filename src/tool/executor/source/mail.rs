@@ -1,14 +1,18 @@
 //! E-mails: directories with one a file, and files with many.
 
+mod text;
+mod time;
+
+use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use jiff::Timestamp;
-use jiff::fmt::rfc2822::DateTimeParser;
 use mail_parser::mailbox::mbox::MessageIterator;
-use mail_parser::{Address, HeaderName, HeaderValue, Message, MessageParser, MimeHeaders};
+use mail_parser::{Addr, Address, HeaderName, HeaderValue, Message, MessageParser};
 use sha2::{Digest, Sha256};
 
+use super::dirs::Dirs;
 use super::{BUFFER, Steady, unavailable};
 use crate::index::beneath::{EntryKind, RootDir};
 use crate::tool::executor::failure::Reason;
@@ -30,35 +34,37 @@ impl Maildir {
             Err(error) => Err(unavailable(&error)),
         }
     }
-
-    /// Lists a directory; nothing if there is none.
-    fn entries(&self, dir: &Path) -> Result<Vec<(PathBuf, EntryKind)>, Reason> {
-        match self.0.open_dir_entries(dir) {
-            Ok(entries) => {
-                let entries = entries.into_iter();
-                Ok(entries.map(|one| (dir.join(one.name), one.kind)).collect())
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(unavailable(&error)),
-        }
-    }
 }
 
 impl Source for Maildir {
     /// Reads one message after the other, in memory for one of them and for the names of one folder.
     fn scan(&mut self, visit: &mut Visit<'_>) -> Result<u64, Reason> {
         let mut reader = MailReader::default();
-        let mut folders = vec![PathBuf::new()];
-        for (path, kind) in self.entries(Path::new(""))? {
-            let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-            if kind == EntryKind::Dir && name.starts_with(b".") {
-                folders.push(path);
+        let mut dirs = Dirs::of(&self.0);
+        let mut folders = vec![Dirs::ROOT];
+        for entry in dirs.list(Dirs::ROOT)?.unwrap_or_default() {
+            if entry.kind == EntryKind::Dir && entry.name.as_encoded_bytes().starts_with(b".") {
+                folders.push(dirs.add(Dirs::ROOT, &entry.name)?);
             }
         }
         let mut bytes = Vec::new();
         for folder in folders {
-            let mut messages = self.entries(&folder.join("new"))?;
-            messages.extend(self.entries(&folder.join("cur"))?);
+            let mut messages = Vec::new();
+            for name in ["new", "cur"] {
+                let dir = dirs.add(folder, OsStr::new(name))?;
+                let path = dirs.path(dir);
+                let entries = match dirs.list(dir)? {
+                    Some(entries) => entries,
+                    // It was there a moment ago.
+                    None if folder == Dirs::ROOT && name == "cur" => {
+                        return Err(Reason::SourceChanged);
+                    }
+                    // A folder need not have both.
+                    None => Vec::new(),
+                };
+                let entries = entries.into_iter();
+                messages.extend(entries.map(|entry| (path.join(entry.name), entry.kind)));
+            }
             for (path, kind) in messages {
                 let name = path.file_name().unwrap_or_default().as_encoded_bytes();
                 // What starts with a dot is no message, by the rules of Maildir.
@@ -80,6 +86,7 @@ impl Source for Maildir {
                 reader.message(&bytes, &place, visit);
             }
         }
+        dirs.unchanged()?;
         Ok(reader.passed_over)
     }
 }
@@ -156,23 +163,15 @@ impl MailReader {
     fn message(&mut self, bytes: &[u8], place: &dyn Fn() -> Place, visit: &mut Visit<'_>) {
         // Should the parser end in an unexpected way, that is the end of this message and not of the search.
         let parser = &self.parser;
-        let parse = |bytes| {
-            let parse = std::panic::AssertUnwindSafe(|| parser.parse(bytes));
-            std::panic::catch_unwind(parse).ok().flatten()
-        };
-        let mut message = parse(bytes);
-        let closed: Vec<u8>;
-        if let Some(end) = message
-            .as_ref()
-            .and_then(|message| unclosed(message, bytes))
-        {
-            closed = [bytes, end.as_bytes()].concat();
-            message = parse(&closed);
-        }
-        let Some((message, received)) = message.and_then(|message| {
+        let read = || {
+            let message = parser.parse_headers(bytes)?;
             let received = received(&message)?;
-            Some((message, received))
-        }) else {
+            let mut body = String::new();
+            text::write(parser, bytes, &mut body).ok()?;
+            Some((message, received, body))
+        };
+        let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(read));
+        let Some((message, received, body)) = read.ok().flatten() else {
             self.passed_over += 1;
             return;
         };
@@ -187,9 +186,13 @@ impl MailReader {
         });
         add("to", &mut |text| addresses(&message, HeaderName::To, text));
         add("subject", &mut |text| {
-            text.push_str(message.subject().unwrap_or_default())
+            // There should be one, and whoever shows a message shows one of them; which one is not known.
+            for (nth, subject) in texts(&message, HeaderName::Subject).enumerate() {
+                text.push_str(if nth == 0 { "" } else { "\n" });
+                text.push_str(subject);
+            }
         });
-        add("body", &mut |text| body(&message, text));
+        self.fields.push("body", &body);
         let id = || match message.message_id() {
             Some(id) => id.to_string(),
             None => {
@@ -210,84 +213,64 @@ impl MailReader {
     }
 }
 
-/// Returns when a message was received: what the last server says that took it in, or else when it was sent.
+/// Returns when a message was received.
 fn received(message: &Message<'_>) -> Option<Timestamp> {
-    let of = |name: HeaderName<'_>| {
-        let mut all = message
-            .headers()
-            .iter()
-            .filter(|header| header.name == name);
-        all.next().and_then(|header| header.value.as_text())
-    };
-    let received = of(HeaderName::Received).and_then(|text| text.rsplit_once(';'));
-    let times = [received.map(|(_, time)| time), of(HeaderName::Date)];
-    times.into_iter().flatten().find_map(time)
+    let of = |name| texts(message, name).next();
+    time::received(of(HeaderName::Received), of(HeaderName::Date))
 }
 
-/// Reads a time as mail has it (RFC 5322, with what was allowed before).
-fn time(text: &str) -> Option<Timestamp> {
-    static PARSER: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
-    // Headers are folded, and words of comments are no part of a time.
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let line = line.split(" (").next().unwrap_or_default();
-    PARSER.parse_timestamp(line).ok()
+/// Returns the headers of a name that are texts, in the order in which they stand there.
+fn texts<'a>(message: &'a Message<'_>, name: HeaderName<'a>) -> impl Iterator<Item = &'a str> {
+    let headers = message.headers().iter();
+    let named = headers.filter(move |header| header.name == name);
+    named.filter_map(|header| header.value.as_text())
 }
 
-/// Returns what is missing at the end of a message in parts that was cut off: the end of the message ends its last part.
-fn unclosed(message: &Message<'_>, bytes: &[u8]) -> Option<String> {
-    let content = message
-        .content_type()
-        .filter(|content| content.ctype().eq_ignore_ascii_case("multipart"))?;
-    let end = format!("--{}--", content.attribute("boundary")?);
-    match memchr::memmem::find(bytes, end.as_bytes()) {
-        Some(_) => None,
-        None => Some(format!("\n{end}\n")),
-    }
-}
-
-/// Writes names and addresses of all headers of a name, separated by commas.
+/// Writes names and addresses of all headers of a name, separated by commas; groups with their names, as they are written.
 fn addresses(message: &Message<'_>, name: HeaderName<'_>, out: &mut String) {
-    let headers = message
-        .headers()
-        .iter()
-        .filter(|header| header.name == name);
-    for header in headers {
-        let mut add = |name: Option<&str>, address: Option<&str>| {
-            if !out.is_empty() {
-                out.push_str(", ");
-            }
-            match (name, address) {
-                (Some(name), Some(address)) => out.extend([name, " <", address, ">"]),
-                (Some(one), None) | (None, Some(one)) => out.push_str(one),
-                (None, None) => {}
-            }
-        };
+    let separate = |out: &mut String, start: &mut bool| {
+        if !std::mem::take(start) {
+            out.push_str(", ");
+        }
+    };
+    let add = |out: &mut String, start: &mut bool, one: &Addr<'_>| {
+        separate(out, start);
+        match (one.name(), one.address()) {
+            (Some(name), Some(address)) => out.extend([name, " <", address, ">"]),
+            (Some(one), None) | (None, Some(one)) => out.push_str(one),
+            (None, None) => {}
+        }
+    };
+    let mut start = true;
+    let headers = message.headers().iter();
+    for header in headers.filter(|header| header.name == name) {
         match &header.value {
             HeaderValue::Address(Address::List(list)) => {
                 for one in list {
-                    add(one.name(), one.address());
+                    add(out, &mut start, one);
                 }
             }
             HeaderValue::Address(Address::Group(groups)) => {
-                for one in groups.iter().flat_map(|group| &group.addresses) {
-                    add(one.name(), one.address());
+                for group in groups {
+                    if let Some(name) = &group.name {
+                        separate(out, &mut start);
+                        out.extend([name, ": "]);
+                        start = true;
+                    }
+                    for one in &group.addresses {
+                        add(out, &mut start, one);
+                    }
+                    if group.name.is_some() {
+                        out.push(';');
+                        start = false;
+                    }
                 }
             }
-            HeaderValue::Text(text) => add(Some(text), None),
+            HeaderValue::Text(text) => {
+                separate(out, &mut start);
+                out.push_str(text);
+            }
             _ => {}
         }
-    }
-}
-
-/// Writes the text of a message; of one that has only HTML, what a reader would see of that. Attachments are no text.
-fn body(message: &Message<'_>, out: &mut String) {
-    for at in 0..message.text_body.len() {
-        let Some(text) = message.body_text(at) else {
-            continue;
-        };
-        if !out.is_empty() && !out.ends_with('\n') {
-            out.push('\n');
-        }
-        out.push_str(&text);
     }
 }

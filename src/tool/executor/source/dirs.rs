@@ -1,0 +1,162 @@
+//! Directories that have to stay as they are while they are read.
+//!
+//! A file that is moved from one to another while a search goes on is found twice, or not at all. So the state of each directory is remembered before it is
+//! listed, and compared when everything has been read.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::unavailable;
+use crate::index::beneath::{EntryMeta, RawEntry, RootDir};
+use crate::tool::executor::failure::Reason;
+use crate::tool::indexing::wall_clock_ns;
+
+/// How old the last change of a directory has to be: a system may give the same time to changes that are less than this apart.
+const SETTLED: Duration = Duration::from_millis(20);
+
+/// How often that is waited for.
+const TRIES: u32 = 10;
+
+/// A directory, by its number.
+pub(super) type Id = usize;
+
+/// Directories below one root. Each takes some bytes more than its own name, since there may be very many.
+#[derive(Debug)]
+pub(super) struct Dirs<'a> {
+    root: &'a RootDir,
+    names: Vec<u8>,
+    all: Vec<Dir>,
+}
+
+#[derive(Debug)]
+struct Dir {
+    parent: u32,
+    /// Where the name ends, which starts where the one before ends.
+    name: usize,
+    /// What it was when it was listed.
+    was: Option<State>,
+}
+
+/// The state of a directory, as far as it is compared; 0 where there is none.
+type State = u64;
+
+impl<'a> Dirs<'a> {
+    /// The root itself.
+    pub(super) const ROOT: Id = 0;
+
+    pub(super) fn of(root: &'a RootDir) -> Dirs<'a> {
+        let itself = Dir {
+            parent: 0,
+            name: 0,
+            was: None,
+        };
+        Dirs {
+            root,
+            names: Vec::new(),
+            all: vec![itself],
+        }
+    }
+
+    /// Adds a directory.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::Memory`] if there are too many.
+    pub(super) fn add(&mut self, parent: Id, name: &OsStr) -> Result<Id, Reason> {
+        self.names.extend_from_slice(name.as_bytes());
+        self.all.push(Dir {
+            parent: u32::try_from(parent).map_err(|_| Reason::Memory)?,
+            name: self.names.len(),
+            was: None,
+        });
+        Ok(self.all.len() - 1)
+    }
+
+    /// Returns the path of a directory, from the root.
+    pub(super) fn path(&self, mut id: Id) -> PathBuf {
+        let mut names = Vec::new();
+        while id != Self::ROOT {
+            let start = self.all[id - 1].name;
+            names.push(OsStr::from_bytes(&self.names[start..self.all[id].name]));
+            id = self.all[id].parent as usize;
+        }
+        names.into_iter().rev().collect()
+    }
+
+    /// Lists a directory, from now on as it is; `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// It can't be listed, or changes all the time.
+    pub(super) fn list(&mut self, id: Id) -> Result<Option<Vec<RawEntry>>, Reason> {
+        let path = self.path(id);
+        let mut tries = TRIES;
+        let state = loop {
+            let meta = meta(self.root, &path)?;
+            let Some(rest) = meta.as_ref().and_then(unsettled) else {
+                break state(meta.as_ref());
+            };
+            if tries == 0 {
+                return Err(Reason::SourceChanged);
+            }
+            tries -= 1;
+            std::thread::sleep(rest);
+        };
+        self.all[id].was = Some(state);
+        match self.root.open_dir_entries(&path) {
+            Ok(entries) => Ok(Some(entries)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unavailable(&error)),
+        }
+    }
+
+    /// Says whether all that were listed are as they were.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::SourceChanged`] if they are not.
+    pub(super) fn unchanged(&self) -> Result<(), Reason> {
+        for (id, dir) in self.all.iter().enumerate() {
+            let Some(was) = dir.was else { continue };
+            let is = meta(self.root, &self.path(id)).map(|meta| state(meta.as_ref()));
+            if is != Ok(was) {
+                return Err(Reason::SourceChanged);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn meta(root: &RootDir, path: &Path) -> Result<Option<EntryMeta>, Reason> {
+    match root.metadata(path) {
+        Ok(meta) => Ok(Some(meta)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unavailable(&error)),
+    }
+}
+
+fn state(meta: Option<&EntryMeta>) -> State {
+    let Some(meta) = meta else { return 0 };
+    let (device, inode) = meta.identity.map_or((0, 0), |one| (one.device, one.inode));
+    let numbers = [
+        i128::from(device),
+        i128::from(inode),
+        meta.modified_ns,
+        meta.changed_ns.unwrap_or_default(),
+    ];
+    xxh3_64(&numbers.map(i128::to_le_bytes).concat())
+}
+
+/// How long to wait until the next change would be seen to be another one.
+fn unsettled(meta: &EntryMeta) -> Option<Duration> {
+    let last = meta.changed_ns.unwrap_or(meta.modified_ns);
+    let age = i128::from(wall_clock_ns()) - last;
+    // What is later than now was written by another clock.
+    let age = Duration::from_nanos(u64::try_from(age).ok()?);
+    SETTLED.checked_sub(age).filter(|rest| !rest.is_zero())
+}

@@ -1,0 +1,80 @@
+//! Times of messages.
+
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
+
+/// Returns when a message was received, from its topmost `Received` and its `Date`: what the last server says that took it in, or else when it was sent.
+pub(super) fn received(received: Option<&str>, date: Option<&str>) -> Option<Timestamp> {
+    let after = |text: &str| time(text.rsplit_once(';')?.1);
+    received
+        .and_then(|text| {
+            // What is not closed is no comment, nor in quotes, as far as that goes: who wrote it did not mean it so.
+            after(&without_comments(text)).or_else(|| after(text))
+        })
+        .or_else(|| time(date?))
+}
+
+/// Reads a time as mail has it (RFC 5322, with what was allowed before).
+fn time(text: &str) -> Option<Timestamp> {
+    static PARSER: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
+    let text = without_comments(text);
+    // Headers are folded, and once there could be space and comments anywhere.
+    let text = text.replace(',', " , ").replace(':', " : ");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ").replace(" ,", ",").replace(" : ", ":");
+    PARSER.parse_timestamp(&line).ok()
+}
+
+/// Puts a space in place of each comment, as RFC 5322 has them: they may be within each other, and are none in quotes.
+fn without_comments(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
+    for c in text.chars() {
+        let was_escaped = std::mem::take(&mut escaped);
+        match c {
+            _ if was_escaped => {}
+            '\\' if depth > 0 || quoted => escaped = true,
+            '"' if depth == 0 => quoted = !quoted,
+            '(' if !quoted => depth += 1,
+            ')' if depth > 0 => {
+                depth -= 1;
+                if depth == 0 {
+                    out.push(' ');
+                }
+                continue;
+            }
+            _ => {}
+        }
+        if depth == 0 {
+            out.push(c);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exec_5_comments_are_no_part_of_a_time() {
+        let noon: Timestamp = "2024-01-01T12:00:00Z".parse().unwrap();
+        let of = |header: &str| received(Some(header), None);
+        for header in [
+            "from a; Mon, 1 Jan 2024 12:00:00 +0000",
+            "from a; Mon, 1 Jan 2024 12:00:00 +0000 (a;b)",
+            "from a (x;y (z;)) by b; Mon, 1 Jan 2024 13:00:00 +0100 (a\\);\\(b)",
+            "from \"a;(b\\\"\" by c; Mon, 1 Jan 2024 12:00:00 +0000",
+            "from a (never closed by b; Mon, 1 Jan 2024 12:00:00 +0000",
+            "from \"never closed by b; Mon, 1 Jan 2024 12:00:00 +0000",
+            "from a; Mon(x) , 1(y)Jan(z) 2024 12 : 00 (p) : 00(q)+0000(UTC)",
+            "from a; Mon,1 Jan 2024 12:00:00 GMT (one (two",
+            "from a;\r\n\tMon, 1 Jan 2024\r\n 12:00:00 +0000 (x\r\n ;y)",
+        ] {
+            assert_eq!(of(header), Some(noon), "{header}");
+        }
+        assert_eq!(of("from a (; Mon, 1 Jan 2024 12:00:00 +0000)"), None);
+        let date = received(Some("nothing"), Some("(a) 1 Jan 2024 12:00 Z (b)"));
+        assert_eq!(date, Some(noon));
+    }
+}
