@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// How long results are kept where nothing else is said, in days.
 const RETENTION_DAYS: u32 = 30;
@@ -78,11 +79,28 @@ impl ScopeKind {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
+    #[serde(default, deserialize_with = "keys")]
     keys: Option<Vec<String>>,
     store: Option<PathBuf>,
     retention_days: Option<u32>,
     #[serde(default)]
     scopes: BTreeMap<String, toml::Spanned<ScopeConfig>>,
+}
+
+/// Reads the list of keys. What stands there instead is not told: it may be a secret key.
+fn keys<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+    let wrong = || D::Error::custom("`keys` has to be a list of texts, each a public key");
+    let toml::Value::Array(keys) = toml::Value::deserialize(deserializer)? else {
+        return Err(wrong());
+    };
+    let text = |key| match key {
+        toml::Value::String(key) => Ok(key),
+        _ => Err(wrong()),
+    };
+    keys.into_iter()
+        .map(text)
+        .collect::<Result<_, _>>()
+        .map(Some)
 }
 
 /// A file, as far as it is about this table.

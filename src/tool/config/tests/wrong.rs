@@ -360,6 +360,26 @@ fn exec_4_scopes_are_read_and_what_is_wrong_with_them_is_told() {
         &["a day at least"],
     );
     assert_problem(load("[executor]\nkey = []\n"), &["key"]);
+    // Whoever writes a secret key there, by mistake, does not have it in a log.
+    for keys in [
+        "keys = \"k4.secret.SECRET\"",
+        "keys = k4.secret.SECRET",
+        "keys = [[\"k4.secret.SECRET\"]]",
+        "keys = [1, \"k4.secret.SECRET\"]",
+        "keys = { a = \"k4.secret.SECRET\" }",
+        "keys.\"a\" = \"k4.secret.SECRET\"",
+        "keys = \"\"\"\nk4.secret.SECRET\"\"\"",
+        "keys = [\"k4.secret.SECRET\"",
+        "keys = \"k4.secret.SECRET",
+    ] {
+        let found = load(&format!("[executor]\n{keys}\n"));
+        let said = format!(
+            "{:?}",
+            found.as_ref().map(|_| "none").map_err(ToString::to_string)
+        );
+        assert!(!said.contains("SECRET"), "{said}");
+        assert_problem(found, &["c.toml:2:"]);
+    }
     // Relative places start where the file is.
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("c.toml");
