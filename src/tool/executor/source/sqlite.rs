@@ -15,7 +15,7 @@ use crate::tool::executor::order::{Key, Order, Place};
 use crate::tool::executor::search::{Fields, Record, Source, Visit};
 
 /// How often to try again to open a database that can't be opened at a moment, and how long to wait before that.
-const TRIES: u32 = 20;
+const TRIES: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// How long to wait for a program that keeps a database to itself while it writes.
