@@ -53,7 +53,7 @@ impl<F: Fn(&Job) -> Result<Done, Reason> + Send + Sync> Host for F {
 /// A program that is a worker when it is started with certain arguments.
 #[derive(Clone)]
 pub struct Worker {
-    /// The program.
+    /// The program. It has to become the worker itself: one that starts another process for it would be taken for a host that has ended.
     pub program: PathBuf,
     /// The arguments that make it call [`main`](super::worker::main).
     pub args: Vec<OsString>,

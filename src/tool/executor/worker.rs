@@ -3,6 +3,7 @@
 //! Owns what it is told and what it answers. It is told on its standard input, limits itself, gives up what it does not need, searches, and answers on its
 //! standard output. Who started it enforces the limits, too: see [`super::host`].
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -80,19 +81,17 @@ pub(super) struct Message {
 pub fn main() -> u8 {
     // What the host was given open is none of the worker's business.
     if let Err(error) = crate::exec::process::without_what_is_open(SEALED) {
-        // Who reads it finds out that there is no answer.
-        let _ = writeln!(io::stderr(), "the worker can't be started: {error}");
-        return 2;
+        return cannot(&error);
     }
     limit();
     let mut told = Vec::new();
     let read = io::stdin().lock().take(1 << 20).read_to_end(&mut told);
     let Message { host, told } = match (read, serde_json::from_slice(&told)) {
         (Ok(_), Ok(message)) => message,
-        _ => return 2,
+        _ => return cannot(&"what it is to do can't be read"),
     };
     if !is_child_of(host) {
-        return 2;
+        return cannot(&"whoever has started it has ended, or is not its parent");
     }
     // Opened while that is allowed.
     let mut status = File::open("/proc/self/status").ok();
@@ -114,6 +113,12 @@ pub fn main() -> u8 {
         return 2;
     };
     u8::from(io::stdout().lock().write_all(&answer).is_err())
+}
+
+/// Says why there is no answer, for whoever reads it, and returns the exit status for that.
+fn cannot(why: &dyn Display) -> u8 {
+    let _ = writeln!(io::stderr(), "the worker can't work: {why}");
+    2
 }
 
 fn execute(job: &Job) -> Result<Found, Reason> {

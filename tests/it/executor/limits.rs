@@ -215,6 +215,25 @@ fn exec_8_a_worker_that_is_none_or_ends_by_itself_is_told() {
     );
 }
 
+/// It would go on when its host has ended.
+#[test]
+fn exec_8_a_worker_whose_parent_is_not_its_host_does_nothing() {
+    let world = World::new();
+    let script = format!(
+        "{} execute-worker; exit $?",
+        env!("CARGO_BIN_EXE_forge-search")
+    );
+    let between = Worker::new(PathBuf::from("/bin/sh"), vec!["-c".into(), script.into()]);
+    let fault = between.ask(&Told::Try(world.path("x"))).unwrap_err();
+    assert_eq!(fault.reason, Reason::WorkerFailed);
+    let detail = fault.detail.unwrap();
+    assert!(
+        detail.contains("exit code 2: the worker can't work: "),
+        "{detail}"
+    );
+    assert!(detail.contains("is not its parent"), "{detail}");
+}
+
 #[test]
 fn exec_8_the_host_limits_the_worker_itself() {
     let world = World::new();
