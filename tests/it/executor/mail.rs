@@ -302,6 +302,10 @@ fn exec_5_parts_end_where_what_they_are_in_does() {
             0,
         ),
         (format!("X: {inner}\n--in\n{text}hay"), 1),
+        (
+            format!("Content-Type: multipart/mixed; boundary=\"in \"\n\n--in \n{text}hay\n--in --\n--in--\nhay"),
+            1,
+        ),
         // Parts without headers are texts.
         (format!("{outer}\n--hay\n\nhay\n--hay--\n"), 1),
     ]

@@ -95,7 +95,8 @@ impl<'a> Part<'a> {
                 self.bytes,
                 last.map_or(0, |header| header.offset_end as usize),
             );
-            let boundary = content.attribute("boundary").unwrap_or_default();
+            // It can't end with space, which is how lines may end.
+            let boundary = content.attribute("boundary").unwrap_or_default().trim_end();
             let like = Part {
                 bytes: &[],
                 depth: self.depth + 1,
