@@ -35,14 +35,27 @@
 //! An index makes searches of large trees faster and changes no answer; [`tool::indexing`] shows how a program
 //! has one built.
 //!
+//! What a host has to know of an answer stands in three fields: `truncated`, `timed_out` and `errors`. With none of them set, the answer is all there is.
+//!
 //! # Layers
 //!
 //! [`tool`] knows users, [`exec`] knows what requests mean, [`index`] knows files, [`mod@format`] knows bytes. Each
 //! uses only itself and what stands after it in this list.
 //!
+//! The examples `forge_tool` and `many_calls` are programs that do all of that: a tool behind an agent's own trait, with cancellation and a budget of
+//! bytes; and calls from several tasks, each of which sees every edit before it.
+//!
 //! # Features
 //!
-//! `sqlite` adds `index_storage = "sqlite"`, and compiles SQLite. `cli` (default) is the program `forge-search`. Without default features the crate is the library alone.
+//! | feature | adds |
+//! | --- | --- |
+//! | `cli` (default) | the programs `forge-search` and `ggrep`, with all but `sqlite` of what follows |
+//! | `daemon` | the query daemon and its clients |
+//! | `executor` | tasks with signed leases; compiles SQLite |
+//! | `mcp` | a server for agents that speak the Model Context Protocol |
+//! | `sqlite` | `index_storage = "sqlite"`; compiles SQLite |
+//!
+//! Without default features the crate is the library alone.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 // The rules about processes, clocks and hash maps are for what is shipped.
