@@ -7,6 +7,9 @@
 //! cargo run --example many_calls
 //! ```
 
+// What is measured here is the time of this program's own calls.
+#![allow(clippy::disallowed_methods)]
+
 use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,8 +26,15 @@ use forge_search::tool::search::{SearchTool, ToolContext};
 const TASKS: usize = 8;
 const CALLS: usize = 100;
 
+/// What calls need, and what ends in order.
+struct Setup {
+    tool: Arc<SearchTool>,
+    indexes: Arc<Indexes>,
+    context: ToolContext,
+}
+
 /// Makes a tool over a tree, with an index in memory that follows it.
-fn set_up(tree: &Path) -> Result<(Arc<SearchTool>, Arc<Indexes>, ToolContext), Box<dyn Error>> {
+fn set_up(tree: &Path) -> Result<Setup, Box<dyn Error>> {
     let mut config = Config::library_default();
     config.search.enabled = true;
     config.search.index_mode = IndexMode::On;
@@ -37,7 +47,11 @@ fn set_up(tree: &Path) -> Result<(Arc<SearchTool>, Arc<Indexes>, ToolContext), B
         .ok_or("index_mode is not off")?;
     indexes.live(&config.search, &Surroundings::new(sandbox.clone()))?;
     let tool = SearchTool::new(config.search, engines).with_indexes(Some(indexes.clone()));
-    Ok((Arc::new(tool), indexes, ToolContext::new(sandbox)))
+    Ok(Setup {
+        tool: Arc::new(tool),
+        indexes,
+        context: ToolContext::new(sandbox),
+    })
 }
 
 /// Searches on a thread that may be kept busy.
@@ -60,7 +74,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
         std::fs::create_dir_all(tree.join((n % 40).to_string()))?;
         std::fs::write(path, format!("file number {n}\nneedle{}x\n", n % 50))?;
     }
-    let (tool, indexes, context) = set_up(&tree)?;
+    let Setup {
+        tool,
+        indexes,
+        context,
+    } = set_up(&tree)?;
     // Calls are answered at once, index or not; here it is waited for to show what it is good for.
     indexes.wait_live(&tree, Duration::from_secs(60));
 
