@@ -19,6 +19,11 @@ pub const SEARCH_NAME: &str = "Search";
 /// Other names under which the tool answers (FR-LS-01).
 pub const SEARCH_ALIASES: [&str; 5] = ["search", "rg", "ripgrep", "ugrep", "ug"];
 
+/// Returns true if `name` names the tool.
+pub fn names_search(name: &str) -> bool {
+    name == SEARCH_NAME || SEARCH_ALIASES.contains(&name)
+}
+
 pub use crate::tool::config::Case;
 
 impl From<Case> for CaseMode {

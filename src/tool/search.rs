@@ -25,7 +25,9 @@ use crate::tool::engines::Engines;
 use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::indexing::{Indexes, Question};
 use crate::tool::render::Note;
-use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, SearchRequest, search_schema};
+use crate::tool::request::{
+    SEARCH_ALIASES, SEARCH_NAME, SearchRequest, names_search, search_schema,
+};
 use crate::tool::response::{ErrorEntry, FallbackUse, IndexUse, Record, SearchResponse, Stats};
 use crate::tool::sandbox::{Resolved, Sandbox};
 use crate::tool::searcher::{Searcher, missing, run_source, slashed, summarized, to_usize};
@@ -143,7 +145,7 @@ impl SearchTool {
 
     /// Returns true if `name` names this tool.
     pub fn answers_to(&self, name: &str) -> bool {
-        name == SEARCH_NAME || SEARCH_ALIASES.contains(&name)
+        names_search(name)
     }
 
     /// Returns what the tool does, for a model that is to choose it.

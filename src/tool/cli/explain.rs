@@ -37,16 +37,10 @@ pub(super) fn run(args: &ExplainArgs, environment: &Environment) -> Result<u8, F
     setup_args.set.push(WITH_STATS.to_string());
     let setup = prepare(&setup_args, environment, extra_root.as_deref())?;
     before_search(&setup, environment, &request)?;
-    let (request, explanation, stats, response) = setup
+    let explained = setup
         .signals
-        .while_calling(|| explained(&setup, request))
+        .while_calling(|| Explained::of(&setup, request))
         .map_err(|error| setup.signals.failure(error))?;
-    let explained = Explained {
-        request: &request,
-        explanation: &explanation,
-        stats: &stats,
-        response: &response,
-    };
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
         writeln!(out, "{}", explained.to_json())?;
@@ -64,42 +58,41 @@ pub(super) fn run(args: &ExplainArgs, environment: &Environment) -> Result<u8, F
 /// Those of the search.
 #[cfg(unix)]
 pub(super) fn to_program(setup: &Setup, request: SearchRequest) -> Result<Value, ToolError> {
-    let (request, explanation, stats, response) = explained(setup, request)?;
-    let explained = Explained {
-        request: &request,
-        explanation: &explanation,
-        stats: &stats,
-        response: &response,
-    };
-    Ok(explained.to_json())
-}
-
-/// Carries a search out, for one line of each file that matches.
-fn explained(
-    setup: &Setup,
-    mut request: SearchRequest,
-) -> Result<(SearchRequest, Explanation, Stats, SearchResponse), ToolError> {
-    let (explanation, index) = setup.tool.explain(&request, &setup.context)?;
-    request.max_matches_per_file = Some(1);
-    request.max_results = Some(u64::MAX);
-    let response = setup.tool.search(&request, &setup.context)?;
-    // The configuration asks for them, whatever else it says.
-    let stats = response.stats.clone();
-    let stats =
-        stats.unwrap_or_else(|| Stats::new(index, response.files_scanned, 0, Duration::ZERO));
-    Ok((request, explanation, stats, response))
+    Ok(Explained::of(setup, request)?.to_json())
 }
 
 /// A search, and what an index had to do with it.
-struct Explained<'a> {
-    request: &'a SearchRequest,
-    explanation: &'a Explanation,
+struct Explained {
+    request: SearchRequest,
+    explanation: Explanation,
     /// What the search itself says: the numbers that add up.
-    stats: &'a Stats,
-    response: &'a SearchResponse,
+    stats: Stats,
+    response: SearchResponse,
 }
 
-impl Explained<'_> {
+impl Explained {
+    /// Carries a search out, for one line of each file that matches.
+    ///
+    /// # Errors
+    ///
+    /// Those of the search.
+    fn of(setup: &Setup, mut request: SearchRequest) -> Result<Explained, ToolError> {
+        let (explanation, index) = setup.tool.explain(&request, &setup.context)?;
+        request.max_matches_per_file = Some(1);
+        request.max_results = Some(u64::MAX);
+        let response = setup.tool.search(&request, &setup.context)?;
+        // The configuration asks for them, whatever else it says.
+        let stats = response.stats.clone();
+        let stats =
+            stats.unwrap_or_else(|| Stats::new(index, response.files_scanned, 0, Duration::ZERO));
+        Ok(Explained {
+            request,
+            explanation,
+            stats,
+            response,
+        })
+    }
+
     fn fold(&self) -> &'static str {
         match CaseMode::from(self.request.case).fold(&self.request.pattern) {
             Fold::Sensitive => "sensitive",

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use rmcp::service::ServerInitializeError;
 use rmcp::transport::stdio_pipes;
 use serde_json::Value;
 
@@ -75,7 +76,7 @@ pub(super) fn run(args: &McpArgs, environment: &Environment) -> Result<u8, Failu
                     failed(format!("the server ended in an unexpected way: {error}"))
                 }),
                 // A client that says nothing is one that only looks whether there is a program.
-                Err(error) if error.to_string().contains("connection closed") => Ok(()),
+                Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
                 Err(error) => Err(failed(format!(
                     "the client does not speak the Model Context Protocol: {error}"
                 ))),
@@ -255,18 +256,18 @@ impl One {
         Meant::find(&self.root, &self.setup, None, &self.environment)
     }
 
-    /// Asks the daemon; nothing if there is none and none can be started.
+    /// Asks the daemon, which may take what `time` says of its configuration; nothing if there is none and none can be started.
     fn ask(
         &self,
         request: &Request,
-        time: Duration,
+        time: impl FnOnce(&Config) -> Duration,
         given_up: Option<&GivenUp>,
     ) -> Result<Option<Value>, ToolError> {
         if !self.by_daemon || self.own().is_some() {
             return Ok(None);
         }
         let meant = self.meant()?;
-        let until = Deadline::after(time, Arc::new(SystemClock));
+        let until = Deadline::after(time(&meant.config), Arc::new(SystemClock));
         let mut again = true;
         loop {
             let (mut connection, _) = match connect_or_start(&meant, None, &until) {
@@ -344,40 +345,21 @@ impl One {
         Ok(self.beside.get_or_init(|| setup))
     }
 
-    /// Returns how long the answer to a call may take.
-    fn time_of(&self, call: &ToolCall, config: &Config) -> Duration {
-        let asked = call.request.get("timeout_ms").and_then(Value::as_u64);
-        let configured = match call.tool == FILES_NAME {
-            true => config.search_files.default_timeout_ms,
-            false => asked.unwrap_or(config.search.default_timeout_ms),
-        };
-        Duration::from_millis(configured.max(config.daemon.query_timeout_ms)) + MARGIN
-    }
-}
-
-impl Tree for One {
-    fn call(&self, call: &ToolCall, given_up: &GivenUp) -> Value {
+    /// Calls a tool: the daemon's, or else this process's own.
+    fn called(&self, call: &ToolCall, given_up: &GivenUp) -> Result<Value, ToolError> {
         let asked = Request {
             id: None,
             asked: Asked::Tool(call.clone()),
         };
-        let answered = load_config(&self.setup, &self.environment).and_then(|config| {
-            let time = self.time_of(call, &config);
-            Ok((self.ask(&asked, time, Some(given_up))?, time))
-        });
-        let (answer, time) = match answered {
-            Ok((Some(answer), _)) => return answer,
-            Ok((None, time)) => (self.service(), time),
-            Err(error) => return error.to_json(),
-        };
-        let service = match answer {
-            Ok(service) => service,
-            Err(error) => return error.to_json(),
-        };
+        let time = |config: &Config| time_of(call, config);
+        if let Some(answer) = self.ask(&asked, time, Some(given_up))? {
+            return Ok(answer);
+        }
+        let service = self.service()?;
         let admitted = Admitted {
             id: None,
             ending: given_up.ending(),
-            deadline: Deadline::after(time, service.clock().clone()),
+            deadline: Deadline::after(service.time_of(call), service.clock().clone()),
             came: None,
             waited: Duration::ZERO,
             queued: false,
@@ -385,7 +367,24 @@ impl Tree for One {
             stands_back: false,
         };
         let answer = service.call(call, admitted).payload;
-        serde_json::from_slice(&answer).unwrap_or_default()
+        Ok(serde_json::from_slice(&answer).unwrap_or_default())
+    }
+}
+
+/// Returns how long a daemon's answer to a call may take.
+fn time_of(call: &ToolCall, config: &Config) -> Duration {
+    let asked = call.request.get("timeout_ms").and_then(Value::as_u64);
+    let configured = match call.tool == FILES_NAME {
+        true => config.search_files.default_timeout_ms,
+        false => asked.unwrap_or(config.search.default_timeout_ms),
+    };
+    Duration::from_millis(configured.max(config.daemon.query_timeout_ms)) + MARGIN
+}
+
+impl Tree for One {
+    fn call(&self, call: &ToolCall, given_up: &GivenUp) -> Value {
+        let answer = self.called(call, given_up);
+        answer.unwrap_or_else(|error| error.to_json())
     }
 
     fn status(&self) -> Result<Value, ToolError> {
@@ -393,7 +392,7 @@ impl Tree for One {
             id: None,
             asked: Asked::Status,
         };
-        if let Some(answer) = self.ask(&asked, PATIENCE, None)? {
+        if let Some(answer) = self.ask(&asked, |_| PATIENCE, None)? {
             return Ok(answer);
         }
         let status = self.service()?.status(&Default::default());
@@ -405,7 +404,7 @@ impl Tree for One {
             id: None,
             asked: Asked::Health,
         };
-        if let Some(answer) = self.ask(&asked, PATIENCE, None)? {
+        if let Some(answer) = self.ask(&asked, |_| PATIENCE, None)? {
             return Ok(answer);
         }
         let health = self.service()?.health();
@@ -418,7 +417,7 @@ impl Tree for One {
 
     fn building(&self) -> Option<BuildReport> {
         let own = self.own().clone();
-        let build = match own {
+        match own {
             Some(service) => service.building(),
             None => {
                 // What the daemon says of itself to everybody.
@@ -426,8 +425,7 @@ impl Tree for One {
                 let living = indexes.living(&self.root)?;
                 living.into_iter().find_map(|one| one.build)
             }
-        };
-        build.filter(|build| !build.ended)
+        }
     }
 }
 

@@ -45,7 +45,7 @@ use setup::Environment;
 
 use crate::tool::error::ToolError;
 use crate::tool::render::escape_controls;
-use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, search_schema};
+use crate::tool::request::{names_search, search_schema};
 use crate::tool::search_files::{FILES_NAME, files_schema};
 
 /// Exit status when something went wrong.
@@ -200,7 +200,7 @@ enum Tool {
 
 /// Returns the tool that is meant; refuses the name of one that does not exist.
 fn tool_of(args: &ToolArgs) -> Result<Tool, ToolError> {
-    if args.tool == SEARCH_NAME || SEARCH_ALIASES.contains(&args.tool.as_str()) {
+    if names_search(&args.tool) {
         return Ok(Tool::Search);
     }
     if args.tool == FILES_NAME {

@@ -27,7 +27,7 @@ use super::tree::{GivenUp, Tree, Trees};
 use crate::tool::daemon::request::ToolCall;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::BuildReport;
-use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, SearchRequest, described_search_schema};
+use crate::tool::request::{SEARCH_NAME, SearchRequest, described_search_schema, names_search};
 use crate::tool::search::SearchTool;
 use crate::tool::search_files::{FILES_NAME, FilesTool, files_schema};
 
@@ -287,7 +287,7 @@ impl ServerHandler for Server {
             Ok(Roots::Ask(asked)) => return Ok(asked.into()),
             Err(error) => return Ok(result(error.to_json()).into()),
         };
-        let is_search = is_search(&request.name);
+        let is_search = names_search(&request.name);
         let arguments = request.arguments.unwrap_or_default();
         let call = ToolCall {
             tool: request.name.to_string(),
@@ -395,10 +395,6 @@ impl Reporting {
         };
         Some(told.with_message(message))
     }
-}
-
-fn is_search(name: &str) -> bool {
-    name == SEARCH_NAME || SEARCH_ALIASES.contains(&name)
 }
 
 fn tool(name: &'static str, title: &str, about: &str, request: Value, response: Value) -> Tool {

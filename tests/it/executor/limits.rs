@@ -255,29 +255,6 @@ fn exec_8_the_host_limits_the_worker_itself() {
     );
 }
 
-/// Where whoever starts it may have less itself, a worker has that.
-#[test]
-fn exec_8_a_worker_has_no_more_than_its_host() {
-    let mut world = World::new();
-    world.write("a.csv", "id,a\n1,needle\n");
-    world.scope("a", ScopeKind::Csv, "a.csv");
-    let config = world.write_config();
-    let lease = world.write("lease", world.lease_for_ever("t", "SEARCH_DATASETS", "a"));
-    let manifest = world.write(
-        "manifest",
-        manifest("t", "SEARCH_DATASETS", "a", "needle", 10),
-    );
-    let output = std::process::Command::new("/bin/sh")
-        .args(["-c", "ulimit -v 200000 && exec \"$@\"", "sh"])
-        .args([env!("CARGO_BIN_EXE_forge-search"), "execute", "--config"])
-        .args([&config, Path::new("--lease-file"), &lease, &manifest])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(value["count"], 1);
-}
-
 #[test]
 fn exec_1_a_worker_can_neither_write_nor_connect_nor_start_anything() {
     let world = World::new();

@@ -228,6 +228,13 @@ fn found_one(output: &Output) {
     assert_eq!(value["count"], 1, "{output:?}");
 }
 
+/// Where whoever starts it may have less itself, a worker has that.
+#[test]
+fn exec_8_a_worker_has_no_more_than_its_host() {
+    let prefix = ["/bin/sh", "-c", "ulimit -v 200000 && exec \"$@\"", "sh"];
+    found_one(&executed_by(&prefix));
+}
+
 #[test]
 fn exec_8_the_first_process_of_a_container_has_workers_too() {
     let first = ["--pid", "--fork", "--mount-proc"];
