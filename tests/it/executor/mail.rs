@@ -377,6 +377,75 @@ fn exec_5_groups_and_every_subject_are_searched() {
     }
 }
 
+#[test]
+fn exec_5_texts_are_found_wherever_headers_end_and_however_they_are_written() {
+    let mut world = World::new();
+    world.scope("mail", ScopeKind::Mbox, "m.mbox");
+    let executor = world.real();
+    let html = |body: &str| format!("{DATE}Content-Type: text/html\n\n{body}");
+    let mixed = in_parts("mixed", "b");
+    for (nth, (message, count)) in [
+        // A message that ends in its headers.
+        (format!("{DATE}Subject: hay"), 1),
+        (format!("{DATE}Subject: a\n hay"), 1),
+        (format!("{DATE}To: a@b, hay@x"), 1),
+        // Text that nothing separates from them.
+        (format!("{DATE}X: y\nthe hay\n\nhay\n"), 1),
+        (format!("{DATE}{mixed}\n--b\nfirst hay\nsecond\n\nthird\n--b--\n"), 1),
+        (format!("{DATE}{mixed}\n--b\nContent-Type: text/html\n<p>h<b>ay</b>\n--b--\n"), 1),
+        // What stands after an encoding, and what is no type.
+        (format!("{DATE}Content-Transfer-Encoding: quoted-printable (x)\n\nh=61y\n"), 1),
+        (format!("{DATE}Content-Type: text/plain; charset=utf-16be\nContent-Transfer-Encoding: base64;\n\nAGgAYQB5\n"), 1),
+        (format!("{DATE}Content-Type: foo bar\n\nhay\n"), 1),
+        (format!("{DATE}Content-Type: foo/bar\n\nhay\n"), 0),
+        // What HTML shows.
+        (html("<p><b>h</b>ay<style type=a>hay</style>"), 1),
+        (html("<!---->hay"), 1),
+        (html("<p title=hay>h ay"), 0),
+    ]
+    .iter()
+    .enumerate()
+    {
+        assert_eq!(alone(&world, &executor, nth, message), (*count, 0), "{message}");
+    }
+}
+
+#[test]
+fn exec_8_messages_that_would_take_minutes_are_passed_over() {
+    let mut world = World::new();
+    world.scope("mail", ScopeKind::Mbox, "m.mbox");
+    let executor = world.real();
+    let began = std::time::Instant::now();
+    for (nth, headers) in [
+        format!("Subject: {}", "=?aa?q?x ".repeat(60_000)),
+        format!("From: {}", "=?aa?q?x\n ".repeat(60_000)),
+        format!("Content-Type: text/plain{}", "; aN*1=b".repeat(200_000)),
+        "To:\n".repeat(600_000),
+        format!("To: {}", "g:a,".repeat(600_000)),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let message = format!("{DATE}{headers}\nX: y\n\nhay\n");
+        assert_eq!(alone(&world, &executor, nth, &message), (0, 1), "{nth}");
+    }
+    // Many levels around much text, which is read once.
+    let levels = 90;
+    let mut message = DATE.to_string();
+    for level in 0..levels {
+        message += &in_parts("alternative", &format!("b{level}x"));
+        message += &format!("\n--b{level}x\n");
+    }
+    message += "Content-Type: text/plain\n\nhay\n";
+    message += &"much text\n".repeat(400_000);
+    assert_eq!(alone(&world, &executor, 10, &message), (1, 0));
+    assert!(
+        began.elapsed() < std::time::Duration::from_secs(60),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
 /// The directory of the mail parser's own source, which has its public test messages.
 fn parser_source() -> PathBuf {
     let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());

@@ -1,5 +1,7 @@
 //! E-mails: directories with one a file, and files with many.
 
+mod head;
+mod html;
 mod text;
 mod time;
 
@@ -12,8 +14,9 @@ use mail_parser::mailbox::mbox::MessageIterator;
 use mail_parser::{Addr, Address, HeaderName, HeaderValue, Message, MessageParser};
 use sha2::{Digest, Sha256};
 
+use self::head::Split;
 use super::dirs::Dirs;
-use super::{BUFFER, Steady, unavailable};
+use super::{BUFFER, State, Steady, unavailable};
 use crate::index::beneath::{EntryKind, RootDir};
 use crate::tool::executor::failure::Reason;
 use crate::tool::executor::order::{Order, Place};
@@ -80,8 +83,13 @@ impl Source for Maildir {
                     Err(error) => return Err(unavailable(&error)),
                 };
                 bytes.clear();
+                let was = State::of(&file)?;
                 file.read_to_end(&mut bytes)
                     .map_err(|error| unavailable(&error))?;
+                // Messages are never written over, but for those who don't keep to that.
+                if State::of(&file)? != was {
+                    return Err(Reason::SourceChanged);
+                }
                 let place = || Place::At(path.as_os_str().as_encoded_bytes().to_vec());
                 reader.message(&bytes, &place, visit);
             }
@@ -159,15 +167,19 @@ impl Default for MailReader {
 }
 
 impl MailReader {
-    /// Hands over a message; passes it over if it is none, or has no valid time.
+    /// Hands over a message; passes it over if it is none, has no valid time, or more headers or parts in parts than anybody writes.
     fn message(&mut self, bytes: &[u8], place: &dyn Fn() -> Place, visit: &mut Visit<'_>) {
         // Should the parser end in an unexpected way, that is the end of this message and not of the search.
         let parser = &self.parser;
+        let Ok(head) = Split::of(bytes).to_parse() else {
+            self.passed_over += 1;
+            return;
+        };
         let read = || {
-            let message = parser.parse_headers(bytes)?;
+            let message = parser.parse_headers(&*head)?;
             let received = received(&message)?;
             let mut body = String::new();
-            text::write(parser, bytes, &mut body).ok()?;
+            text::write(bytes, &mut body).ok()?;
             Some((message, received, body))
         };
         let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(read));

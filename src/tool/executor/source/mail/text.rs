@@ -1,32 +1,35 @@
 //! What of a message is its text: its parts, taken apart line by line, and what is chosen of them.
 //!
-//! The parser knows headers, encodings and character sets. Where parts begin and end is found here: it looks for boundaries in the middle of lines, and an
-//! inner part that is not closed takes the outer ones with it. Nothing is copied but the text.
+//! The parser knows headers, encodings and character sets. Where headers end, and where parts begin and end, is found here: it looks for boundaries in the
+//! middle of lines, and an inner part that is not closed takes the outer ones with it. Nothing is copied but the text.
 
-use mail_parser::decoders::html::html_to_text;
-use mail_parser::{ContentType, MessageParser, MimeHeaders, PartType};
+use mail_parser::{ContentType, HeaderName, Message, MessageParser, MimeHeaders, PartType};
 use memchr::memmem;
+
+use super::head::{Split, TooMuch};
+use super::html;
 
 /// How deep parts may be in parts.
 const DEEPEST: usize = 100;
 
-/// Where parts are deeper in each other than anybody means them to be.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct TooDeep;
-
 /// Writes the text of a message, or part, in the order in which it stands there: of alternatives the plain ones, or else what a reader would see of HTML,
-/// or else the others; of what belongs together the first one. Attachments and other messages are no text.
-pub(super) fn write(
-    parser: &MessageParser,
-    message: &[u8],
-    out: &mut String,
-) -> Result<(), TooDeep> {
+/// or else the others; of what belongs together the first one. Attachments and other messages are no text. In time that grows with the length of the
+/// message and how deep its parts are.
+///
+/// # Errors
+///
+/// [`TooMuch`], where parts are deeper in each other, or headers longer, than anybody means them to be.
+pub(super) fn write(message: &[u8], out: &mut String) -> Result<(), TooMuch> {
     let part = Part {
         bytes: message,
         depth: 0,
         in_digest: false,
     };
-    part.write(parser, out)
+    // What parts have in their headers beside that is not searched.
+    let parser = MessageParser::new()
+        .with_mime_headers()
+        .default_header_ignore();
+    part.write(&parser, out).map(|_| ())
 }
 
 /// The forms that a text may have, those first that are preferred.
@@ -35,15 +38,6 @@ enum Form {
     Plain,
     Html,
     Other,
-}
-
-/// What a part is.
-enum Kind<'a> {
-    Text(Form),
-    /// A text without headers: as it stands.
-    Raw(&'a [u8]),
-    Parts(Parts<'a>, Group),
-    Nothing,
 }
 
 /// How parts belong together.
@@ -63,38 +57,43 @@ struct Part<'a> {
     in_digest: bool,
 }
 
-impl<'a> Part<'a> {
-    fn kind(self, parser: &MessageParser) -> Result<Kind<'a>, TooDeep> {
+impl Part<'_> {
+    /// Writes the text of a part, and returns which form it has, if there is any.
+    fn write(self, parser: &MessageParser, out: &mut String) -> Result<Option<Form>, TooMuch> {
         if self.depth > DEEPEST {
-            return Err(TooDeep);
+            return Err(TooMuch);
         }
-        let headers = parser.parse_headers(self.bytes);
+        let split = Split::of(self.bytes);
+        let to_parse = split.to_parse()?;
+        let headers = parser.parse_headers(&to_parse);
         let Some(headers) = headers.filter(|headers| !headers.headers().is_empty()) else {
-            return Ok(match self.in_digest {
-                true => Kind::Nothing,
-                false => Kind::Raw(body(self.bytes, 0)),
-            });
+            // None say what it is.
+            if self.in_digest {
+                return Ok(None);
+            }
+            add(&String::from_utf8_lossy(split.body), out);
+            return Ok(Some(Form::Plain));
         };
         let is_attachment = headers
             .content_disposition()
             .is_some_and(ContentType::is_attachment);
-        let Some(content) = headers.content_type() else {
-            return Ok(match self.in_digest || is_attachment {
-                true => Kind::Nothing,
-                false => Kind::Text(Form::Plain),
-            });
+        // What is no type says nothing, so the text is plain (RFC 2045).
+        let content = headers
+            .content_type()
+            .filter(|content| content.subtype().is_some());
+        let Some(content) = content else {
+            if self.in_digest || is_attachment {
+                return Ok(None);
+            }
+            write_text(parser, split, &headers, out);
+            return Ok(Some(Form::Plain));
         };
         let subtype = content.subtype().unwrap_or_default();
         if content.ctype().eq_ignore_ascii_case("multipart") {
             // What a message as a whole is said to be is not what is attached to it.
             if is_attachment && self.depth > 0 {
-                return Ok(Kind::Nothing);
+                return Ok(None);
             }
-            let last = headers.headers().last();
-            let body = body(
-                self.bytes,
-                last.map_or(0, |header| header.offset_end as usize),
-            );
             // It can't end with space, which is how lines may end.
             let boundary = content.attribute("boundary").unwrap_or_default().trim_end();
             let like = Part {
@@ -102,83 +101,95 @@ impl<'a> Part<'a> {
                 depth: self.depth + 1,
                 in_digest: subtype.eq_ignore_ascii_case("digest"),
             };
-            let parts = Parts::of(body, boundary, like);
             let group = match subtype {
                 _ if subtype.eq_ignore_ascii_case("alternative") => Group::Alternative,
                 _ if subtype.eq_ignore_ascii_case("related") => Group::Related,
                 _ => Group::Mixed,
             };
-            return Ok(match parts {
-                Some(parts) => Kind::Parts(parts, group),
+            return match Parts::of(split.body, boundary, like) {
+                Some(parts) => write_parts(parts, group, parser, out),
                 // What stands before the first part is no text.
-                None => Kind::Nothing,
-            });
+                None => Ok(None),
+            };
         }
-        Ok(match content.ctype().eq_ignore_ascii_case("text") {
-            true if is_attachment => Kind::Nothing,
-            true if subtype.eq_ignore_ascii_case("plain") => Kind::Text(Form::Plain),
-            true if subtype.eq_ignore_ascii_case("html") => Kind::Text(Form::Html),
-            true => Kind::Text(Form::Other),
-            false => Kind::Nothing,
-        })
+        let form = match content.ctype().eq_ignore_ascii_case("text") {
+            true if is_attachment => return Ok(None),
+            true if subtype.eq_ignore_ascii_case("plain") => Form::Plain,
+            true if subtype.eq_ignore_ascii_case("html") => Form::Html,
+            true => Form::Other,
+            false => return Ok(None),
+        };
+        write_text(parser, split, &headers, out);
+        Ok(Some(form))
     }
+}
 
-    /// Returns the best form of text that there is in a part, if there is any.
-    fn form(self, parser: &MessageParser) -> Result<Option<Form>, TooDeep> {
-        Ok(match self.kind(parser)? {
-            Kind::Text(form) => Some(form),
-            Kind::Raw(_) => Some(Form::Plain),
-            Kind::Nothing => None,
-            Kind::Parts(parts, _) => {
-                let mut best = None;
-                for part in parts {
-                    let form = part.form(parser)?;
-                    best = match (best, form) {
-                        (Some(best), Some(form)) => Some(Form::min(best, form)),
-                        (best, form) => best.or(form),
-                    };
-                }
-                best
-            }
-        })
+/// Writes a text as it was before it was encoded.
+fn write_text(parser: &MessageParser, split: Split<'_>, headers: &Message<'_>, out: &mut String) {
+    let encoding = headers.content_transfer_encoding().unwrap_or_default();
+    // There may be a comment after it, and there should be nothing else.
+    let mut words = encoding.split([';', '(', ' ', '\t', '\r', '\n']);
+    let name = words.find(|word| !word.is_empty()).unwrap_or_default();
+    let content = headers.content_type();
+    let is_typed = content.is_none_or(|content| content.subtype().is_some());
+    let mut rewritten = Vec::new();
+    let whole = split.whole().filter(|_| is_typed && name == encoding);
+    let bytes = whole.unwrap_or_else(|| {
+        // As the parser understands it.
+        let raw = headers.raw_message();
+        let typed = headers
+            .headers()
+            .iter()
+            .find(|header| is_typed && header.name == HeaderName::ContentType);
+        let value = typed
+            .and_then(|header| raw.get(header.offset_start as usize..header.offset_end as usize));
+        if let Some(value) = value {
+            rewritten.extend_from_slice(b"Content-Type:");
+            rewritten.extend_from_slice(value.trim_ascii_end());
+            rewritten.push(b'\n');
+        }
+        for part in ["Content-Transfer-Encoding: ", name, "\n\n"] {
+            rewritten.extend_from_slice(part.as_bytes());
+        }
+        rewritten.extend_from_slice(split.body);
+        &rewritten
+    });
+    let message = parser.parse(bytes);
+    let part = message.as_ref().and_then(|message| message.parts.first());
+    match part.map(|part| &part.body) {
+        Some(PartType::Text(text)) => add(text, out),
+        Some(PartType::Html(text)) => add(&html::shown(text), out),
+        _ => {}
     }
+}
 
-    fn write(self, parser: &MessageParser, out: &mut String) -> Result<(), TooDeep> {
-        match self.kind(parser)? {
-            Kind::Nothing => {}
-            Kind::Raw(text) => add(&String::from_utf8_lossy(text), out),
-            Kind::Text(_) => {
-                let parsed = parser.parse(self.bytes);
-                let part = parsed.as_ref().and_then(|message| message.parts.first());
-                match part.map(|part| &part.body) {
-                    Some(PartType::Text(text)) => add(text, out),
-                    Some(PartType::Html(html)) => add(&html_to_text(html), out),
-                    _ => {}
+/// Writes what is to be written of several parts.
+fn write_parts(
+    parts: Parts<'_>,
+    group: Group,
+    parser: &MessageParser,
+    out: &mut String,
+) -> Result<Option<Form>, TooMuch> {
+    let begin = out.len();
+    let mut best = None;
+    for part in parts {
+        let start = out.len();
+        let form = part.write(parser, out)?;
+        match (group, best, form) {
+            (_, _, None) => {}
+            (Group::Related, ..) => return Ok(form),
+            (_, None, _) => best = form,
+            (Group::Mixed, Some(known), Some(form)) => best = Some(Form::min(known, form)),
+            (Group::Alternative, Some(known), Some(form)) if form > known => out.truncate(start),
+            (Group::Alternative, Some(known), Some(form)) => {
+                if form < known {
+                    out.drain(begin..start);
                 }
-            }
-            Kind::Parts(parts, Group::Mixed) => {
-                for part in parts {
-                    part.write(parser, out)?;
-                }
-            }
-            Kind::Parts(parts, Group::Related) => {
-                for part in parts {
-                    if part.form(parser)?.is_some() {
-                        return part.write(parser, out);
-                    }
-                }
-            }
-            Kind::Parts(parts, Group::Alternative) => {
-                let best = self.form(parser)?;
-                for part in parts {
-                    if part.form(parser)? == best {
-                        part.write(parser, out)?;
-                    }
-                }
+                best = Some(form);
             }
         }
-        Ok(())
     }
+    Ok(best)
 }
 
 /// Adds a text on a line of its own.
@@ -187,24 +198,6 @@ fn add(text: &str, out: &mut String) {
         out.push('\n');
     }
     out.push_str(text);
-}
-
-/// Returns what follows the empty line that ends the headers, which is looked for from somewhere in `bytes`. Without one, what is there is the text if
-/// there are no headers.
-fn body(bytes: &[u8], from: usize) -> &[u8] {
-    let rest = bytes.get(from..).unwrap_or_default();
-    let mut at = 0;
-    while at < rest.len() {
-        let end = memchr::memchr(b'\n', &rest[at..]).map_or(rest.len(), |end| at + end + 1);
-        if rest[at..end].iter().all(u8::is_ascii_whitespace) {
-            return &rest[end..];
-        }
-        at = end;
-    }
-    match from {
-        0 => rest,
-        _ => &[],
-    }
 }
 
 /// The parts of a part, one after the other. One that is not closed ends where what it is in does.

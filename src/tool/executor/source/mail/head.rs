@@ -1,0 +1,208 @@
+//! Where the headers of a message, or of a part, end, and how much of them is looked at.
+//!
+//! Owns what is taken for headers. The parser takes time and memory for some of them that grow faster than they do, so what nobody writes is not given to it.
+
+use std::borrow::Cow;
+
+use memchr::memmem;
+
+/// Bytes of all headers together.
+const MOST: usize = 1 << 20;
+
+/// Headers, of which there is one a line at least.
+const MOST_FIELDS: usize = 10_000;
+
+/// Bytes of a header that says what a part is.
+const MOST_OF_TYPE: usize = 16 << 10;
+
+/// Bytes in which an encoded word ends, which may have 75 by RFC 2047.
+const WORD: usize = 1_000;
+
+/// Steps that looking for the ends of encoded words without one may take.
+const MOST_STEPS: usize = 1 << 24;
+
+/// There is more than anybody means there to be.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TooMuch;
+
+/// A message, or a part of one, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Split<'a> {
+    all: &'a [u8],
+    /// The headers, without the line that ends them.
+    pub(super) head: &'a [u8],
+    /// What follows them.
+    pub(super) body: &'a [u8],
+    /// Whether an empty line stands between the two, as it should.
+    pub(super) is_separate: bool,
+}
+
+impl<'a> Split<'a> {
+    /// Takes bytes apart. Without an empty line, headers end before the first line that neither is one nor goes on with one; what is none and stands in the
+    /// middle of them is passed over.
+    pub(super) fn of(all: &'a [u8]) -> Split<'a> {
+        let (mut at, mut end, mut goes_on) = (0, 0, false);
+        while at < all.len() {
+            let next = memchr::memchr(b'\n', &all[at..]).map_or(all.len(), |end| at + end + 1);
+            let line = &all[at..next];
+            if line.iter().all(u8::is_ascii_whitespace) {
+                let is_separate = end == at;
+                let from = if is_separate { next } else { end };
+                return Split {
+                    all,
+                    head: &all[..end],
+                    body: &all[from..],
+                    is_separate,
+                };
+            }
+            let is_folded = line.starts_with(b" ") || line.starts_with(b"\t");
+            // What a mailbox has between its messages.
+            let is_between = at == 0 && (line.starts_with(b"From ") || line.starts_with(b">From "));
+            goes_on = match is_folded {
+                true => goes_on,
+                false => is_field(line) || is_between,
+            };
+            if goes_on {
+                end = next;
+            } else if at == 0 {
+                break;
+            }
+            at = next;
+        }
+        Split {
+            all,
+            head: &all[..end],
+            body: &all[end..],
+            is_separate: false,
+        }
+    }
+
+    /// Returns what the parser of headers is given: with the line that ends them.
+    ///
+    /// # Errors
+    ///
+    /// [`TooMuch`]
+    pub(super) fn to_parse(self) -> Result<Cow<'a, [u8]>, TooMuch> {
+        check(self.head)?;
+        Ok(match self.is_separate {
+            true => Cow::Borrowed(self.all),
+            false => Cow::Owned([self.head, b"\n\n"].concat()),
+        })
+    }
+
+    /// Returns all of it, if it can be given to a parser as it is.
+    pub(super) fn whole(self) -> Option<&'a [u8]> {
+        self.is_separate.then_some(self.all)
+    }
+}
+
+/// Returns whether a line is a header: a name, and a colon.
+fn is_field(line: &[u8]) -> bool {
+    let colon = memchr::memchr(b':', line).unwrap_or(0);
+    let name = line[..colon].trim_ascii_end();
+    !name.is_empty() && name.iter().all(u8::is_ascii_graphic)
+}
+
+/// Makes sure that headers take little time and memory. O(n).
+fn check(head: &[u8]) -> Result<(), TooMuch> {
+    if head.len() > MOST {
+        return Err(TooMuch);
+    }
+    let (mut fields, mut at) = (0, 0);
+    while at < head.len() {
+        // A header, with the lines that go on with it.
+        let mut end = at;
+        loop {
+            end = memchr::memchr(b'\n', &head[end..]).map_or(head.len(), |next| end + next + 1);
+            if !matches!(head.get(end), Some(b' ' | b'\t')) {
+                break;
+            }
+        }
+        let field = &head[at..end];
+        fields += 1;
+        let is_type = field
+            .get(..8)
+            .is_some_and(|name| name.eq_ignore_ascii_case(b"content-"));
+        if fields > MOST_FIELDS
+            || (is_type && field.len() > MOST_OF_TYPE)
+            || unended(field).saturating_mul(field.len()) > MOST_STEPS
+        {
+            return Err(TooMuch);
+        }
+        at = end;
+    }
+    Ok(())
+}
+
+/// Counts what begins as an encoded word and does not end as one.
+fn unended(field: &[u8]) -> usize {
+    let mut count = 0;
+    let mut ends = memmem::find_iter(field, b"?=").peekable();
+    for start in memmem::find_iter(field, b"=?") {
+        while ends.next_if(|end| *end < start + 2).is_some() {}
+        if ends.peek().is_none_or(|end| end - start > WORD) {
+            count += 1;
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(text: &str) -> (&str, &str, bool) {
+        let split = Split::of(text.as_bytes());
+        let text = |bytes| std::str::from_utf8(bytes).unwrap();
+        (text(split.head), text(split.body), split.is_separate)
+    }
+
+    #[test]
+    fn exec_5_headers_end_where_they_do() {
+        assert_eq!(split("A: b\n c\n\nd\n"), ("A: b\n c\n", "d\n", true));
+        assert_eq!(split("A: b\r\n\r\nd"), ("A: b\r\n", "d", true));
+        assert_eq!(split("\nd\n\ne"), ("", "d\n\ne", true));
+        // A message that ends in them.
+        assert_eq!(split("A: b\nC: d"), ("A: b\nC: d", "", false));
+        // No headers at all, as far as the first line says.
+        assert_eq!(
+            split("first\nsecond\n\nthird"),
+            ("", "first\nsecond\n\nthird", false)
+        );
+        assert_eq!(split(" a: b\n\nc"), ("", " a: b\n\nc", false));
+        // Text right after them; and what is none in the middle of them.
+        assert_eq!(
+            split("A: b\nfirst\n\nthird"),
+            ("A: b\n", "first\n\nthird", false)
+        );
+        assert_eq!(
+            split("A: b\nno header\nC: d\n\ne"),
+            ("A: b\nno header\nC: d\n", "e", true)
+        );
+        assert_eq!(
+            split("From x y\nA : b\n\nc"),
+            ("From x y\nA : b\n", "c", true)
+        );
+        assert_eq!(split(""), ("", "", false));
+    }
+
+    #[test]
+    fn exec_8_headers_that_nobody_writes_are_not_parsed() {
+        let is_too_much = |head: String| Split::of(head.as_bytes()).to_parse().is_err();
+        let unended = |n| format!("Subject: {}\n", "=?aa?q?x ".repeat(n));
+        assert!(is_too_much(unended(20_000)));
+        assert!(is_too_much(
+            unended(10_000).replace("=?aa?q?x =?", "=?aa?q?x\n =?")
+        ));
+        assert!(is_too_much("To:\n".repeat(20_000)));
+        assert!(is_too_much(format!(
+            "Content-Type: text/plain{}\n",
+            "; a*1=b".repeat(5_000)
+        )));
+        assert!(is_too_much(format!("To: {}\n", "g:a,".repeat(400_000))));
+        // What somebody may write.
+        let word = "=?utf-8?q?J=C3=BCrgen?= <jj@example.org>,\n ";
+        assert!(!is_too_much(format!("To: {}\n", word.repeat(5_000))));
+        assert!(!is_too_much(unended(500)));
+    }
+}
