@@ -314,7 +314,13 @@ fn inspect(token: &str, config: &Config) -> Result<u8, Failure> {
 
 /// Reads a text file.
 fn text(path: &Path, environment: &Environment) -> Result<String, Failure> {
-    let bytes = bytes(path, MOST, environment)?;
+    let bytes = bytes(path, MOST + 1, environment)?;
+    if bytes.len() as u64 > MOST {
+        return Err(wrong(&format!(
+            "{} has more than {MOST} bytes, so it is neither a lease nor a key",
+            path.display()
+        )));
+    }
     String::from_utf8(bytes)
         .map_err(|_| wrong(&format!("{} is not a text in UTF-8", path.display())))
 }

@@ -155,8 +155,47 @@ mod linux {
         libc::SYS_perf_event_open,
         libc::SYS_userfaultfd,
         libc::SYS_add_key,
+        libc::SYS_request_key,
         libc::SYS_keyctl,
+        libc::SYS_shmat,
+        libc::SYS_msgget,
+        libc::SYS_msgsnd,
+        libc::SYS_semget,
+        libc::SYS_semop,
+        libc::SYS_semtimedop,
+        libc::SYS_mq_unlink,
+        libc::SYS_ioctl,
+        libc::SYS_quotactl,
+        libc::SYS_quotactl_fd,
+        libc::SYS_swapon,
+        libc::SYS_swapoff,
+        libc::SYS_reboot,
+        libc::SYS_init_module,
+        libc::SYS_finit_module,
+        libc::SYS_delete_module,
+        libc::SYS_kexec_load,
+        libc::SYS_acct,
+        libc::SYS_sethostname,
+        libc::SYS_setdomainname,
+        libc::SYS_settimeofday,
+        libc::SYS_clock_settime,
+        libc::SYS_clock_adjtime,
+        libc::SYS_adjtimex,
+        libc::SYS_syslog,
+        libc::SYS_copy_file_range,
+        libc::SYS_fanotify_init,
+        libc::SYS_landlock_create_ruleset,
+        // Newer than the names that are known here; systems of all kinds have the same numbers since 424.
+        SETXATTRAT,
+        REMOVEXATTRAT,
+        FILE_SETATTR,
+        OPEN_TREE_ATTR,
     ];
+
+    const SETXATTRAT: libc::c_long = 463;
+    const REMOVEXATTRAT: libc::c_long = 466;
+    const OPEN_TREE_ATTR: libc::c_long = 467;
+    const FILE_SETATTR: libc::c_long = 469;
 
     /// The same, where a system has older forms of them.
     #[cfg(target_arch = "x86_64")]
@@ -192,6 +231,14 @@ mod linux {
         let itself = u64::from(std::process::id());
         rules.insert(libc::SYS_prlimit64, vec![is_not(0, 0)?]);
         rules.insert(libc::SYS_tgkill, vec![is_not(0, itself)?]);
+        // The same by the numbers that programs with short pointers have (x32), where the system knows those.
+        #[cfg(target_arch = "x86_64")]
+        {
+            const SHORT: i64 = 0x4000_0000;
+            let short = rules.keys().map(|call| (call | SHORT, Vec::new()));
+            let short: Vec<_> = short.collect();
+            rules.extend(short);
+        }
         apply(rules, libc::EACCES)?;
         // How this one opens is behind a pointer, which a filter can't look at. Whoever finds that there is no such call uses the other one.
         apply(

@@ -14,9 +14,14 @@ use super::worker::{Answer, Job, MEMORY, Message, Told};
 use crate::exec::exit::Exit;
 use crate::exec::process::{Ended, Interruption, Invocation, Until, run};
 use crate::exec::stop::{Clock, Deadline, Stop, SystemClock};
+use crate::tool::config::ScopeKind;
 
 /// How long a search may take (EXEC §8).
 pub const TIME: Duration = Duration::from_secs(30);
+
+/// How long a database that can't be opened at a moment is tried again, and how long to wait before that.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Bytes that an answer may have.
 const MOST: usize = 64 << 20;
@@ -91,15 +96,17 @@ impl Worker {
     ///
     /// Why there is none.
     pub fn ask(&self, told: &Told) -> Result<Answer, Fault> {
+        let deadline = Deadline::after(self.time.min(TIME), self.clock.clone());
+        self.ask_until(told, &deadline)
+    }
+
+    fn ask_until(&self, told: &Told, deadline: &Deadline) -> Result<Answer, Fault> {
         let message = Message {
             host: std::process::id(),
             told: told.clone(),
         };
         let input = serde_json::to_vec(&message).map_err(|_| Reason::WorkerFailed)?;
-        let (stop, deadline) = (
-            Stop::default(),
-            Deadline::after(self.time.min(TIME), self.clock.clone()),
-        );
+        let stop = Stop::default();
         let mut output = Vec::new();
         let invocation = Invocation {
             input: Some(&input),
@@ -108,7 +115,7 @@ impl Worker {
         };
         let until = Until {
             stop: &stop,
-            deadline: Some(&deadline),
+            deadline: Some(deadline),
         };
         let ended = run(invocation, until, &mut |piece| {
             output.extend_from_slice(piece.bytes);
@@ -137,7 +144,8 @@ fn said(ended: &Ended) -> String {
     };
     let stderr = String::from_utf8_lossy(&ended.stderr);
     let mut lines = stderr.lines().rev().map(str::trim);
-    match lines.find(|line| !line.is_empty()) {
+    // What a panic says of itself comes before what could be done to learn more.
+    match lines.find(|line| !line.is_empty() && !line.starts_with("note: ")) {
         Some(line) => {
             let line: String = line.chars().take(SAID).collect();
             format!("{how}: {line}")
@@ -162,10 +170,21 @@ fn reason(ended: &Ended) -> Reason {
 
 impl Host for Worker {
     fn run(&self, job: &Job) -> Result<Done, Fault> {
-        match self.ask(&Told::Search(job.clone()))? {
-            Answer::Found { found, peak_kib } => Ok(Done { found, peak_kib }),
-            Answer::Failed(reason) => Err(reason.into()),
-            Answer::Tried { .. } => Err(Reason::WorkerFailed.into()),
+        let told = Told::Search(job.clone());
+        let deadline = Deadline::after(self.time.min(TIME), self.clock.clone());
+        let patience = Deadline::after(PATIENCE, self.clock.clone());
+        loop {
+            match self.ask_until(&told, &deadline)? {
+                Answer::Found { found, peak_kib } => return Ok(Done { found, peak_kib }),
+                // Whoever writes a database makes what lies beside it, and takes it away. A worker can open only what was there when it began.
+                Answer::Failed(Reason::ScopeUnreadable)
+                    if job.scope.kind == ScopeKind::Sqlite && !patience.remaining().is_zero() =>
+                {
+                    std::thread::sleep(PAUSE);
+                }
+                Answer::Failed(reason) => return Err(reason.into()),
+                Answer::Tried { .. } => return Err(Reason::WorkerFailed.into()),
+            }
         }
     }
 }

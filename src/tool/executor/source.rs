@@ -13,6 +13,7 @@ mod sqlite;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub use mail::scan_mbox;
 pub use memory::InMemory;
@@ -20,6 +21,7 @@ pub use memory::InMemory;
 use super::failure::Reason;
 use super::search::Source;
 use crate::tool::config::{ScopeConfig, ScopeKind};
+use crate::tool::indexing::wall_clock_ns;
 
 /// Bytes that are read at once.
 const BUFFER: usize = 1 << 20;
@@ -66,11 +68,48 @@ pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
+/// How old the last change of a file or directory has to be: a system may give the same time to changes that are less than this apart.
+const SETTLED: Duration = Duration::from_millis(20);
+
+/// How often that is waited for.
+const SETTLING: u32 = 10;
+
 /// A file that has to stay as it is while it is read.
 #[derive(Debug)]
 struct Steady {
     file: File,
-    was: (u64, Option<std::time::SystemTime>),
+    was: State,
+}
+
+/// The state of a file: which one it is, its length, and when it and its text were changed.
+#[derive(Debug, PartialEq, Eq)]
+struct State([i128; 5]);
+
+impl State {
+    fn of(file: &File) -> Result<State, Reason> {
+        use std::os::unix::fs::MetadataExt;
+        let meta = file.metadata().map_err(|error| unavailable(&error))?;
+        let time = |seconds: i64, ns: i64| i128::from(seconds) * 1_000_000_000 + i128::from(ns);
+        Ok(State([
+            meta.dev().into(),
+            meta.ino().into(),
+            meta.len().into(),
+            time(meta.mtime(), meta.mtime_nsec()),
+            time(meta.ctime(), meta.ctime_nsec()),
+        ]))
+    }
+
+    fn changed_ns(&self) -> i128 {
+        self.0[4]
+    }
+}
+
+/// How long to wait until the next change of what was changed at a time would be seen to be another one.
+fn unsettled(changed_ns: i128) -> Option<Duration> {
+    let age = i128::from(wall_clock_ns()) - changed_ns;
+    // What is later than now was written by another clock.
+    let age = Duration::from_nanos(u64::try_from(age).ok()?);
+    SETTLED.checked_sub(age).filter(|rest| !rest.is_zero())
 }
 
 impl Steady {
@@ -85,14 +124,20 @@ impl Steady {
         if !meta.is_file() {
             return Err(Reason::ScopeUnreadable);
         }
-        let was = (meta.len(), meta.modified().ok());
+        let mut was = State::of(&file)?;
+        for _ in 0..SETTLING {
+            let Some(rest) = unsettled(was.changed_ns()) else {
+                break;
+            };
+            std::thread::sleep(rest);
+            was = State::of(&file)?;
+        }
         Ok(Steady { file, was })
     }
 
     /// Says that it has changed, if it has.
     fn unchanged(&self) -> Result<(), Reason> {
-        let meta = self.file.metadata().map_err(|error| unavailable(&error))?;
-        match (meta.len(), meta.modified().ok()) == self.was {
+        match State::of(&self.file)? == self.was {
             true => Ok(()),
             false => Err(Reason::SourceChanged),
         }

@@ -4,6 +4,7 @@ use forge_search::tool::executor::source;
 use proptest::prelude::*;
 
 use super::*;
+use crate::support::SetAtEnd;
 
 /// Compares a result with a file that was written by hand, byte for byte.
 #[track_caller]
@@ -341,6 +342,7 @@ fn exec_5_a_database_that_is_opened_and_closed_all_the_time_is_read() {
     let executor = world.real();
     let over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let at_end = SetAtEnd(&over);
         let restless = scope.spawn(|| {
             let mut opened = 0;
             while !over.load(std::sync::atomic::Ordering::SeqCst) {
@@ -358,7 +360,7 @@ fn exec_5_a_database_that_is_opened_and_closed_all_the_time_is_read() {
                 world.run(&executor, &task, "SEARCH_DATASETS", "people", "a needle")
             })
             .collect();
-        over.store(true, std::sync::atomic::Ordering::SeqCst);
+        drop(at_end);
         assert!(restless.join().unwrap() > 60);
         for answer in &answers {
             assert_eq!(ids(&ok(answer)), ["b"]);

@@ -7,20 +7,12 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::unavailable;
+use super::{SETTLING, unavailable, unsettled};
 use crate::index::beneath::{EntryMeta, RawEntry, RootDir};
 use crate::tool::executor::failure::Reason;
-use crate::tool::indexing::wall_clock_ns;
-
-/// How old the last change of a directory has to be: a system may give the same time to changes that are less than this apart.
-const SETTLED: Duration = Duration::from_millis(20);
-
-/// How often that is waited for.
-const TRIES: u32 = 10;
 
 /// A directory, by its number.
 pub(super) type Id = usize;
@@ -95,10 +87,13 @@ impl<'a> Dirs<'a> {
     /// It can't be listed, or changes all the time.
     pub(super) fn list(&mut self, id: Id) -> Result<Option<Vec<RawEntry>>, Reason> {
         let path = self.path(id);
-        let mut tries = TRIES;
+        let mut tries = SETTLING;
         let state = loop {
             let meta = meta(self.root, &path)?;
-            let Some(rest) = meta.as_ref().and_then(unsettled) else {
+            let last = meta
+                .as_ref()
+                .map(|meta| meta.changed_ns.unwrap_or(meta.modified_ns));
+            let Some(rest) = last.and_then(unsettled) else {
                 break state(meta.as_ref());
             };
             if tries == 0 {
@@ -150,13 +145,4 @@ fn state(meta: Option<&EntryMeta>) -> State {
         meta.changed_ns.unwrap_or_default(),
     ];
     xxh3_64(&numbers.map(i128::to_le_bytes).concat())
-}
-
-/// How long to wait until the next change would be seen to be another one.
-fn unsettled(meta: &EntryMeta) -> Option<Duration> {
-    let last = meta.changed_ns.unwrap_or(meta.modified_ns);
-    let age = i128::from(wall_clock_ns()) - last;
-    // What is later than now was written by another clock.
-    let age = Duration::from_nanos(u64::try_from(age).ok()?);
-    SETTLED.checked_sub(age).filter(|rest| !rest.is_zero())
 }

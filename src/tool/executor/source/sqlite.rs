@@ -14,8 +14,9 @@ use crate::tool::executor::failure::Reason;
 use crate::tool::executor::order::{Key, Order, Place};
 use crate::tool::executor::search::{Fields, Record, Source, Visit};
 
-/// How often to try again to open a database that can't be opened at a moment, and how long to wait before that.
-const TRIES: u32 = 200;
+/// How often to try again to open a database that can't be opened at a moment, and how long to wait before that. What has come to be there since this
+/// process gave up reading anything else can't be opened at all: the host tries again with another one.
+const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// How long to wait for a program that keeps a database to itself while it writes.
@@ -24,8 +25,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A table.
 #[derive(Debug)]
 pub(super) struct Table {
-    /// The file itself, for its state where nothing locks it.
-    file: Steady,
     location: PathBuf,
     table: String,
     key: String,
@@ -33,8 +32,9 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn open(location: &Path, table: String, key: String) -> Result<Table, Reason> {
+        // Whether it is there, and a file.
+        Steady::open(location)?;
         Ok(Table {
-            file: Steady::open(location)?,
             location: location.to_path_buf(),
             table,
             key,
@@ -42,8 +42,8 @@ impl Table {
     }
 
     /// Opens the database, with locks where it can be: one that keeps a log beside it can't be opened so where that log is not there and can't be
-    /// made. It is all in one file then, which has to stay as it is.
-    fn connect(&self) -> Result<(Connection, bool), Reason> {
+    /// made. It is all in one file then, which has to stay as it is, and is returned with that.
+    fn connect(&self) -> Result<(Connection, Option<Steady>), Reason> {
         let mut tries = TRIES;
         loop {
             match self.try_to_connect() {
@@ -57,7 +57,7 @@ impl Table {
         }
     }
 
-    fn try_to_connect(&self) -> Result<(Connection, bool), Reason> {
+    fn try_to_connect(&self) -> Result<(Connection, Option<Steady>), Reason> {
         let is_beside = |ending: &str| beside(&self.location, ending).exists();
         let is_alone = !is_beside("-wal") && !is_beside("-journal");
         let refused = |error: &rusqlite::Error| {
@@ -67,9 +67,11 @@ impl Table {
         let wrong = |error| wrong(&error);
         match connect(&self.location, false) {
             Err(error) if refused(&error) && is_alone => {
-                Ok((connect(&self.location, true).map_err(wrong)?, true))
+                // Before anything is read of it.
+                let state = Steady::open(&self.location)?;
+                Ok((connect(&self.location, true).map_err(wrong)?, Some(state)))
             }
-            locked => Ok((locked.map_err(wrong)?, false)),
+            locked => Ok((locked.map_err(wrong)?, None)),
         }
     }
 }
@@ -134,8 +136,8 @@ impl Source for Table {
     fn scan(&mut self, visit: &mut Visit<'_>) -> Result<u64, Reason> {
         let (connection, unlocked) = self.connect()?;
         let passed_over = scan_table(&connection, &self.table, &self.key, visit)?;
-        if unlocked {
-            self.file.unchanged()?;
+        if let Some(file) = unlocked {
+            file.unchanged()?;
         }
         Ok(passed_over)
     }
