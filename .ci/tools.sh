@@ -13,6 +13,7 @@
 #   FORGE_SEARCH_TEST_PROCMAIL  the system's procmail, which makes a Maildir
 #   FORGE_SEARCH_TEST_MCP_PYTHON     a Python that has the Model Context Protocol's official client
 #   FORGE_SEARCH_TEST_MCP_INSPECTOR  the protocol's inspector
+#   FORGE_SEARCH_TEST_CHROMEDRIVER  what drives a browser
 #   FORGE_SEARCH_TEST_UGREP7 a ugrep 7, beside the older one of the system (unset if there is none)
 
 tools_dir="${XDG_CACHE_HOME:-$HOME/.cache}/forge-search-ci"
@@ -50,7 +51,7 @@ has_version() {
     case " $line " in *" $2 "*) return 0 ;; *) return 1 ;; esac
 }
 
-# The system's own ripgrep and ugrep, a tool that delivers mail, and what linking the fuzz targets needs.
+# The system's own ripgrep and ugrep, a tool that delivers mail, a browser, and what linking the fuzz targets needs.
 install_system_packages() {
     local missing=()
     command -v rg >/dev/null || missing+=(ripgrep)
@@ -60,6 +61,8 @@ install_system_packages() {
     command -v python3 >/dev/null || missing+=(python3)
     command -v procmail >/dev/null || missing+=(procmail)
     command -v npm >/dev/null || missing+=(npm)
+    command -v chromium >/dev/null || missing+=(chromium)
+    command -v chromedriver >/dev/null || missing+=(chromium-driver)
     if [ "${#missing[@]}" -gt 0 ]; then
         echo "installing ${missing[*]}"
         as_root apt-get update -q
@@ -214,6 +217,10 @@ use_installed_tools() {
     if command -v procmail >/dev/null; then
         FORGE_SEARCH_TEST_PROCMAIL="$(command -v procmail)"
         export FORGE_SEARCH_TEST_PROCMAIL
+    fi
+    if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then
+        FORGE_SEARCH_TEST_CHROMEDRIVER="$(command -v chromedriver)"
+        export FORGE_SEARCH_TEST_CHROMEDRIVER
     fi
     if [ -e "$mcp_python_dir/complete" ]; then
         export FORGE_SEARCH_TEST_MCP_PYTHON="$mcp_python_dir/bin/python"

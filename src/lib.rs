@@ -53,6 +53,7 @@
 //! | `daemon` | the query daemon and its clients |
 //! | `executor` | tasks with signed leases; compiles SQLite |
 //! | `mcp` | a server for agents that speak the Model Context Protocol |
+//! | `web` | a page for a browser on the same machine |
 //! | `sqlite` | `index_storage = "sqlite"`; compiles SQLite |
 //!
 //! Without default features the crate is the library alone.

@@ -67,6 +67,8 @@ pub(crate) struct Git<'a> {
     pub(crate) time: Duration,
     /// What tells the time.
     pub(crate) clock: Arc<dyn Clock>,
+    /// What ends a question that nobody waits for any more.
+    pub(crate) stop: &'a Stop,
 }
 
 /// What was turned off for a question.
@@ -279,9 +281,8 @@ impl Git<'_> {
         if let Some(above) = self.root.parent() {
             environment.push(("GIT_CEILING_DIRECTORIES".into(), above.into()));
         }
-        let stop = Stop::default();
         let until = Until {
-            stop: &stop,
+            stop: self.stop,
             deadline: Some(deadline),
         };
         let invocation = Invocation {

@@ -265,6 +265,23 @@ pub(crate) fn start_in_background(
     Ok(Some(Begun { stderr, exit }))
 }
 
+/// Runs a program that talks to whoever sits at the terminal, an editor say, with this process's own streams and environment, and waits for its end.
+///
+/// # Errors
+///
+/// [`RunError`]
+#[cfg(all(unix, feature = "cli"))]
+pub(crate) fn on_terminal(invocation: Invocation<'_>) -> Result<Exit, RunError> {
+    // The one place that starts programs.
+    #[allow(clippy::disallowed_methods)]
+    let mut command = Command::new(invocation.program);
+    let ended = command.args(invocation.args).status();
+    ended.map(exit_of).map_err(|source| RunError::Spawn {
+        program: invocation.program.to_path_buf(),
+        source,
+    })
+}
+
 /// Starts this program again in its own place, with its arguments and without anything open but its standard streams; returns when that has happened
 /// already, which the environment variable `done` tells.
 ///

@@ -217,7 +217,8 @@ fn look(file: EligibleFile, options: &Retrieval<'_>, part: &mut Retrieved) {
             return;
         }
     };
-    if file.stamp.is_some() && file.stamp != read.stamp {
+    let is_same = |was: Stamp| read.stamp.is_some_and(|is| is.same_text(was));
+    if file.stamp.is_some_and(|was| !is_same(was)) {
         part.changed = Named::one(name());
         return;
     }

@@ -63,6 +63,13 @@ impl Stamp {
         (self.0.device, self.0.inode)
     }
 
+    /// Returns true if the text of the file is the same, as far as length, identity and time of the last write tell. Unlike all of the state, that
+    /// is the same when the file gets or loses a name, of which nobody hears who does not watch that name's directory.
+    pub fn same_text(self, other: Stamp) -> bool {
+        let text = |stamp: Stamp| (stamp.len(), stamp.identity(), stamp.0.modified_ns);
+        text(self) == text(other)
+    }
+
     /// Returns how many names the file has.
     pub fn links(self) -> u32 {
         self.0.links

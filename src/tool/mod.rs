@@ -26,3 +26,5 @@ pub mod search;
 pub mod search_files;
 mod searcher;
 mod shorten;
+#[cfg(all(unix, feature = "web"))]
+pub mod web;

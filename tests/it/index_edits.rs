@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::differential::Seeded;
 use crate::index_support::{Host, LIVE, VARIANTS, Variant, compare};
 use crate::permissions::unprivileged;
-use crate::support::{Setup, Tree, keeping_time, paths};
+use crate::support::{SetAtEnd, Setup, Tree, keeping_time, paths};
 
 /// The variants that look at the tree on each call.
 fn live() -> impl Iterator<Item = Variant> {
@@ -412,6 +412,7 @@ fn edits_while_the_index_is_built_are_seen() {
         let setup = tree.setup().with_indexes(LIVE);
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let _at_end = SetAtEnd(&done);
             scope.spawn(|| {
                 let mut rng = Seeded::new(round);
                 while !done.load(Ordering::Relaxed) {
@@ -422,12 +423,9 @@ fn edits_while_the_index_is_built_are_seen() {
                 }
             });
             setup.build(&Host::patient());
-            if round % 2 == 0 {
-                done.store(true, Ordering::Relaxed);
-            } else {
+            if round % 2 != 0 {
                 // Edits go on for a moment.
                 std::thread::sleep(std::time::Duration::from_millis(round % 8));
-                done.store(true, Ordering::Relaxed);
             }
         });
         for pattern in ["needle", "thread", "absent"] {

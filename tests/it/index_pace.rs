@@ -14,7 +14,7 @@ use forge_search::tool::config::SearchConfig;
 use forge_search::tool::indexing::{Background, BuildMonitor, Condition, monotonic};
 
 use crate::index_support::{Host, VARIANTS, Variant};
-use crate::support::{Setup, Tree};
+use crate::support::{SetAtEnd, Setup, Tree};
 
 /// A clock that goes on by a millisecond each time it is looked at.
 #[derive(Default)]
@@ -328,6 +328,7 @@ fn fr_lsi_bg_21_progress_shows_from_any_thread() {
     );
     let done = AtomicBool::new(false);
     let seen = std::thread::scope(|scope| {
+        let at_end = SetAtEnd(&done);
         let watching = scope.spawn(|| {
             let mut seen = Vec::new();
             while !done.load(Ordering::SeqCst) {
@@ -337,7 +338,7 @@ fn fr_lsi_bg_21_progress_shows_from_any_thread() {
             seen
         });
         let built = build_with(&setup, &host).map(|(built, _)| built);
-        done.store(true, Ordering::SeqCst);
+        drop(at_end);
         built.unwrap();
         watching.join().unwrap()
     });

@@ -54,5 +54,7 @@ mod source;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod support;
+#[cfg(unix)]
+mod tui;
 mod verification;
 mod verification_lsi;

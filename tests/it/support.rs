@@ -453,3 +453,12 @@ pub(crate) fn terminal() -> (std::fs::File, std::fs::File) {
         .unwrap();
     (std::fs::File::from(master), slave)
 }
+
+/// Sets something at the end of a block, however that comes: threads that go on until then would otherwise keep a test that has failed from ending.
+pub(crate) struct SetAtEnd<'a>(pub(crate) &'a std::sync::atomic::AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::SeqCst);
+    }
+}

@@ -103,8 +103,21 @@ Examples:
 Examples:
   forge-search serve                         the tree around the working directory, in the foreground
   forge-search serve --detach /srv/tree      in the background; prints the socket
+  forge-search serve --http 127.0.0.1:8080   with a page for a browser; prints its address
   forge-search serve --set tools.daemon.max_concurrent_queries=4")]
     Serve(ServeArgs),
+    /// Search interactively: results as you type, the lines around them, and your editor at the one you choose.
+    ///
+    /// Shows what `forge-search PATTERN` prints, from the tree's daemon, which is started if need be and has every edit that was made before.
+    #[cfg(unix)]
+    #[command(after_help = "\
+Examples:
+  forge-search tui                           in the working directory
+  forge-search tui --root /srv/tree 'fn main'
+  EDITOR='code -w' forge-search tui          Enter opens the line in that editor; VISUAL comes before EDITOR
+
+Keys: Up and Down choose, Enter edits, F2 text or expression, F3 whole words, F4 case, F5 edits, Ctrl-R again, Esc quits.")]
+    Tui(TuiArgs),
     /// Serve agents that speak the Model Context Protocol, on standard input and output.
     ///
     /// Offers the tools Search and search_files, and resources that say how the index is. The tree is the working directory, or --root; of that,
@@ -568,6 +581,10 @@ pub(super) struct ServeArgs {
     /// Go on in the background, and return as soon as clients are answered.
     #[arg(long)]
     pub(super) detach: bool,
+    /// Serve a page for a browser as well, at an address of this machine alone, such as 127.0.0.1:8080; with port 0, any that is free. Prints
+    /// the address to open, which has a token. Where a daemon answers already, the page is served beside it.
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["detach", "background"])]
+    pub(super) http: Option<std::net::SocketAddr>,
     /// Give up the terminal once clients are answered; what --detach runs.
     #[arg(long, hide = true, conflicts_with = "detach")]
     pub(super) background: bool,
@@ -586,6 +603,20 @@ pub(super) struct McpArgs {
     /// Bytes that the answer to a call may have; three make about a token.
     #[arg(long, value_name = "BYTES", default_value_t = crate::tool::mcp::server::MAX_OUTPUT_BYTES)]
     pub(super) max_output_bytes: usize,
+    /// Where and how.
+    #[command(flatten)]
+    pub(super) setup: SetupArgs,
+}
+
+/// An interactive search.
+#[cfg(unix)]
+#[derive(Clone, Debug, Args)]
+pub(super) struct TuiArgs {
+    /// What to begin with.
+    pub(super) pattern: Option<String>,
+    /// Answer in this process instead of by the tree's daemon.
+    #[arg(long)]
+    pub(super) no_daemon: bool,
     /// Where and how.
     #[command(flatten)]
     pub(super) setup: SetupArgs,

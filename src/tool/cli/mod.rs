@@ -24,6 +24,10 @@ mod setup;
 mod shapes;
 mod show;
 mod signals;
+#[cfg(unix)]
+mod tree;
+#[cfg(unix)]
+mod tui;
 
 #[cfg(unix)]
 pub use daemon::ggrep::main as ggrep;
@@ -64,6 +68,7 @@ forge-search: exact, ordered, bounded search over a live source tree
 
   forge-search index build              make later searches of this tree fast
   forge-search serve --detach           have a daemon follow it; see also ggrep
+  forge-search tui                      search as you type
   forge-search mcp                      serve coding agents
   forge-search call '{\"pattern\": \"x\"}'  JSON in, JSON out
   forge-search doctor                   what is in effect, what needs doing
@@ -162,6 +167,8 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Some(Command::Serve(args)) => daemon::serve::run(&args, &Environment::read()),
         #[cfg(unix)]
         Some(Command::Execute(args)) => execute::run(&args, &Environment::read()),
+        #[cfg(unix)]
+        Some(Command::Tui(args)) => tui::run(&args, &Environment::read()),
         #[cfg(unix)]
         Some(Command::Mcp(args)) => mcp::run(&args, &Environment::read()),
         #[cfg(unix)]

@@ -49,6 +49,9 @@ pub(super) struct Environment {
     /// What of it leads git to the user's own configuration.
     #[cfg(unix)]
     pub(super) git_settings: Vec<(std::ffi::OsString, std::ffi::OsString)>,
+    /// The user's editor.
+    #[cfg(unix)]
+    pub(super) editor: Option<std::ffi::OsString>,
     /// `NO_COLOR` is set, or `TERM` is `dumb`.
     pub(super) plain: bool,
     /// `TERM` is `dumb`: the terminal can't move its cursor.
@@ -76,11 +79,10 @@ impl Environment {
         });
         let dumb = set("TERM").is_some_and(|term| term == "dumb");
         Environment {
+            global_excludes: global_excludes(working_dir.as_deref().ok()),
             working_dir,
             path: set("PATH"),
             config_file,
-            global_excludes: ignore::gitignore::gitconfig_excludes_path()
-                .filter(|file| file.exists()),
             cache: cache_places(&set),
             state: absolute(set("XDG_STATE_HOME"))
                 .or_else(|| Some(absolute(set("HOME"))?.join(".local").join("state"))),
@@ -94,6 +96,8 @@ impl Environment {
                 .iter()
                 .filter_map(|name| Some((name.into(), set(name)?)))
                 .collect(),
+            #[cfg(unix)]
+            editor: set("VISUAL").or_else(|| set("EDITOR")),
             plain: set("NO_COLOR").is_some() || dumb,
             dumb,
         }
@@ -117,6 +121,15 @@ impl Environment {
             return Ok(path.to_path_buf());
         }
         Ok(self.working_dir.clone()?.join(path))
+    }
+}
+
+/// Returns git's file of what is to be ignored everywhere, which need not be there yet: it counts from when it is.
+pub(super) fn global_excludes(working_dir: Option<&Path>) -> Option<PathBuf> {
+    let file = ignore::gitignore::gitconfig_excludes_path()?;
+    match file.is_absolute() {
+        true => Some(file),
+        false => Some(working_dir?.join(file)),
     }
 }
 

@@ -3,8 +3,8 @@
 //! Owns what a signal does: a call that is under way is cancelled, so that its engines end with it, and
 //! whatever else the process may be doing ends at once. A second signal always ends it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 #[cfg(unix)]
@@ -49,6 +49,12 @@ impl Signals {
     ///
     /// [`ToolError::ExecutionFailed`] if the system refuses.
     pub(super) fn take_over() -> Result<Signals, ToolError> {
+        // What several parts of one process set up is ended by the same signals, in one way.
+        static TAKEN: Mutex<Option<Signals>> = Mutex::new(None);
+        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(signals) = &*taken {
+            return Ok(signals.clone());
+        }
         let signals = Signals {
             idle: Arc::new(AtomicBool::new(true)),
             cancelled: Arc::default(),
@@ -71,6 +77,7 @@ impl Signals {
                 .and_then(|_| flag::register(signal, signals.cancelled.clone()))
                 .map_err(refused)?;
         }
+        *taken = Some(signals.clone());
         Ok(signals)
     }
 

@@ -19,6 +19,7 @@ use super::report::{
     SnapshotStatus, Status, SyncStatus,
 };
 use crate::exec::git::Git;
+use crate::exec::stop::Stop;
 use crate::index::live::{Done, Report};
 use crate::index::snapshot::Snapshot;
 use crate::index::state::Standing;
@@ -57,6 +58,8 @@ pub(super) struct Inspected<'a> {
     pub(super) log: Option<&'a Path>,
     pub(super) git: Option<&'a Path>,
     pub(super) git_settings: &'a [(OsString, OsString)],
+    /// What ends the looking.
+    pub(super) stop: &'a Stop,
     pub(super) started_ns: i64,
     pub(super) stale: bool,
     pub(super) name_of: &'a dyn Fn(&Snapshot) -> String,
@@ -143,6 +146,7 @@ impl Inspected<'_> {
             user: self.git_settings,
             time,
             clock: self.context.clock.clone(),
+            stop: self.stop,
         })
     }
 

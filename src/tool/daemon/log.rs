@@ -4,7 +4,7 @@
 //! the one before. What is in the lines is said where things happen, with `tracing`: metadata only.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use fs2::FileExt;
@@ -43,7 +43,7 @@ impl LogFile {
         if !is_log(&file)? {
             return Err(no_log(path));
         }
-        let len = file.metadata()?.len();
+        let len = end_line(&file)?;
         let mut log = LogFile {
             path: path.to_path_buf(),
             file,
@@ -66,15 +66,48 @@ impl LogFile {
     }
 
     fn turn(&mut self) -> io::Result<()> {
-        match std::fs::rename(&self.path, before(&self.path)) {
+        // Others may have put something else there meanwhile. What is no log stays, and so does what is: it is begun anew then.
+        check(&before(&self.path))?;
+        match is_at(&self.file, &self.path)? {
+            true => std::fs::rename(&self.path, before(&self.path))?,
             // Somebody has moved or removed it: there is a new one from now on.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            renamed => renamed?,
+            false => check(&self.path)?,
         }
         self.file = open(&self.path)?;
-        self.len = 0;
+        self.len = self.file.metadata()?.len();
         Ok(())
     }
+}
+
+/// Ends a line that was cut off, so that the next one is one of its own; returns the length.
+fn end_line(mut file: &File) -> io::Result<u64> {
+    let len = file.metadata()?.len();
+    let mut last = [b'\n'];
+    if len > 0 {
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+    }
+    if last != *b"\n" {
+        file.write_all(b"\n")?;
+        return Ok(len + 1);
+    }
+    Ok(len)
+}
+
+/// Returns whether a path leads to an open file.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let there = match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        there => there?,
+    };
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let file = file.metadata()?;
+        Ok((there.dev(), there.ino()) == (file.dev(), file.ino()))
+    }
+    #[cfg(not(unix))]
+    Ok(there.is_file() && file.metadata()?.len() == there.len())
 }
 
 /// Makes sure that what is at a path, if anything is, may be replaced.
@@ -115,7 +148,8 @@ fn is_log(file: &File) -> io::Result<bool> {
         return Ok(true);
     }
     let Ok(Value::Object(fields)) = serde_json::from_slice(&line) else {
-        return Ok(false);
+        // One that was cut off when the disk was full.
+        return Ok(line.starts_with(br#"{"timestamp":"2"#));
     };
     let is_text = |name| fields.get(name).is_some_and(Value::is_string);
     Ok(["timestamp", "level", "target"].into_iter().all(is_text))
@@ -198,16 +232,18 @@ mod tests {
         assert!(all.contains("line 499") && all.ends_with("more\n"), "{all}");
         assert!(size() <= 1_000, "{}", size());
         drop(log);
-        let mut log = LogFile::open(&path, 200).unwrap();
+        let log = LogFile::open(&path, 200).unwrap();
         assert!(size() <= 200);
+        drop(log);
         // Where somebody takes it away, it goes on in a new one.
+        let mut log = LogFile::open(&path, 1_000).unwrap();
         std::fs::remove_file(&path).unwrap();
         for n in 0..9 {
-            log.write_all(format!("again {n} xxxxxxxxxx\n").as_bytes())
+            log.write_all(line(&format!("again {n}")).as_bytes())
                 .unwrap();
         }
         assert!(std::fs::read_to_string(&path).unwrap().contains("again 8"));
-        assert!(size() <= 200);
+        assert!(size() <= 1_000);
     }
 
     /// A line as `tracing` writes it.
@@ -243,6 +279,31 @@ mod tests {
         drop(LogFile::open(&path, 1_000).unwrap());
         std::fs::write(&path, "").unwrap();
         drop(LogFile::open(&path, 1_000).unwrap());
+        // A full disk has cut it off.
+        std::fs::write(&path, &line("cut")[..60]).unwrap();
+        let mut log = LogFile::open(&path, 1_000).unwrap();
+        log.write_all(line("whole").as_bytes()).unwrap();
+        let kept = std::fs::read_to_string(&path).unwrap();
+        assert!(kept.ends_with(&format!("\n{}", line("whole"))), "{kept}");
+    }
+
+    #[test]
+    fn ggrep_what_was_put_in_the_place_of_a_log_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.log");
+        for at in [path.clone(), before(&path)] {
+            let mut log = LogFile::open(&path, 1_000).unwrap();
+            log.write_all(line("first").as_bytes()).unwrap();
+            // A file of its own, not the log written over.
+            let _ = std::fs::remove_file(&at);
+            std::fs::write(&at, "somebody's text\n").unwrap();
+            let mut wrote = (0..9).map(|_| log.write_all(line("more").as_bytes()));
+            assert!(wrote.any(|wrote| wrote.is_err()));
+            assert_eq!(std::fs::read_to_string(&at).unwrap(), "somebody's text\n");
+            std::fs::remove_file(&at).unwrap();
+            drop(log);
+            let _ = std::fs::remove_file(&path);
+        }
     }
 
     #[cfg(unix)]

@@ -29,3 +29,4 @@ pub mod server;
 pub mod service;
 #[cfg(unix)]
 pub mod socket;
+pub mod tree;

@@ -281,6 +281,7 @@ async fn accept(listener: UnixListener, shared: &Arc<Shared>) -> bool {
         while connections.try_join_next().is_some() {}
     }
     drop(listener);
+    shared.service.stop_looking();
     let service = shared.service.clone();
     let indexes = tokio::task::spawn_blocking(move || service.shut_down());
     let all = async {

@@ -98,6 +98,8 @@ pub struct Service {
     log: Option<PathBuf>,
     git: Option<PathBuf>,
     git_settings: Vec<(OsString, OsString)>,
+    /// What ends those who look how it is.
+    looking: Stop,
     fingerprint: Option<Fingerprint>,
     /// Whether the configuration has changed since.
     stale: AtomicBool,
@@ -276,6 +278,7 @@ impl Service {
             log: parts.log,
             git: parts.git,
             git_settings: parts.git_settings,
+            looking: Stop::default(),
             fingerprint: parts.fingerprint,
             stale: AtomicBool::new(false),
             ids: AtomicU64::new(0),
@@ -303,6 +306,12 @@ impl Service {
     pub fn new_id(&self) -> String {
         let nth = self.ids.fetch_add(1, Ordering::Relaxed);
         identity::snapshot_id("request", self.now_ms(), self.born.as_bytes(), nth)
+    }
+
+    /// Has those who look how the daemon is end soon: it is about to end itself.
+    #[cfg(unix)]
+    pub fn stop_looking(&self) {
+        self.looking.raise(StopReason::Cancelled);
     }
 
     /// Ends what indexes do in the background. Returns false if something was left behind.
@@ -378,6 +387,7 @@ impl Service {
             log: self.log.as_deref(),
             git: self.git.as_deref(),
             git_settings: &self.git_settings,
+            stop: &self.looking,
             started_ns: self.started_ns,
             stale: self.is_stale(),
             name_of,

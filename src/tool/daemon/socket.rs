@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use fs2::FileExt;
 
@@ -44,6 +44,10 @@ pub enum SocketError {
     /// One answers for the same store elsewhere.
     #[error("another daemon answers for this tree and configuration at {}; ask it with --socket, or end it with `ggrep stop --socket`", .0.display())]
     Elsewhere(PathBuf),
+    /// One answers for the same store, but can't be reached at its socket.
+    #[error("a daemon of this tree and configuration runs, but its socket {} is gone, or is not to be seen from here; it ends when it sees that the socket is gone. If it \
+             runs in a container or sandbox of its own, end it there, or search without it (--fallback)", .0.display())]
+    Lost(PathBuf),
     /// What is there in place of a lock is none, or is not for this user.
     #[error("{} {why}", path.display())]
     NoLock {
@@ -137,7 +141,12 @@ pub struct Identity {
     dev: u64,
     ino: u64,
     /// When it was made: numbers of files are used again.
-    made: (i64, i64),
+    made: Option<SystemTime>,
+}
+
+/// Returns when a file was made; where that is not known, when it was last written, which nobody does to a socket.
+fn made(meta: &fs::Metadata) -> Option<SystemTime> {
+    meta.created().or_else(|_| meta.modified()).ok()
 }
 
 impl Identity {
@@ -147,7 +156,7 @@ impl Identity {
         Some(Identity {
             dev: meta.dev(),
             ino: meta.ino(),
-            made: (meta.mtime(), meta.mtime_nsec()),
+            made: made(&meta),
         })
     }
 }
@@ -155,30 +164,42 @@ impl Identity {
 /// The right to be the one daemon of a store and a configuration, wherever its socket is. It ends with its process, or when this is dropped.
 #[derive(Debug)]
 pub struct Sole {
-    _lock: File,
+    path: PathBuf,
+    lock: File,
 }
 
 impl Sole {
-    /// Takes the right, by a lock in a directory that all daemons of this user have; notes where this one listens.
+    /// Takes the right, by a lock in a directory that all daemons of this user have. Where this one listens is to be [noted](Sole::note) then.
     ///
     /// # Errors
     ///
-    /// [`SocketError::Elsewhere`] if another one has it.
-    pub fn take(dir: &Path, store: &Store, socket: &Path) -> Result<Sole, SocketError> {
+    /// [`SocketError::Elsewhere`] if another one has it, [`SocketError::NoLock`] if what is there is none.
+    pub fn take(dir: &Path, store: &Store) -> Result<Sole, SocketError> {
         let name = socket_name(&store.store_id, &store.config_fingerprint);
         let path = dir.join(name).with_extension("daemon");
         let fail = |error: io::Error| SocketError::Io {
             path: path.clone(),
             error,
         };
-        let mut lock = OpenOptions::new()
+        let no_lock = |why: &str| SocketError::NoLock {
+            path: path.clone(),
+            why: why.to_string(),
+        };
+        let mut lock = match lock_options(Access::Owner)
             .create(true)
-            .truncate(false)
             .read(true)
-            .write(true)
-            .mode(Access::Owner.file())
             .open(&path)
-            .map_err(fail)?;
+        {
+            Err(error) if is_link(&error) => {
+                let why = "is a symbolic link; find out who has put it there, and remove it";
+                return Err(no_lock(why));
+            }
+            lock => lock.map_err(fail)?,
+        };
+        let meta = lock.metadata().map_err(fail)?;
+        if !meta.is_file() || meta.nlink() != 1 || meta.len() > LONGEST as u64 {
+            return Err(no_lock("is no lock, but something else; move it away"));
+        }
         if !locked(&lock).map_err(fail)? {
             let mut text = String::new();
             // Should it be unreadable, the path of the lock says as much.
@@ -186,11 +207,22 @@ impl Sole {
             let other = Some(PathBuf::from(text.trim_end())).filter(|path| path.is_absolute());
             return Err(SocketError::Elsewhere(other.unwrap_or(path)));
         }
-        let noted = lock
-            .set_len(0)
-            .and_then(|()| lock.write_all(socket.as_os_str().as_encoded_bytes()));
-        noted.map_err(fail)?;
-        Ok(Sole { _lock: lock })
+        // What an earlier one has noted.
+        lock.set_len(0).map_err(fail)?;
+        Ok(Sole { path, lock })
+    }
+
+    /// Notes where this daemon listens, for those who look for it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn note(&mut self, socket: &Path) -> Result<(), SocketError> {
+        let text = socket.as_os_str().as_encoded_bytes();
+        self.lock.write_all(text).map_err(|error| SocketError::Io {
+            path: self.path.clone(),
+            error,
+        })
     }
 }
 
@@ -198,12 +230,20 @@ impl Sole {
 /// of this user have.
 pub fn noted(dir: &Path, store: &Store) -> Option<PathBuf> {
     let name = socket_name(&store.store_id, &store.config_fingerprint);
-    let mut lock = File::open(dir.join(name).with_extension("daemon")).ok()?;
-    if lock.try_lock_shared().is_ok() {
+    let path = dir.join(name).with_extension("daemon");
+    // Whatever is there: nothing is waited for.
+    let lock = lock_options(Access::Owner)
+        .write(false)
+        .read(true)
+        .open(path)
+        .ok()?;
+    if !lock.metadata().is_ok_and(|meta| meta.is_file()) || lock.try_lock_shared().is_ok() {
         return None;
     }
     let mut text = String::new();
-    lock.read_to_string(&mut text).ok()?;
+    lock.take(2 * LONGEST as u64)
+        .read_to_string(&mut text)
+        .ok()?;
     Some(PathBuf::from(text.trim_end())).filter(|path| path.is_absolute())
 }
 

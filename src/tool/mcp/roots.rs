@@ -4,8 +4,23 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
+
+use crate::tool::daemon::tree::Tree;
+use crate::tool::error::ToolError;
+
+/// What knows the trees that there are.
+pub trait Trees: Send + Sync {
+    /// Returns the tree of a client that works in certain directories; one that does not say so works where the server was started. The
+    /// tree has nothing that is in none of them.
+    ///
+    /// # Errors
+    ///
+    /// None of them may be searched, or the configuration is not valid.
+    fn open(&self, client_roots: Option<&[PathBuf]>) -> Result<Arc<dyn Tree>, ToolError>;
+}
 
 /// Returns the path that a `file:` URI names; nothing for any other URI, and for files of other machines.
 pub fn path_of(uri: &str) -> Option<PathBuf> {

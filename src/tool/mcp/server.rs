@@ -22,9 +22,9 @@ use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::content::{Content, fields_schema};
-use super::roots::path_of;
-use super::tree::{GivenUp, Tree, Trees};
+use super::roots::{Trees, path_of};
 use crate::tool::daemon::request::ToolCall;
+use crate::tool::daemon::tree::{GivenUp, Tree};
 use crate::tool::error::ToolError;
 use crate::tool::indexing::BuildReport;
 use crate::tool::request::{SEARCH_NAME, SearchRequest, described_search_schema, names_search};

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Ran, World};
 use crate::index_support::locked;
+use crate::support::SetAtEnd;
 
 const ONE: &str = "index_max_indexes=1";
 
@@ -144,6 +145,7 @@ fn fr_lsi_idx_rm_03_searching_processes_never_notice_that_their_index_goes() {
     let done = AtomicBool::new(false);
     let used = AtomicU64::new(0);
     let seen = std::thread::scope(|scope| {
+        let at_end = SetAtEnd(&done);
         let searching = || {
             let mut states = BTreeSet::new();
             while !done.load(Ordering::SeqCst) {
@@ -165,7 +167,7 @@ fn fr_lsi_idx_rm_03_searching_processes_never_notice_that_their_index_goes() {
                 evicted += build_json(world, ONE)["evicted"].as_array().unwrap().len();
             }
         }
-        done.store(true, Ordering::SeqCst);
+        drop(at_end);
         assert!(evicted > 4, "{evicted}");
         let seen = readers.into_iter().map(|reader| reader.join().unwrap());
         seen.reduce(|all, some| &all | &some).unwrap()

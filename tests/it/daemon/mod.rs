@@ -6,6 +6,7 @@ mod fire;
 mod git;
 mod inspect;
 mod mcp;
+mod page;
 mod places;
 mod program;
 mod protocol;

@@ -208,3 +208,146 @@ fn ggrep_a_lock_that_is_a_link_is_refused_and_its_target_left_alone() {
     kill(pid, rustix::process::Signal::TERM);
     daemon.wait().unwrap();
 }
+
+/// Starts a daemon in the background, and waits until its index is in use.
+fn indexed(place: &Place) -> [&'static str; 2] {
+    let sets = ["--set", "index_mode=on"];
+    ok(&place.forge_search(&[&["serve", "--detach"], &sets[..]].concat()));
+    wait_until("the index is there", || {
+        let told = ok(&place.ggrep(&[&["status", "--json"], &sets[..]].concat()));
+        told.contains("\"degraded\":false")
+    });
+    sets
+}
+
+#[test]
+fn ggrep_a_file_that_gets_or_loses_a_name_elsewhere_is_found_all_the_same() {
+    let place = Place::new();
+    let sets = indexed(&place);
+    let asked = || ok(&place.ggrep(&[&sets[..], &["retry delay"]].concat()));
+    let before = asked();
+    assert!(before.contains("src/delay.rs:1"), "{before}");
+    let other = place.dir().join("elsewhere");
+    fs::hard_link(place.root().join("src/delay.rs"), &other).unwrap();
+    assert_eq!(asked(), before);
+    fs::remove_file(&other).unwrap();
+    assert_eq!(asked(), before);
+}
+
+#[test]
+fn ggrep_what_is_in_the_place_of_the_second_lock_is_neither_written_to_nor_waited_for() {
+    let place = Place::new();
+    ok(&place.ggrep(&["retry delay"]));
+    ok(&place.ggrep(&["stop"]));
+    let state = place.dir().join("state/forge-search");
+    let lock = fs::read_dir(&state)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.extension().is_some_and(|ending| ending == "daemon"))
+        .unwrap();
+    let precious = place.dir().join("precious");
+    fs::write(&precious, "kept").unwrap();
+    let told = || {
+        let told = place.ggrep(&["--timeout-ms", "20000", "retry delay"]);
+        assert_eq!(told.status.code(), Some(1), "{told:?}");
+        text(&told.stderr)
+    };
+    fs::remove_file(&lock).unwrap();
+    std::os::unix::fs::symlink(&precious, &lock).unwrap();
+    let said = told();
+    assert!(said.contains("symbolic link"), "{said}");
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "kept");
+    fs::remove_file(&lock).unwrap();
+    fifo(&lock);
+    let said = told();
+    assert!(said.contains("no lock"), "{said}");
+    fs::remove_file(&lock).unwrap();
+    ok(&place.ggrep(&["retry delay"]));
+}
+
+#[test]
+fn ggrep_a_daemon_whose_socket_was_removed_is_waited_for_and_replaced() {
+    let place = Place::new();
+    ok(&place.ggrep(&["retry delay"]));
+    let first = place.daemons();
+    fs::remove_dir_all(place.dir().join("run/forge-search")).unwrap();
+    let answer = place.ggrep(&["retry delay"]);
+    assert!(ok(&answer).contains("src/delay.rs:1"), "{answer:?}");
+    wait_until("the first one has ended", || place.daemons() != first);
+    assert_eq!(place.daemons().len(), 1);
+}
+
+#[test]
+fn ggrep_a_daemon_that_is_refused_leaves_the_other_ones_socket_alone() {
+    let place = Place::new();
+    ok(&place.ggrep(&["retry delay"]));
+    let socket = place.sockets()[0].clone();
+    let mut lock = socket.as_os_str().to_os_string();
+    lock.push(".lock");
+    fs::remove_file(lock).unwrap();
+    let refused = place.forge_search(&["serve"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(socket.exists());
+    assert_eq!(place.daemons().len(), 1);
+    ok(&place.ggrep(&["retry delay"]));
+}
+
+#[test]
+fn ggrep_a_file_of_global_excludes_that_comes_to_be_makes_no_other_configuration() {
+    let place = Place::new();
+    place.write("src/ignored.rs", "fn ignored_delay() {}\n");
+    // It counts in repositories.
+    fs::create_dir(place.root().join(".git")).unwrap();
+    let sets = ["--set", "tools.daemon.config_debounce_ms=50"];
+    let status = || -> Value {
+        let told = ok(&place.ggrep(&[&["status", "--json"], &sets[..]].concat()));
+        serde_json::from_str(&told).unwrap()
+    };
+    let asked = || ok(&place.ggrep(&[&sets[..], &["ignored_delay"]].concat()));
+    assert!(asked().contains("src/ignored.rs"));
+    let before = status();
+    let dir = place.dir().join("config/git");
+    fs::create_dir_all(&dir).unwrap();
+    fs::write(dir.join("ignore"), "ignored.rs\n").unwrap();
+    // Long enough for it to be looked at more than twice.
+    std::thread::sleep(std::time::Duration::from_millis(400));
+    let after = status();
+    assert_eq!(after["daemon"]["stale"], false);
+    assert_eq!(after["daemon"]["pid"], before["daemon"]["pid"]);
+    assert_eq!(after["config_fingerprint"], before["config_fingerprint"]);
+    assert_ne!(after["ignore_fingerprint"], before["ignore_fingerprint"]);
+    assert!(!asked().contains("src/ignored.rs"));
+}
+
+#[test]
+fn ggrep_a_daemon_that_ends_leaves_no_git_behind_that_it_has_asked() {
+    let place = Place::new();
+    let git = |args: &[&str]| {
+        let mut git = place.command("git", args);
+        assert!(git.current_dir(place.root()).status().unwrap().success());
+    };
+    git(&["init", "-q"]);
+    let exclude = place.root().join(".git/info/exclude");
+    let _ = fs::remove_file(&exclude);
+    fs::create_dir_all(exclude.parent().unwrap()).unwrap();
+    fifo(&exclude);
+    let mut daemon = place.serve(&[]);
+    let asked = || {
+        // Git waits at the pipe for somebody to write to it.
+        let name = place.root().into_os_string().into_string().unwrap();
+        let all = Command::new("ps").args(["-eo", "args"]).output().unwrap();
+        text(&all.stdout)
+            .lines()
+            .filter(|line| line.contains(&name) && line.contains("ls-files"))
+            .count()
+    };
+    std::thread::scope(|scope| {
+        let health = scope.spawn(|| place.ggrep(&["health"]));
+        wait_until("git is asked", || asked() > 0);
+        kill(daemon.id().cast_signed(), rustix::process::Signal::TERM);
+        assert_eq!(daemon.wait().unwrap().code(), Some(0));
+        let told = health.join().unwrap();
+        assert_eq!(told.status.code(), Some(12), "{told:?}");
+    });
+    assert_eq!(asked(), 0);
+}

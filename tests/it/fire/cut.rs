@@ -16,6 +16,7 @@ use super::times;
 use crate::child;
 use crate::cli::forge_search;
 use crate::differential::Seeded;
+use crate::support::SetAtEnd;
 
 /// Says in the environment of a child where its store is.
 const STORE: &str = "FORGE_SEARCH_TEST_CUT";
@@ -34,15 +35,6 @@ fn segment(dir: &Path) -> PathBuf {
     let path = dir.join(name.expect("a segment"));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     path
-}
-
-/// Sets something at the end of a block, however that comes.
-struct SetAtEnd<'a>(&'a AtomicBool);
-
-impl Drop for SetAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Cuts a segment off and restores it in its place, again and again; returns how often.

@@ -11,6 +11,7 @@ use forge_search::tool::config::IndexStorage;
 
 use super::*;
 use crate::index_support::locked;
+use crate::support::SetAtEnd;
 
 /// The ways of keeping an index in files.
 const STORAGES: &[IndexStorage] = &[
@@ -271,6 +272,7 @@ fn fr_lsi_idx_rm_03_answers_stay_right_while_the_index_is_evicted_under_readers(
         let done = AtomicBool::new(false);
         let (used, unused) = (AtomicU64::new(0), AtomicU64::new(0));
         let evicted = std::thread::scope(|scope| {
+            let _at_end = SetAtEnd(&done);
             for n in 0..READERS {
                 let (a, expected, done) = (&a, &expected, &done);
                 let (used, unused) = (&used, &unused);
@@ -311,7 +313,6 @@ fn fr_lsi_idx_rm_03_answers_stay_right_while_the_index_is_evicted_under_readers(
                 assert!(eviction.evicted.iter().all(|one| one.dir == dir(gone)));
                 std::thread::sleep(Duration::from_millis(5));
             }
-            done.store(true, Ordering::SeqCst);
             evicted
         });
         let (used, unused) = (used.load(Ordering::SeqCst), unused.load(Ordering::SeqCst));

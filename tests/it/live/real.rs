@@ -9,7 +9,7 @@ use forge_search::index::watch::{Ear, Heard, NativeWatchers, WatchError, Watcher
 use serde_json::json;
 
 use super::{LIVE, LONG, MAPPED, World, rounds};
-use crate::support::{Tree, paths};
+use crate::support::{SetAtEnd, Tree, paths};
 
 /// Renames in one storm.
 const RENAMES: usize = 2_000;
@@ -29,6 +29,7 @@ fn fr_lsi_trk_09_a_storm_of_renames_beside_searches_loses_nothing() {
         let (ended, searches) = (AtomicBool::new(false), AtomicUsize::new(0));
         let start = Instant::now();
         std::thread::scope(|scope| {
+            let _at_end = SetAtEnd(&ended);
             for _ in 0..2 {
                 scope.spawn(|| {
                     while !ended.load(Ordering::SeqCst) {
@@ -54,7 +55,6 @@ fn fr_lsi_trk_09_a_storm_of_renames_beside_searches_loses_nothing() {
             if let Some(dir) = first.parent().filter(|dir| dir.is_dir()) {
                 fs::write(dir.join("written.txt"), format!("needle written {round}\n")).unwrap();
             }
-            ended.store(true, Ordering::SeqCst);
         });
         // At once, whatever the worker is doing.
         let (stats, found) = world.find("needle");

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::{Host, Place, cache};
 use crate::child::{self, Started};
-use crate::support::Tree;
+use crate::support::{SetAtEnd, Tree};
 
 /// A tree whose database takes several transactions.
 fn large() -> Tree {
@@ -239,6 +239,7 @@ fn fr_lsi_bg_13_readers_see_one_index_or_the_other_while_a_writer_publishes() {
     let done = AtomicBool::new(false);
     let loads = AtomicUsize::new(0);
     std::thread::scope(|scope| {
+        let _at_end = SetAtEnd(&done);
         for _ in 0..2 {
             scope.spawn(|| {
                 let mut last = 0;
@@ -265,7 +266,6 @@ fn fr_lsi_bg_13_readers_see_one_index_or_the_other_while_a_writer_publishes() {
             assert_eq!(response.count, 1);
             assert_eq!(response.stats.unwrap().index_safety_state, "COMPLETE");
         }
-        done.store(true, Ordering::Relaxed);
     });
     assert!(loads.load(Ordering::Relaxed) >= 4);
     assert_eq!(published(&place), Some(ROUNDS + 1));

@@ -72,7 +72,10 @@ impl Meant {
             ),
         };
         let state = environment.state.as_ref();
-        let state = state.map(|state| state.join("forge-search"));
+        // What somebody else's daemons have noted is no business of this user's.
+        let state = state
+            .map(|state| state.join("forge-search"))
+            .filter(|dir| !dir.exists() || is_own(dir));
         let path = match socket {
             Some(socket) => environment.absolute(socket)?,
             None if config.daemon.group_access => {
@@ -113,6 +116,12 @@ impl Meant {
         access(&self.config)
     }
 
+    /// Returns whether the one daemon has noted that it listens here.
+    fn is_noted_here(&self) -> bool {
+        let noted = self.state.as_ref().and_then(|dir| noted(dir, &self.store));
+        noted.is_some_and(|noted| noted == self.socket)
+    }
+
     /// Returns the daemon that answers in place of this one, if it has begun at another place meanwhile and nobody says where it has to be.
     fn elsewhere(&self) -> Option<Meant> {
         let state = self.state.as_ref().filter(|_| !self.named)?;
@@ -136,6 +145,13 @@ impl Meant {
             access: self.access(),
         }
     }
+}
+
+/// Returns whether a directory is there that belongs to this user.
+fn is_own(dir: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let me = rustix::process::geteuid().as_raw();
+    std::fs::metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == me)
 }
 
 fn access(config: &Config) -> Access {

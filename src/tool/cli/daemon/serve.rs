@@ -3,25 +3,30 @@
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use super::super::args::ServeArgs;
 use super::super::building;
-use super::super::setup::{Environment, Setup, load_config, prepare};
+use super::super::setup::{Environment, Setup, global_excludes, load_config, prepare};
+use super::super::signals::Signals;
+use super::super::tree::OpenTree;
 use super::super::{FAILED, Failure, complain};
-use super::{Meant, root_of, start};
+use super::{Meant, is_own, root_of, start};
 use crate::index::handles::Handles;
 use crate::tool::config::SearchConfig;
 use crate::tool::daemon::identity;
 use crate::tool::daemon::log::LogFile;
 use crate::tool::daemon::server::{Server, Settings};
 use crate::tool::daemon::service::{Fingerprint, Now, Parts, Service};
-use crate::tool::daemon::socket::{OwnSocket, SocketError, Sole};
+use crate::tool::daemon::socket::{OwnSocket, SocketError, Sole, is_taken};
 use crate::tool::error::ToolError;
 use crate::tool::indexing::wall_clock_ns;
 use crate::tool::search_files::FilesTool;
+use crate::tool::web::Page;
+use crate::tool::web::guard::Token;
 
 /// How long a signal waits for the daemon to end in order, beyond what that may take.
 const MARGIN: Duration = Duration::from_secs(2);
@@ -51,13 +56,14 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
     // First of all, so that a second daemon builds nothing.
     let settings = settings(&meant, args.background);
     let refuse = |error: SocketError| failed(&error.to_string());
-    let mut socket = OwnSocket::listen(&meant.socket, settings.access).map_err(refuse)?;
-    // Where there is a place that all daemons of this user have, there is one daemon, and not one for each socket.
     let state = own_state(&meant, environment);
-    if let Some(dir) = &state {
-        let sole = Sole::take(dir, &meant.store, &meant.socket).map_err(refuse)?;
-        socket.keep(sole);
-    }
+    let socket = match (alone(&meant, state.as_deref()), args.http) {
+        (Ok(socket), _) => socket,
+        (Err(SocketError::Taken(_)), Some(address)) => {
+            return beside(&meant, address, environment);
+        }
+        (Err(error), _) => return Err(refuse(error)),
+    };
     let mut environment = environment.clone();
     let most = usize::try_from(meant.config.daemon.max_open_segments_global).unwrap_or(usize::MAX);
     environment.cache.handles = Handles::at_most(most);
@@ -68,6 +74,13 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
     let service = live_service(setup, &meant, log, environment)?;
     let cant = |error: io::Error| failed(&format!("the daemon can't be started: {error}"));
     let mut server = Server::start(service, socket, settings).map_err(cant)?;
+    let _page = match args.http {
+        Some(address) => {
+            let tree = page_tree(&meant, environment).only(meant.clone());
+            Some(page(Arc::new(tree), &meant, address)?)
+        }
+        None => None,
+    };
     let end = server.ender();
     let most = settings.shutdown + MARGIN;
     signals
@@ -95,6 +108,68 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
             Ok(FAILED)
         }
     }
+}
+
+/// Listens as the one daemon of its store and configuration. Where there is a place that all daemons of this user have, there is one, and not one for each
+/// socket; and what another one listens at is not touched before that is clear.
+fn alone(meant: &Meant, state: Option<&Path>) -> Result<OwnSocket, SocketError> {
+    let sole = state.map(|dir| Sole::take(dir, &meant.store)).transpose();
+    let mut sole = match sole {
+        Err(SocketError::Elsewhere(socket)) if socket == meant.socket => {
+            return Err(match is_taken(&socket) && socket.exists() {
+                true => SocketError::Taken(socket),
+                false => SocketError::Lost(socket),
+            });
+        }
+        sole => sole?,
+    };
+    let mut socket = OwnSocket::listen(&meant.socket, meant.access())?;
+    if let Some(mut sole) = sole.take() {
+        sole.note(&meant.socket)?;
+        socket.keep(sole);
+    }
+    Ok(socket)
+}
+
+/// Serves the page beside a daemon that answers already, or a later one, until a signal comes.
+fn beside(meant: &Meant, address: SocketAddr, environment: &Environment) -> Result<u8, Failure> {
+    let signals = Signals::take_over()?;
+    let tree = Arc::new(page_tree(meant, environment));
+    let page = page(tree.clone(), meant, address)?;
+    let (tell, told) = mpsc::channel();
+    let linger = signals.linger(move || {
+        // Whoever waits for it is there until then.
+        let _ = tell.send(());
+        // The process ends as soon as that has ended the page.
+        std::thread::sleep(MARGIN);
+    });
+    linger.map_err(|error| failed(&format!("the page can't be served: {error}")))?;
+    complain(&format!(
+        "a daemon serves {} already; this is the page alone; end it with Ctrl-C",
+        meant.root.display()
+    ));
+    // It is told, or can't be any more.
+    let _ = told.recv();
+    drop(page);
+    tree.shut_down();
+    Ok(0)
+}
+
+/// The tree as the page asks for it.
+fn page_tree(meant: &Meant, environment: &Environment) -> OpenTree {
+    let setup = meant.setup.clone();
+    OpenTree::new(meant.root.clone(), setup, environment, true).named("page")
+}
+
+/// Serves the page, and prints where.
+fn page(tree: Arc<OpenTree>, meant: &Meant, address: SocketAddr) -> Result<Page, Failure> {
+    let name = meant.root.display().to_string();
+    let begun = Token::random().and_then(|token| Page::start(tree, name, address, token));
+    let page = begun.map_err(|error| failed(&format!("--http {address}: {error}")))?;
+    let mut out = io::stdout();
+    writeln!(out, "{}", page.url())?;
+    out.flush()?;
+    Ok(page)
 }
 
 fn settings(meant: &Meant, background: bool) -> Settings {
@@ -167,12 +242,19 @@ fn log_to(meant: &Meant, state: Option<&Path>) -> Result<Option<PathBuf>, Failur
 /// Returns the directory for what this user's daemons leave, if there can be one. Not in the tree: a log there would be a change of the tree
 /// with each query.
 fn own_state(meant: &Meant, environment: &Environment) -> Option<PathBuf> {
-    let dir = environment.state.as_ref()?.join("forge-search");
-    if dir.starts_with(&meant.root) {
+    let state = environment.state.as_ref()?;
+    let dir = state.join("forge-search");
+    // By whatever way it is reached, and before anything is made there.
+    let is_inside = |dir: &Path| {
+        let there = dir.ancestors().find_map(|dir| dir.canonicalize().ok());
+        there.is_some_and(|dir| dir.starts_with(&meant.root))
+    };
+    if dir.starts_with(&meant.root) || is_inside(&dir) {
         return None;
     }
     private(&dir).ok()?;
-    Some(dir)
+    // What this user leaves in somebody else's directory, such as root in a home that it was given, would be in that one's way.
+    is_own(&dir).then_some(dir)
 }
 
 /// Makes a directory that only this user can enter.
@@ -208,12 +290,17 @@ pub(in super::super) fn live_service(
         building::follow(files.indexes(), &pace(setup.indexing_files()), &setup);
     }
     let arguments = meant.setup.clone();
+    // Where it began, and not where it is once it has let go of that.
+    let here = environment.working_dir.clone().ok();
     let own = Own {
         log,
         git: environment.programs(&meant.root).find("git"),
         git_settings: environment.git_settings.clone(),
         fingerprint: Some(Arc::new(move || {
-            let environment = Environment::read();
+            let environment = Environment {
+                global_excludes: global_excludes(here.as_deref()),
+                ..Environment::read()
+            };
             let now = match load_config(&arguments, &environment) {
                 Ok(config) => {
                     let excludes = environment.global_excludes.as_deref();

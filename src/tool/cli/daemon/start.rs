@@ -29,6 +29,9 @@ const ALLOCATOR: (&str, &str) = (
     "retain:false,dirty_decay_ms:500,muzzy_decay_ms:0",
 );
 
+/// How often it is looked whether a daemon whose socket is gone has ended; with the naps between, for longer than it takes to see that.
+const LOST: u32 = 250;
+
 /// How often it is looked for the one that was first, where a daemon could not be started.
 const LOOKS: u32 = 5;
 
@@ -75,6 +78,7 @@ pub(in super::super) fn connect_or_start(
     let mut turn = None;
     let all = until.remaining();
     let began = Deadline::after(PATIENCE, Arc::new(SystemClock));
+    let mut lost = LOST;
     while !began.remaining().is_zero() {
         let left = until.remaining();
         if left.is_zero() {
@@ -88,6 +92,12 @@ pub(in super::super) fn connect_or_start(
         }
         if let Some(other) = meant.elsewhere().filter(|_| !is_taken(&meant.socket)) {
             (meant, turn) = (Cow::Owned(other), None);
+            continue;
+        }
+        // It sees that itself within seconds, and ends.
+        if meant.is_noted_here() && !is_taken(&meant.socket) && lost > 0 {
+            lost -= 1;
+            thread::sleep(NAP);
             continue;
         }
         match &turn {

@@ -41,7 +41,15 @@ pub(super) async fn answer(asked: Asked, coming: Coming<'_>, shared: &Arc<Shared
             Some(Facts::asked(query)),
         ),
         Asked::Tool(call) => (Some(shared.service.time_of(call)), None),
-        Asked::Status | Asked::Health | Asked::Metrics => return inspect(asked, shared).await,
+        Asked::Status | Asked::Health | Asked::Metrics => {
+            let told = coming.active.told.notified();
+            let mut ending = shared.ending.subscribe();
+            return tokio::select! {
+                looked = inspect(asked, shared) => looked,
+                () = told => given_up(&coming),
+                _ = ending.wait_for(|ending| *ending) => given_up(&coming),
+            };
+        }
         Asked::Shutdown | Asked::Cancel => {
             return payload(&Acknowledged {
                 done: true,
@@ -74,6 +82,11 @@ pub(super) async fn answer(asked: Asked, coming: Coming<'_>, shared: &Arc<Shared
     shared.metrics.ended(&answer, waited, took);
     note(&answer, coming.active.id.as_deref(), waited, took);
     answer.payload
+}
+
+/// Says that nobody waits for an answer any more, or that there is nobody to give one.
+fn given_up(coming: &Coming<'_>) -> Vec<u8> {
+    payload(&ended(StopReason::Cancelled).of(coming.active.id.clone()))
 }
 
 /// Writes a query to the log: what it was about stays out, and of the call of a tool what only questions have.

@@ -1,15 +1,14 @@
 //! Who answers for a tree.
 //!
-//! Owns what a server asks, and how a call is given up. It knows no protocol.
+//! Owns what surfaces ask of a tree, whoever answers for it, and how a call is given up. It knows no protocol.
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
+use super::request::ToolCall;
+use super::service::Ending;
 use crate::exec::stop::StopReason;
-use crate::tool::daemon::request::ToolCall;
-use crate::tool::daemon::service::Ending;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::BuildReport;
 use crate::tool::request::SearchRequest;
@@ -42,17 +41,6 @@ pub trait Tree: Send + Sync {
 
     /// Says how far the building of its index is, while one is being built.
     fn building(&self) -> Option<BuildReport>;
-}
-
-/// What knows trees.
-pub trait Trees: Send + Sync {
-    /// Returns the tree of a client that works in certain directories; one that does not say so works where the server was started. The
-    /// tree has nothing that is in none of them.
-    ///
-    /// # Errors
-    ///
-    /// None of them may be searched, or the configuration is not valid.
-    fn open(&self, client_roots: Option<&[PathBuf]>) -> Result<Arc<dyn Tree>, ToolError>;
 }
 
 /// A call, which may be given up while it is answered.
@@ -103,6 +91,7 @@ impl GivenUp {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;

@@ -1,0 +1,174 @@
+//! `forge-search tui`: results as one types.
+//!
+//! Owns the terminal and the loop that brings keys, answers and the screen together. What keys mean is decided in [`state`], what the screen shows in
+//! [`view`], and both know no terminal; asking happens on threads of its own in [`asker`].
+
+mod asker;
+mod editor;
+mod state;
+mod view;
+
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{
+    self, DisableBracketedPaste, EnableBracketedPaste, Event, KeyEventKind,
+};
+use ratatui::crossterm::execute;
+
+use super::Failure;
+use super::args::{SetupArgs, TuiArgs};
+use super::daemon::canonical;
+use super::setup::Environment;
+use super::signals::Signals;
+use super::tree::OpenTree;
+use crate::exec::stop::{Clock, SystemClock};
+use crate::tool::config::Backend;
+use crate::tool::error::ToolError;
+
+use self::asker::Asker;
+use self::state::{Action, State};
+
+/// How long it may take until a key, or an answer, is noticed.
+const TICK: Duration = Duration::from_millis(15);
+
+/// How often it is looked how the index is.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// How many events are taken before the screen is drawn again.
+const AT_ONCE: usize = 256;
+
+/// Runs until it is told to quit.
+pub(super) fn run(args: &TuiArgs, environment: &Environment) -> Result<u8, Failure> {
+    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        return Err(ToolError::bad_args(
+            "this needs a terminal; `forge-search PATTERN` prints to pipes and files".to_string(),
+        )
+        .into());
+    }
+    let named = args.setup.root.as_deref().unwrap_or(Path::new("."));
+    let root = canonical(named, environment)?;
+    let file = args.setup.config.as_ref();
+    let setup = SetupArgs {
+        root: Some(root.clone()),
+        config: file.map(|file| environment.absolute(file)).transpose()?,
+        set: args.setup.set.clone(),
+    };
+    // What is wrong with it is said before the screen is taken.
+    let config = super::setup::load_config(&setup, environment)?;
+    let by_daemon = !args.no_daemon && config.search.backend == Backend::Embedded;
+    let tree = OpenTree::new(root.clone(), setup, environment, by_daemon).quiet();
+    let tree = Arc::new(tree.named("tui"));
+    let signals = Signals::take_over()?;
+    let asker = Asker::start(tree.clone(), root.clone(), Arc::new(SystemClock))?;
+    let state = State::new(
+        root.display().to_string(),
+        args.pattern.clone().unwrap_or_default(),
+    );
+    let mut terminal = ratatui::try_init()?;
+    let done = signals.while_calling(|| {
+        let mut screen = Screen {
+            terminal: &mut terminal,
+            state,
+            asker: &asker,
+            root: &root,
+            environment,
+        };
+        // Without it, what is pasted comes as keys.
+        let _ = execute!(io::stdout(), EnableBracketedPaste);
+        let done = screen.run(&|| signals.status().is_some());
+        let _ = execute!(io::stdout(), DisableBracketedPaste);
+        done
+    });
+    ratatui::restore();
+    drop(asker);
+    tree.shut_down();
+    done?;
+    match signals.status() {
+        Some(status) => Err(Failure::Signal(status)),
+        None => Ok(0),
+    }
+}
+
+/// What is shown, and by what.
+struct Screen<'a> {
+    terminal: &'a mut DefaultTerminal,
+    state: State,
+    asker: &'a Asker,
+    root: &'a Path,
+    environment: &'a Environment,
+}
+
+impl Screen<'_> {
+    /// Goes on until somebody quits, or a signal has come.
+    fn run(&mut self, is_over: &dyn Fn() -> bool) -> io::Result<()> {
+        let clock = SystemClock;
+        let mut looked = None;
+        let mut dirty = true;
+        self.act(Action::Ask)?;
+        while !is_over() {
+            let now = clock.now();
+            if looked.is_none_or(|at| now.saturating_duration_since(at) >= LOOK) {
+                looked = Some(now);
+                self.asker.look();
+            }
+            for told in self.asker.told() {
+                dirty = true;
+                let action = self.state.hear(told);
+                self.act(action)?;
+            }
+            if dirty {
+                let state = &mut self.state;
+                self.terminal.draw(|frame| view::draw(frame, state))?;
+                dirty = false;
+            }
+            if !event::poll(TICK)? {
+                continue;
+            }
+            for _ in 0..AT_ONCE {
+                dirty = true;
+                let action = match event::read()? {
+                    Event::Key(key) if key.kind != KeyEventKind::Release => self.state.key(key),
+                    Event::Paste(text) => self.state.paste(&text),
+                    _ => Action::Nothing,
+                };
+                if action == Action::Quit {
+                    return Ok(());
+                }
+                self.act(action)?;
+                if !event::poll(Duration::ZERO)? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn act(&mut self, action: Action) -> io::Result<()> {
+        match action {
+            Action::Nothing | Action::Quit => {}
+            Action::Ask => self.asker.ask(self.state.begin()),
+            Action::Show(place) => self.asker.show(place),
+            Action::Edit { path, line } => self.edit(&path, line)?,
+        }
+        Ok(())
+    }
+
+    /// Gives the terminal to an editor until that ends.
+    fn edit(&mut self, path: &str, line: u64) -> io::Result<()> {
+        let _ = execute!(io::stdout(), DisableBracketedPaste);
+        ratatui::restore();
+        let editor = self.environment.editor.as_deref();
+        let ran = editor::open(editor, &self.root.join(path), line);
+        *self.terminal = ratatui::try_init()?;
+        let _ = execute!(io::stdout(), EnableBracketedPaste);
+        if let Err(why) = ran {
+            self.state.complain(why);
+        }
+        // What was edited may match no more.
+        self.act(Action::Ask)
+    }
+}

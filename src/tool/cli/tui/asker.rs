@@ -1,0 +1,297 @@
+//! The threads that ask.
+//!
+//! Owns that one search runs at a time, the last one that was wanted: a later one gives up the earlier one.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, from_value};
+
+use super::super::tree::OpenTree;
+use crate::exec::stop::Clock;
+use crate::tool::daemon::request::ToolCall;
+use crate::tool::daemon::tree::{GivenUp, Tree};
+use crate::tool::error::ToolError;
+use crate::tool::request::{SEARCH_NAME, SearchRequest};
+use crate::tool::response::SearchResponse;
+
+/// Lines of a preview, before and after the one that it is about.
+const AROUND: u64 = 200;
+
+/// Bytes of a line that are shown; what is beyond is wider than any screen.
+const LONGEST_LINE: usize = 4_000;
+
+/// Bytes that are read for a preview. One that stands behind has none.
+const FURTHEST: u64 = 64 << 20;
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// Which of the questions it is.
+    pub(super) number: u64,
+    /// The question; nothing to ask for, if there is none.
+    pub(super) request: Option<SearchRequest>,
+}
+
+/// A line of a file, below the root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The file.
+    pub(super) path: String,
+    /// The 1-based number of the line.
+    pub(super) line: u64,
+}
+
+/// What is heard.
+#[derive(Debug)]
+pub(super) enum Told {
+    /// An answer.
+    Answer {
+        /// Which question's.
+        number: u64,
+        /// What it is, or what is wrong.
+        answer: Result<Box<SearchResponse>, String>,
+        /// How long it took.
+        took: Duration,
+    },
+    /// Lines around a place.
+    Lines {
+        /// The place.
+        place: Place,
+        /// The number of the first.
+        first: u64,
+        /// The lines, or why there are none.
+        lines: Result<Vec<String>, String>,
+    },
+    /// How the index is.
+    Index(String),
+}
+
+/// What is asked of the threads.
+pub(super) struct Asker {
+    questions: Sender<(Asked, Arc<GivenUp>)>,
+    places: Sender<Place>,
+    looks: Sender<()>,
+    told: Receiver<Told>,
+    /// What ends the last question.
+    current: Mutex<Arc<GivenUp>>,
+}
+
+impl Asker {
+    /// Starts the threads. They end when this is dropped and what they do is done.
+    ///
+    /// # Errors
+    ///
+    /// There can be no more threads.
+    pub(super) fn start(
+        tree: Arc<OpenTree>,
+        root: PathBuf,
+        clock: Arc<dyn Clock>,
+    ) -> io::Result<Asker> {
+        let (tell, told) = channel();
+        let (questions, asked) = channel::<(Asked, Arc<GivenUp>)>();
+        let (asking, answering) = (tree.clone(), tell.clone());
+        spawn("forge-search-ask", move || {
+            while let Some((Asked { number, request }, given_up)) = last_of(&asked) {
+                let Some(request) = request else { continue };
+                if given_up.is_given_up() {
+                    continue;
+                }
+                let began = clock.now();
+                let answer = answer(&*asking, &request, &given_up);
+                let took = clock.now().saturating_duration_since(began);
+                if given_up.is_given_up() {
+                    continue;
+                }
+                let told = Told::Answer {
+                    number,
+                    answer,
+                    took,
+                };
+                if answering.send(told).is_err() {
+                    break;
+                }
+            }
+        })?;
+        let (places, wanted) = channel::<Place>();
+        let showing = tell.clone();
+        spawn("forge-search-show", move || {
+            while let Some(place) = last_of(&wanted) {
+                let first = place.line.saturating_sub(AROUND).max(1);
+                let lines = lines(&root.join(&place.path), first, place.line + AROUND);
+                let lines = lines.map_err(|error| format!("{}: {error}", place.path));
+                let told = Told::Lines {
+                    place,
+                    first,
+                    lines,
+                };
+                if showing.send(told).is_err() {
+                    break;
+                }
+            }
+        })?;
+        let (looks, looking) = channel::<()>();
+        spawn("forge-search-look", move || {
+            while last_of(&looking).is_some() {
+                if tell.send(Told::Index(index(&*tree))).is_err() {
+                    break;
+                }
+            }
+        })?;
+        Ok(Asker {
+            questions,
+            places,
+            looks,
+            told,
+            current: Mutex::default(),
+        })
+    }
+
+    /// Asks, and gives up what was asked before.
+    pub(super) fn ask(&self, asked: Asked) {
+        let given_up = Arc::new(GivenUp::default());
+        self.replace(given_up.clone());
+        // A thread that has panicked has said so.
+        let _ = self.questions.send((asked, given_up));
+    }
+
+    /// Reads the lines around a place.
+    pub(super) fn show(&self, place: Place) {
+        let _ = self.places.send(place);
+    }
+
+    /// Looks how the index is.
+    pub(super) fn look(&self) {
+        let _ = self.looks.send(());
+    }
+
+    /// Returns what was heard since.
+    pub(super) fn told(&self) -> impl Iterator<Item = Told> {
+        self.told.try_iter()
+    }
+
+    /// Gives up the last question.
+    fn replace(&self, by: Arc<GivenUp>) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *current, by).give_up();
+    }
+}
+
+impl Drop for Asker {
+    fn drop(&mut self) {
+        self.replace(Arc::default());
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.to_string()).spawn(run)?;
+    Ok(())
+}
+
+/// Waits for something to come, and takes the last that has; nothing once there is nobody who could send.
+fn last_of<T>(all: &Receiver<T>) -> Option<T> {
+    let first = all.recv().ok()?;
+    Some(all.try_iter().last().unwrap_or(first))
+}
+
+fn answer(
+    tree: &dyn Tree,
+    request: &SearchRequest,
+    given_up: &GivenUp,
+) -> Result<Box<SearchResponse>, String> {
+    let Ok(Value::Object(mut fields)) = serde_json::to_value(request) else {
+        return Err("the request can't be written".to_string());
+    };
+    fields.retain(|_, value| !value.is_null());
+    let call = ToolCall {
+        tool: SEARCH_NAME.to_string(),
+        request: fields,
+        max_output_bytes: None,
+    };
+    let answer = tree.call(&call, given_up);
+    match answer["error"]["message"].as_str() {
+        Some(message) => Err(message.to_string()),
+        None => from_value(answer).map_err(|error| format!("the answer can't be read: {error}")),
+    }
+}
+
+/// Says in a few words how the index is.
+fn index(tree: &dyn Tree) -> String {
+    if let Some(build) = tree.building() {
+        let percent = build.files_done * 100 / build.files_total.max(1);
+        return format!("index: {percent} % built");
+    }
+    let status = tree
+        .status()
+        .unwrap_or_else(|error: ToolError| error.to_json());
+    match (
+        status["sync"]["state"].as_str(),
+        status["error"]["message"].as_str(),
+    ) {
+        (Some("idle" | "syncing"), _) => "index: live".to_string(),
+        (Some("off"), _) => "no index".to_string(),
+        (Some(state), _) => format!("index: {state}"),
+        (None, Some(message)) => message.to_string(),
+        (None, None) => String::new(),
+    }
+}
+
+/// Reads lines `first` to `last` of a file. Takes time and not memory for what stands before, up to [`FURTHEST`].
+fn lines(path: &Path, first: u64, last: u64) -> io::Result<Vec<String>> {
+    let mut reader = BufReader::new(File::open(path)?.take(FURTHEST));
+    let mut lines = Vec::new();
+    for number in 1..=last {
+        let mut line = Vec::new();
+        let kept = (&mut reader)
+            .take(LONGEST_LINE as u64)
+            .read_until(b'\n', &mut line)?;
+        if kept == 0 {
+            break;
+        }
+        if line.last() == Some(&b'\n') {
+            line.pop();
+        } else if kept == LONGEST_LINE {
+            reader.skip_until(b'\n')?;
+        }
+        if number >= first {
+            lines.push(String::from_utf8_lossy(&line).into_owned());
+        }
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tui_previews_are_the_lines_around() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let long = "x".repeat(LONGEST_LINE * 2);
+        std::fs::write(&path, format!("one\ntwo\n{long}\nfour\nfive")).unwrap();
+        assert_eq!(lines(&path, 2, 2).unwrap(), ["two"]);
+        let shown = lines(&path, 3, 9).unwrap();
+        assert_eq!(shown.len(), 3);
+        assert_eq!(shown[0], "x".repeat(LONGEST_LINE));
+        assert_eq!(shown[1..], ["four", "five"]);
+        assert_eq!(lines(&path, 7, 9).unwrap(), [""; 0]);
+        assert!(lines(&dir.path().join("none"), 1, 2).is_err());
+    }
+
+    #[test]
+    fn tui_of_what_was_sent_the_last_counts() {
+        let (send, receive) = channel();
+        for n in 0..5 {
+            send.send(n).unwrap();
+        }
+        assert_eq!(last_of(&receive), Some(4));
+        drop(send);
+        assert_eq!(last_of(&receive), None);
+    }
+}

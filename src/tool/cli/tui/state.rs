@@ -1,0 +1,439 @@
+//! What somebody sees and is about to do.
+//!
+//! Owns what keys mean, which answer counts, and which line is chosen. It knows no terminal, no clock and no tree.
+
+use std::time::Duration;
+
+use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use ratatui::widgets::ListState;
+use tui_input::Input;
+use tui_input::InputRequest;
+use tui_input::backend::crossterm::to_input_request;
+
+use super::asker::{Asked, Place, Told};
+use crate::tool::request::{Case, SearchRequest};
+use crate::tool::response::{RecordData, SearchResponse};
+
+/// Lines that an answer has at most: more than anybody goes through.
+const MAX_RESULTS: u64 = 500;
+
+/// The most edits.
+const MAX_FUZZY: u64 = 4;
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Nothing.
+    Nothing,
+    /// To end.
+    Quit,
+    /// To ask what is wanted now.
+    Ask,
+    /// To read the lines around a place.
+    Show(Place),
+    /// To have a file edited.
+    Edit {
+        /// The file.
+        path: String,
+        /// The line.
+        line: u64,
+    },
+}
+
+/// Lines of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Preview {
+    /// The place that they are around.
+    pub(super) place: Place,
+    /// The number of the first.
+    pub(super) first: u64,
+    /// The lines, or why there are none.
+    pub(super) lines: Result<Vec<String>, String>,
+}
+
+/// What there is to see.
+#[derive(Debug)]
+pub(super) struct State {
+    /// The tree.
+    pub(super) root: String,
+    /// The pattern.
+    pub(super) input: Input,
+    /// It is a text.
+    pub(super) is_text: bool,
+    /// Whole words only.
+    pub(super) words: bool,
+    /// How letters compare.
+    pub(super) case: Case,
+    /// Edits.
+    pub(super) fuzzy: u64,
+    /// The last answer, and how long it took.
+    pub(super) answer: Option<(SearchResponse, Duration)>,
+    /// What is wrong with the question, or went wrong with something else.
+    pub(super) problem: Option<String>,
+    /// An answer is awaited.
+    pub(super) waits: bool,
+    /// Which of the lines is chosen.
+    pub(super) chosen: usize,
+    /// How far the list is scrolled.
+    pub(super) list: ListState,
+    /// The lines around the chosen one.
+    pub(super) preview: Option<Preview>,
+    /// How the index is.
+    pub(super) index: String,
+    /// How many lines a page of the list has.
+    pub(super) page: usize,
+    number: u64,
+}
+
+impl State {
+    /// Begins with a pattern, which may be empty.
+    pub(super) fn new(root: String, pattern: String) -> State {
+        State {
+            root,
+            input: Input::new(pattern),
+            is_text: false,
+            words: false,
+            case: Case::default(),
+            fuzzy: 0,
+            answer: None,
+            problem: None,
+            waits: false,
+            chosen: 0,
+            list: ListState::default(),
+            preview: None,
+            index: String::new(),
+            page: 10,
+            number: 0,
+        }
+    }
+
+    /// The lines that were found.
+    pub(super) fn found(&self) -> impl Iterator<Item = &RecordData> {
+        let answer = self.answer.iter();
+        answer.flat_map(|(answer, _)| answer.matches.iter().map(|found| &found.data))
+    }
+
+    /// Where the chosen line is.
+    pub(super) fn place(&self) -> Option<Place> {
+        self.found().nth(self.chosen).map(|data| Place {
+            path: data.path.text.clone(),
+            line: data.line_number,
+        })
+    }
+
+    /// Makes the question that is to be asked now, whose answer counts from now on.
+    pub(super) fn begin(&mut self) -> Asked {
+        self.number += 1;
+        let pattern = self.input.value().to_string();
+        let request = (!pattern.is_empty()).then(|| SearchRequest {
+            fixed_strings: self.is_text,
+            word_regexp: self.words,
+            case: self.case,
+            fuzzy: (self.fuzzy > 0).then_some(self.fuzzy),
+            max_results: Some(MAX_RESULTS),
+            ..SearchRequest::new(pattern)
+        });
+        self.waits = request.is_some();
+        if request.is_none() {
+            self.answer = None;
+            self.problem = None;
+            self.preview = None;
+        }
+        Asked {
+            number: self.number,
+            request,
+        }
+    }
+
+    /// Says that something went wrong.
+    pub(super) fn complain(&mut self, why: String) {
+        self.problem = Some(why);
+    }
+
+    /// Takes in what is heard.
+    pub(super) fn hear(&mut self, told: Told) -> Action {
+        match told {
+            Told::Index(index) => self.index = index,
+            Told::Lines {
+                place,
+                first,
+                lines,
+            } if Some(&place) == self.place().as_ref() => {
+                self.preview = Some(Preview {
+                    place,
+                    first,
+                    lines,
+                });
+            }
+            Told::Lines { .. } => {}
+            Told::Answer {
+                number,
+                answer,
+                took,
+            } if number == self.number => {
+                self.waits = false;
+                match answer {
+                    // What was found before stays: a pattern that is half typed is often not valid.
+                    Err(why) => self.problem = Some(why),
+                    Ok(answer) => {
+                        let before = self.place();
+                        self.problem = None;
+                        self.answer = Some((*answer, took));
+                        self.chosen = 0;
+                        // Whoever was at a line stays there, if it is still one of them.
+                        let same = before.and_then(|before| {
+                            self.found().position(|data| {
+                                data.path.text == before.path && data.line_number == before.line
+                            })
+                        });
+                        self.chosen = same.unwrap_or(0);
+                        return self.show();
+                    }
+                }
+            }
+            Told::Answer { .. } => {}
+        }
+        Action::Nothing
+    }
+
+    /// Has the lines around the chosen one shown. They may have been edited since they were.
+    fn show(&mut self) -> Action {
+        match self.place() {
+            Some(place) => Action::Show(place),
+            None => {
+                self.preview = None;
+                Action::Nothing
+            }
+        }
+    }
+
+    fn choose(&mut self, nth: usize) -> Action {
+        let last = self.found().count().saturating_sub(1);
+        let nth = nth.min(last);
+        if nth == self.chosen {
+            return Action::Nothing;
+        }
+        self.chosen = nth;
+        self.show()
+    }
+
+    /// Takes in what was pasted: as one line.
+    pub(super) fn paste(&mut self, text: &str) -> Action {
+        for c in text.trim_end_matches(['\n', '\r']).chars() {
+            let c = if c.is_control() { ' ' } else { c };
+            self.input.handle(InputRequest::InsertChar(c));
+        }
+        Action::Ask
+    }
+
+    /// Does what a key means.
+    pub(super) fn key(&mut self, key: KeyEvent) -> Action {
+        let control = key.modifiers == KeyModifiers::CONTROL;
+        let alt = key.modifiers == KeyModifiers::ALT;
+        match key.code {
+            KeyCode::Esc => return Action::Quit,
+            KeyCode::Char('c' | 'd' | 'q') if control => return Action::Quit,
+            KeyCode::Up => return self.choose(self.chosen.saturating_sub(1)),
+            KeyCode::Down => return self.choose(self.chosen + 1),
+            KeyCode::Char('p') if control => return self.choose(self.chosen.saturating_sub(1)),
+            KeyCode::Char('n') if control => return self.choose(self.chosen + 1),
+            KeyCode::PageUp => return self.choose(self.chosen.saturating_sub(self.page)),
+            KeyCode::PageDown => return self.choose(self.chosen + self.page),
+            KeyCode::Home if control => return self.choose(0),
+            KeyCode::End if control => return self.choose(usize::MAX),
+            KeyCode::Enter => {
+                return match self.place() {
+                    Some(Place { path, line }) => Action::Edit { path, line },
+                    None => Action::Nothing,
+                };
+            }
+            KeyCode::F(2) => self.is_text = !self.is_text,
+            KeyCode::Char('t') if alt => self.is_text = !self.is_text,
+            KeyCode::F(3) => self.words = !self.words,
+            KeyCode::Char('w') if alt => self.words = !self.words,
+            KeyCode::F(4) => self.turn_case(),
+            KeyCode::Char('c') if alt => self.turn_case(),
+            KeyCode::F(5) => self.fuzzy = (self.fuzzy + 1) % (MAX_FUZZY + 1),
+            KeyCode::Char('e') if alt => self.fuzzy = (self.fuzzy + 1) % (MAX_FUZZY + 1),
+            // Somebody has edited files.
+            KeyCode::Char('r') if control => {}
+            _ => {
+                let Some(request) = to_input_request(&Event::Key(key)) else {
+                    return Action::Nothing;
+                };
+                let changed = self.input.handle(request);
+                return match changed.is_some_and(|changed| changed.value) {
+                    true => Action::Ask,
+                    false => Action::Nothing,
+                };
+            }
+        }
+        Action::Ask
+    }
+
+    fn turn_case(&mut self) {
+        self.case = match self.case {
+            Case::Smart => Case::Sensitive,
+            Case::Sensitive => Case::Insensitive,
+            Case::Insensitive => Case::Smart,
+        };
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// An answer with these lines, all of which have `fn` in them.
+    pub(in super::super) fn answer(number: u64, lines: &[(&str, u64, &str)]) -> Told {
+        let matches: Vec<_> = lines
+            .iter()
+            .map(|(path, line, text)| {
+                let column = text.find("fn").unwrap() + 1;
+                let data = json!({"path": {"text": path}, "line_number": line, "column": column,
+                    "lines": {"text": text}, "match_text": "fn"});
+                json!({"type": "match", "data": data})
+            })
+            .collect();
+        let response = json!({"pattern": "fn", "path": "/t", "count": matches.len(), "matches": matches, "truncated": false,
+            "timed_out": false, "files_scanned": 9, "errors": [], "content": ""});
+        Told::Answer {
+            number,
+            answer: Ok(serde_json::from_value(response).unwrap()),
+            took: Duration::from_micros(2_340),
+        }
+    }
+
+    pub(in super::super) fn press(state: &mut State, code: KeyCode) -> Action {
+        state.key(KeyEvent::new(code, KeyModifiers::NONE))
+    }
+
+    fn control(state: &mut State, c: char) -> Action {
+        state.key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL))
+    }
+
+    fn place(path: &str, line: u64) -> Place {
+        Place {
+            path: path.to_string(),
+            line,
+        }
+    }
+
+    #[test]
+    fn tui_each_key_that_changes_the_pattern_asks() {
+        let mut state = State::new("/t".to_string(), String::new());
+        assert_eq!(state.begin().request, None);
+        for c in "fnx".chars() {
+            assert_eq!(press(&mut state, KeyCode::Char(c)), Action::Ask);
+        }
+        assert_eq!(press(&mut state, KeyCode::Backspace), Action::Ask);
+        assert_eq!(press(&mut state, KeyCode::Left), Action::Nothing);
+        assert_eq!(press(&mut state, KeyCode::Enter), Action::Nothing);
+        let asked = state.begin();
+        assert_eq!(asked.number, 2);
+        let request = asked.request.unwrap();
+        assert_eq!(request.pattern, "fn");
+        assert_eq!(request.max_results, Some(MAX_RESULTS));
+        assert_eq!((request.fixed_strings, request.fuzzy), (false, None));
+        // Pasted lines are one, and are not Enter.
+        assert_eq!(state.paste("a\nb\n"), Action::Ask);
+        assert_eq!(state.input.value(), "fa bn");
+        assert_eq!(control(&mut state, 'u'), Action::Ask);
+        assert_eq!(state.begin().request, None);
+    }
+
+    #[test]
+    fn tui_what_is_switched_is_asked_for() {
+        let mut state = State::new("/t".to_string(), "fn".to_string());
+        for code in [2, 3, 4, 5, 5] {
+            assert_eq!(press(&mut state, KeyCode::F(code)), Action::Ask);
+        }
+        let request = state.begin().request.unwrap();
+        assert!(request.fixed_strings && request.word_regexp);
+        assert_eq!((request.case, request.fuzzy), (Case::Sensitive, Some(2)));
+        for code in [2, 3, 4, 4, 5, 5, 5] {
+            press(&mut state, KeyCode::F(code));
+        }
+        let request = state.begin().request.unwrap();
+        assert!(!request.fixed_strings && !request.word_regexp);
+        assert_eq!((request.case, request.fuzzy), (Case::Smart, None));
+    }
+
+    #[test]
+    fn tui_only_the_last_question_is_answered() {
+        let mut state = State::new("/t".to_string(), "fn".to_string());
+        let first = state.begin().number;
+        let second = state.begin().number;
+        assert_eq!(
+            state.hear(answer(first, &[("a.rs", 1, "fn a")])),
+            Action::Nothing
+        );
+        assert!(state.answer.is_none() && state.waits);
+        let shown = state.hear(answer(second, &[("b.rs", 2, "fn b")]));
+        assert_eq!(shown, Action::Show(place("b.rs", 2)));
+        assert!(!state.waits);
+        // A question that is not valid leaves what was found.
+        let third = state.begin().number;
+        let told = Told::Answer {
+            number: third,
+            answer: Err("no".to_string()),
+            took: Duration::ZERO,
+        };
+        assert_eq!(state.hear(told), Action::Nothing);
+        assert_eq!(state.problem.as_deref(), Some("no"));
+        assert_eq!(state.found().count(), 1);
+    }
+
+    #[test]
+    fn tui_the_chosen_line_is_shown_and_edited_and_kept() {
+        let mut state = State::new("/t".to_string(), "fn".to_string());
+        let number = state.begin().number;
+        let all = [
+            ("a.rs", 1, "fn a"),
+            ("a.rs", 5, "fn b"),
+            ("b.rs", 2, "fn c"),
+        ];
+        state.hear(answer(number, &all));
+        assert_eq!(press(&mut state, KeyCode::Up), Action::Nothing);
+        assert_eq!(
+            press(&mut state, KeyCode::Down),
+            Action::Show(place("a.rs", 5))
+        );
+        assert_eq!(
+            press(&mut state, KeyCode::PageDown),
+            Action::Show(place("b.rs", 2))
+        );
+        assert_eq!(press(&mut state, KeyCode::Down), Action::Nothing);
+        let edit = Action::Edit {
+            path: "b.rs".to_string(),
+            line: 2,
+        };
+        assert_eq!(press(&mut state, KeyCode::Enter), edit);
+        let lines = |path: &str, line| Told::Lines {
+            place: place(path, line),
+            first: 1,
+            lines: Ok(vec!["x".to_string()]),
+        };
+        // What is not about it comes too late.
+        state.hear(lines("a.rs", 5));
+        assert_eq!(state.preview, None);
+        state.hear(lines("b.rs", 2));
+        assert_eq!(state.preview.as_ref().unwrap().place, place("b.rs", 2));
+        let number = state.begin().number;
+        state.hear(answer(number, &all[1..]));
+        assert_eq!(state.place(), Some(place("b.rs", 2)));
+        let number = state.begin().number;
+        state.hear(answer(number, &[]));
+        assert_eq!((state.place(), state.chosen), (None, 0));
+        assert_eq!(state.preview, None);
+    }
+
+    #[test]
+    fn tui_some_keys_end_it() {
+        let mut state = State::new("/t".to_string(), String::new());
+        assert_eq!(press(&mut state, KeyCode::Esc), Action::Quit);
+        assert_eq!(control(&mut state, 'c'), Action::Quit);
+        assert_eq!(press(&mut state, KeyCode::Char('q')), Action::Ask);
+    }
+}

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Uses the page of `forge-search serve --http` as somebody does, in a browser.
+
+    browser.py CHROMEDRIVER URL ROOT SHOTS
+
+Needs nothing but the standard library: a browser's driver speaks JSON over HTTP. Screenshots go to SHOTS.
+"""
+
+import base64
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+DRIVER, URL, ROOT, SHOTS = sys.argv[1:5]
+ROOT, SHOTS = pathlib.Path(ROOT), pathlib.Path(SHOTS)
+
+ARGUMENTS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--window-size=1300,900",
+]
+
+
+class Browser:
+    """A session of a browser."""
+
+    def __init__(self, profile):
+        self.driver = subprocess.Popen([DRIVER, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        for line in self.driver.stdout:
+            port = re.search(r"started successfully on port (\d+)", line)
+            if port:
+                break
+        else:
+            raise SystemExit("the driver did not start")
+        self.base = f"http://127.0.0.1:{port[1]}/session"
+        options = {"args": ARGUMENTS + [f"--user-data-dir={profile}"]}
+        capabilities = {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        value = self.call("POST", "", {"capabilities": {"alwaysMatch": capabilities}})
+        self.base += "/" + value["sessionId"]
+
+    def call(self, method, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.base + path, data, {"Content-Type": "application/json"}, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=120) as response:
+                return json.load(response)["value"]
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{method} {path}: {error.read().decode()[:600]}") from None
+
+    def run(self, script, *arguments):
+        return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
+
+    def element(self, selector):
+        found = self.call("POST", "/element", {"using": "css selector", "value": selector})
+        return "/element/" + next(iter(found.values()))
+
+    def type(self, selector, text):
+        element = self.element(selector)
+        self.call("POST", element + "/clear", {})
+        self.call("POST", element + "/value", {"text": text})
+
+    def click(self, selector):
+        self.call("POST", self.element(selector) + "/click", {})
+
+    def text(self, selector):
+        return self.run("return document.querySelector(arguments[0]).innerText", selector)
+
+    def wait(self, what, script, *arguments):
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            value = self.run(script, *arguments)
+            if value:
+                return value
+            time.sleep(0.02)
+        raise AssertionError(f"{what} never came; the page says: {self.text('body')[:1500]}")
+
+    def noted(self, text):
+        return self.wait(text, "const n = document.getElementById('note').innerText; return n.includes(arguments[0]) && n", text)
+
+    def shot(self, name):
+        png = base64.b64decode(self.call("GET", "/screenshot"))
+        assert png.startswith(b"\x89PNG"), name
+        (SHOTS / name).write_bytes(png)
+
+    def end(self):
+        try:
+            self.call("DELETE", "")
+        finally:
+            self.driver.terminate()
+            self.driver.wait()
+
+
+def use(browser):
+    browser.call("POST", "/url", {"url": URL})
+    browser.wait("the state", "return document.getElementById('state').className === 'good'")
+    assert str(ROOT) in browser.text("h1"), browser.text("h1")
+
+    # Results come while one types, with the match marked.
+    browser.type("#pattern", "retry_delay")
+    browser.noted("2 lines in 2 files")
+    rows = browser.run("return [...document.querySelectorAll('.file')].map(f => f.innerText)")
+    assert [row.split("\n")[0] for row in rows] == ["src/delay.rs", "src/use.rs"], rows
+    marks = browser.run("return [...document.querySelectorAll('mark')].map(m => m.innerText)")
+    assert marks == ["retry_delay", "retry_delay"], marks
+    browser.shot("page-results.png")
+    print("results as one types")
+
+    # An edit is in the next answer.
+    (ROOT / "src" / "late.rs").write_text("// retry_delay, too\n")
+    browser.type("#pattern", "retry_delay")
+    browser.noted("3 lines in 3 files")
+    print("edits are seen")
+
+    # A cut answer says so.
+    browser.type("#pattern", "one of many")
+    said = browser.noted("there is more")
+    assert said.startswith("200 lines in 200 files"), said
+    assert browser.run("return document.getElementById('note').className") == "warn"
+    print("a cut answer says so")
+
+    # What files hold is text, and never part of the page.
+    (ROOT / "page.txt").write_text("<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script> needle42 \u001b[31m\n")
+    browser.type("#pattern", "needle42")
+    browser.noted("1 line in 1 file")
+    assert browser.run("return document.querySelectorAll('#results img, #results script').length") == 0
+    assert "taken" not in browser.run("return document.title")
+    print("what files hold is text")
+
+    # What is wrong is said, and mended by typing on.
+    browser.type("#pattern", "(")
+    browser.wait("a complaint", "return document.getElementById('note').className === 'bad'")
+    browser.click("#text")
+    browser.wait("an answer", "return document.getElementById('note').className !== 'bad'")
+    browser.click("#text")
+    print("what is wrong is said")
+
+    browser.type("#glob", "*.rs, !late.rs")
+    browser.type("#pattern", "retry_delay")
+    browser.noted("2 lines in 2 files")
+    browser.type("#glob", " ")
+    print("globs count")
+
+    points = browser.run("return document.querySelector('#plot polyline').getAttribute('points').split(' ').length")
+    assert points >= 5, points
+    assert "half within" in browser.text("#latency-text")
+    facts = browser.text("#index")
+    for term in ["state", "size", "compared", "running, waiting"]:
+        assert term in facts, facts
+    browser.click("#check")
+    browser.wait("the checks", "return document.querySelectorAll('#health li.ok').length > 5")
+    print("latencies, the index and its health are shown")
+
+    browser.call("POST", "/goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}})
+    browser.shot("page-dark.png")
+    browser.call("POST", "/window/rect", {"width": 500, "height": 900})
+    wide = browser.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert wide <= 0, f"{wide} columns beyond a narrow screen"
+    browser.shot("page-narrow.png")
+
+    # Nothing was asked of anybody else, and nothing that the policy forbids was tried.
+    origin = URL.split("/?")[0]
+    asked = browser.run("return performance.getEntriesByType('resource').map(e => e.name)")
+    assert asked and all(name.startswith(origin) for name in asked), asked
+    complaints = [entry["message"] for entry in browser.call("POST", "/se/log", {"type": "browser"})]
+    # A pattern that is not valid is answered with 400, which browsers note.
+    complaints = [one for one in complaints if "status of 400" not in one]
+    assert complaints == [], complaints
+    print("nothing from elsewhere, no complaints")
+
+    # Without the token there is nothing.
+    browser.call("POST", "/url", {"url": origin + "/"})
+    assert "token" in browser.text("body"), browser.text("body")
+    print("all is as it should be")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as profile:
+        browser = Browser(profile)
+        try:
+            use(browser)
+        finally:
+            browser.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,381 @@
+//! `forge-search serve --http`: the page, byte by byte, and in a browser that others have written.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::program::{Place, kill, ok, text};
+use crate::cli::{SLOW, slow_text};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_forge-search");
+
+/// A page that is served. Killed when dropped.
+struct Page {
+    child: Child,
+    host: String,
+    token: String,
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An answer.
+struct Got {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Got {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+}
+
+impl Page {
+    fn serve(place: &Place) -> Page {
+        Page::with(place, &[])
+    }
+
+    fn with(place: &Place, args: &[&str]) -> Page {
+        let args = [&["serve", "--http", "127.0.0.1:0"], args].concat();
+        let mut child = place
+            .command(PROGRAM, &args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut url = String::new();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        said.read_line(&mut url).unwrap();
+        let rest = url.trim_end().strip_prefix("http://").unwrap();
+        let (host, token) = rest.split_once("/?token=").unwrap();
+        Page {
+            child,
+            host: host.to_string(),
+            token: token.to_string(),
+        }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/?token={}", self.host, self.token)
+    }
+
+    /// Sends a request as it is; what is not given of its head is not sent.
+    fn send(&self, line: &str, headers: &[String], body: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.host).unwrap();
+        let head: String = headers
+            .iter()
+            .map(|header| format!("{header}\r\n"))
+            .collect();
+        write!(
+            stream,
+            "{line} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n{head}\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        stream
+    }
+
+    fn raw(&self, line: &str, headers: &[String], body: &str) -> Got {
+        let mut all = Vec::new();
+        // One that is refused may be cut off while it is still being written.
+        let _ = self.send(line, headers, body).read_to_end(&mut all);
+        let all = text(&all);
+        let (head, body) = all.split_once("\r\n\r\n").unwrap_or((&all, ""));
+        let status = head
+            .split(' ')
+            .nth(1)
+            .and_then(|status| status.parse().ok());
+        Got {
+            status: status.unwrap_or_else(|| panic!("{all:?}")),
+            head: head.to_ascii_lowercase(),
+            body: body.to_string(),
+        }
+    }
+
+    fn headers(&self) -> Vec<String> {
+        vec![
+            format!("Host: {}", self.host),
+            format!("Authorization: Bearer {}", self.token),
+            "Content-Type: application/json".to_string(),
+        ]
+    }
+
+    fn get(&self, path: &str) -> Got {
+        self.raw(&format!("GET {path}"), &self.headers(), "")
+    }
+
+    fn search(&self, request: &Value) -> Got {
+        let body = request.to_string();
+        self.raw("POST /api/search", &self.headers(), &body)
+    }
+}
+
+#[test]
+fn web_a_search_is_answered_as_the_tool_answers_it() {
+    let place = Place::new();
+    let page = Page::serve(&place);
+    for request in [
+        json!({"pattern": "retry_delay"}),
+        json!({"pattern": "retry", "max_results": 1, "context": 1}),
+        json!({"pattern": "nothing like it"}),
+        json!({"pattern": "retry_dely", "fuzzy": 1, "include_glob": ["*.rs"]}),
+    ] {
+        let got = page.search(&request);
+        assert_eq!(got.status, 200, "{}", got.body);
+        let called = ok(&place.forge_search(&["call", &request.to_string()]));
+        let called: Value = serde_json::from_str(&called).unwrap();
+        assert_eq!(got.json(), called, "{request}");
+    }
+    // Every edit made before is seen.
+    for n in 0..20 {
+        place.write("src/new.rs", &format!("fn edited_{n}() {{}}\n"));
+        let found = page
+            .search(&json!({"pattern": format!("edited_{n}\\b")}))
+            .json();
+        assert_eq!(found["count"], 1, "{n}: {found}");
+    }
+}
+
+#[test]
+fn web_the_page_and_its_answers_are_for_its_browser_alone() {
+    let place = Place::new();
+    let page = Page::serve(&place);
+    let host = format!("Host: {}", page.host);
+    let line = format!("GET /?token={}", page.token);
+    let got = page.raw(&line, std::slice::from_ref(&host), "");
+    assert_eq!(got.status, 200);
+    assert!(got.body.contains("<!doctype html>"), "{}", got.body);
+    for header in [
+        "content-security-policy: default-src 'none'; script-src 'self'",
+        "x-content-type-options: nosniff",
+        "referrer-policy: no-referrer",
+        "cache-control: no-store",
+        "content-type: text/html; charset=utf-8",
+    ] {
+        assert!(got.head.contains(header), "{header} in {}", got.head);
+    }
+    assert!(!got.head.contains("access-control-allow"), "{}", got.head);
+    // Nothing from elsewhere, and nothing that the policy would forbid.
+    for path in ["/page.js", "/page.css"] {
+        let got = page.raw(&format!("GET {path}"), std::slice::from_ref(&host), "");
+        assert_eq!(got.status, 200);
+        for all in [
+            &got.body,
+            &page.raw(&line, std::slice::from_ref(&host), "").body,
+        ] {
+            assert!(!all.contains("https://"), "{path}");
+            assert!(
+                !all.contains("style=") && !all.contains("onclick="),
+                "{path}"
+            );
+        }
+    }
+    let without = [host.clone(), "Content-Type: application/json".to_string()];
+    let request = json!({"pattern": "retry_delay"}).to_string();
+    for (headers, status) in [
+        (without.to_vec(), 401),
+        (
+            [&without[..], &["Authorization: Bearer 0".to_string()]].concat(),
+            401,
+        ),
+        (
+            [
+                &page.headers()[..],
+                &["Origin: http://evil.example".to_string()],
+            ]
+            .concat(),
+            403,
+        ),
+        (
+            [
+                &page.headers()[..],
+                &["Sec-Fetch-Site: cross-site".to_string()],
+            ]
+            .concat(),
+            403,
+        ),
+        (
+            [&page.headers()[1..], &["Host: evil.example".to_string()]].concat(),
+            421,
+        ),
+    ] {
+        let got = page.raw("POST /api/search", &headers, &request);
+        assert_eq!(got.status, status, "{headers:?}");
+        assert!(!got.body.contains("delay"), "{}", got.body);
+        // Also a refusal is not to be kept or framed.
+        assert!(got.head.contains("cache-control: no-store"), "{}", got.head);
+    }
+    for path in ["/../etc/passwd", "/page/index.html", "/api", "/api/search"] {
+        let status = page.get(path).status;
+        assert!(matches!(status, 404 | 405), "{path}: {status}");
+    }
+}
+
+#[test]
+fn web_what_is_wrong_with_a_request_is_said() {
+    let place = Place::new();
+    let page = Page::serve(&place);
+    for (body, status, code) in [
+        ("{\"pattern\": \"(\"}", 400, "bad_args"),
+        ("{\"patern\": \"x\"}", 400, "bad_args"),
+        ("[]", 400, "bad_args"),
+        ("{", 400, "bad_args"),
+        ("", 400, "bad_args"),
+        (
+            "{\"pattern\": \"x\", \"path\": \"/etc\"}",
+            400,
+            "path_outside_sandbox",
+        ),
+    ] {
+        let got = page.raw("POST /api/search", &page.headers(), body);
+        assert_eq!(got.status, status, "{body}: {}", got.body);
+        assert_eq!(got.json()["error"]["code"], code, "{body}");
+    }
+    let plain = &page.headers()[..2];
+    let got = page.raw("POST /api/search", plain, "{\"pattern\": \"x\"}");
+    assert_eq!(got.status, 415);
+    let large = " ".repeat(2 << 20);
+    assert_eq!(
+        page.raw("POST /api/search", &page.headers(), &large).status,
+        413
+    );
+    let mut garbage = TcpStream::connect(&page.host).unwrap();
+    garbage.write_all(b"\x16\x03\x01\x00\xff\r\n\r\n").unwrap();
+    // It is told that this is none, or nothing.
+    let _ = garbage.read_to_end(&mut Vec::new());
+    assert_eq!(page.search(&json!({"pattern": "retry_delay"})).status, 200);
+}
+
+#[test]
+fn web_status_and_health_are_the_daemons() {
+    let place = Place::new();
+    let page = Page::serve(&place);
+    let got = page.get("/api/status");
+    assert_eq!(got.status, 200, "{}", got.body);
+    let told = got.json();
+    assert_eq!(told["name"], place.root().to_str().unwrap());
+    assert_eq!(told["status"]["canonical_root"], told["name"]);
+    assert_eq!(told["status"]["daemon"]["pid"], page.child.id());
+    let health = page.get("/api/health").json();
+    assert_eq!(health["store_id"], told["status"]["store_id"]);
+    assert!(!health["checks"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn web_a_search_ends_when_its_browser_has_gone() {
+    let place = Place::new();
+    place.write("slow.txt", &slow_text(10_000_000));
+    let page = Page::serve(&place);
+    let in_flight = || page.get("/api/status").json()["status"]["queries"]["in_flight"].clone();
+    let request = json!({"pattern": SLOW, "path": "slow.txt", "timeout_ms": 600_000});
+    let gone = page.send("POST /api/search", &page.headers(), &request.to_string());
+    let began = Instant::now();
+    while in_flight() == 0 {
+        assert!(began.elapsed() < Duration::from_secs(60), "it never began");
+    }
+    drop(gone);
+    while in_flight() != 0 {
+        assert!(began.elapsed() < Duration::from_secs(60), "it goes on");
+    }
+}
+
+#[test]
+fn web_beside_a_daemon_that_answers_already_it_is_the_page_alone() {
+    let place = Place::new();
+    let mut daemon = place.serve(&[]);
+    let mut page = Page::serve(&place);
+    let status = page.get("/api/status").json();
+    assert_eq!(status["status"]["daemon"]["pid"], daemon.id());
+    assert_eq!(
+        page.search(&json!({"pattern": "retry_delay"})).json()["count"],
+        2
+    );
+    kill(page.child.id().cast_signed(), Signal::TERM);
+    assert_eq!(page.child.wait().unwrap().code(), Some(0));
+    assert!(daemon.try_wait().unwrap().is_none());
+    kill(daemon.id().cast_signed(), Signal::TERM);
+    daemon.wait().unwrap();
+}
+
+#[test]
+fn web_a_daemon_with_a_page_ends_with_it() {
+    let place = Place::new();
+    let mut page = Page::serve(&place);
+    assert_eq!(
+        page.search(&json!({"pattern": "retry_delay"})).json()["count"],
+        2
+    );
+    ok(&place.ggrep(&["stop"]));
+    assert_eq!(page.child.wait().unwrap().code(), Some(0));
+    // The page's last questions have started no other one.
+    assert_eq!(place.daemons(), [0; 0]);
+    // Nor do they keep it from ending in order.
+    let mut page = Page::serve(&place);
+    assert_eq!(page.get("/api/status").status, 200);
+    kill(page.child.id().cast_signed(), Signal::TERM);
+    assert_eq!(page.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn web_addresses_that_others_could_reach_are_refused() {
+    let place = Place::new();
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
+        let told = place.forge_search(&["serve", "--http", address]);
+        assert_eq!(told.status.code(), Some(2), "{address}");
+        let said = text(&told.stderr);
+        assert!(said.contains("127.0.0.1 or [::1]"), "{said}");
+        assert_eq!(text(&told.stdout), "");
+    }
+    let told = place.forge_search(&["serve", "--http", "127.0.0.1:0", "--detach"]);
+    assert_eq!(told.status.code(), Some(2));
+    let page = Page::serve(&place);
+    let told = place.forge_search(&["serve", "--http", &page.host]);
+    assert_eq!(told.status.code(), Some(2));
+    let said = text(&told.stderr);
+    assert!(said.contains("in use"), "{said}");
+}
+
+#[test]
+fn web_a_browser_shows_what_is_found() {
+    let Some(driver) = std::env::var_os("FORGE_SEARCH_TEST_CHROMEDRIVER") else {
+        assert!(
+            std::env::var_os("FORGE_SEARCH_REQUIRE_PEERS").is_none(),
+            "FORGE_SEARCH_TEST_CHROMEDRIVER names no driver of a browser"
+        );
+        println!("passed over: FORGE_SEARCH_TEST_CHROMEDRIVER names no driver of a browser");
+        return;
+    };
+    let place = Place::new();
+    for n in 0..300 {
+        place.write(&format!("many/{n:03}.txt"), "one of many\n");
+    }
+    let page = Page::with(&place, &["--set", "index_mode=on"]);
+    let shots = std::env::var_os("FORGE_SEARCH_TEST_SCREENSHOTS")
+        .unwrap_or_else(|| place.dir().join("shots").into());
+    std::fs::create_dir_all(&shots).unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/browser.py");
+    // With an environment of its own: a browser wants a home.
+    let told = Command::new("python3")
+        .arg(script)
+        .arg(&driver)
+        .arg(page.url())
+        .arg(place.root())
+        .arg(&shots)
+        .env("HOME", place.dir())
+        .output()
+        .unwrap();
+    let (out, err) = (text(&told.stdout), text(&told.stderr));
+    assert!(told.status.success(), "{out}{err}");
+    assert!(out.ends_with("all is as it should be\n"), "{out}{err}");
+}

@@ -1,0 +1,228 @@
+//! `forge-search tui` on a terminal: what is typed, and what the screen shows then.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::cli::command;
+use crate::support::terminal;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_forge-search");
+
+/// How long something may take to be shown.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A program at a terminal of its own. Killed when dropped.
+struct Session {
+    child: Child,
+    keys: fs::File,
+    screen: Arc<Mutex<vt100::Parser>>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Session {
+    fn start(mut command: Command, columns: u16, rows: u16) -> Session {
+        let (master, slave) = terminal();
+        let size = rustix::termios::Winsize {
+            ws_row: rows,
+            ws_col: columns,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        rustix::termios::tcsetwinsize(&slave, size).unwrap();
+        let child = command
+            .env("TERM", "xterm-256color")
+            .stdin(Stdio::from(slave.try_clone().unwrap()))
+            .stdout(Stdio::from(slave.try_clone().unwrap()))
+            .stderr(Stdio::from(slave))
+            .spawn()
+            .unwrap();
+        // Or it would hold the terminal open.
+        drop(command);
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(
+            rows.try_into().unwrap(),
+            columns.try_into().unwrap(),
+            0,
+        )));
+        let (mut shown, parser) = (master.try_clone().unwrap(), screen.clone());
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            // A terminal that nobody has open any more can't be read.
+            while let Ok(count @ 1..) = shown.read(&mut bytes) {
+                parser.lock().unwrap().process(&bytes[..count]);
+            }
+        });
+        Session {
+            child,
+            keys: master,
+            screen,
+        }
+    }
+
+    fn type_in(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    fn shown(&self) -> String {
+        self.screen.lock().unwrap().screen().contents()
+    }
+
+    /// Waits until the screen is as it should be.
+    #[track_caller]
+    fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+        let began = Instant::now();
+        loop {
+            let shown = self.shown();
+            if is_so(&shown) {
+                return shown;
+            }
+            assert!(began.elapsed() < LONG, "{what} never came:\n{shown}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits for its end; returns the exit status.
+    fn end(&mut self) -> Option<i32> {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(began.elapsed() < LONG, "it never ended:\n{}", self.shown());
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// A tree, and places of its own for everything else.
+fn place() -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    for (path, text) in [
+        (
+            "tree/src/delay.rs",
+            "// The delay.\npub fn retry_delay() -> u64 {\n    42\n}\n",
+        ),
+        ("tree/src/use.rs", "fn main() {\n    retry_delay();\n}\n"),
+        ("tree/esc.txt", "an \u{1b}[31mescape\u{7}\n"),
+    ] {
+        let path = place.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    place
+}
+
+fn tui(place: &Path, args: &[&str]) -> Command {
+    // Without the terminal of whoever runs the tests.
+    let mut tui = command("setsid", &place.join("tree"));
+    tui.args([PROGRAM, "tui", "--no-daemon"]).args(args);
+    for (name, dir) in [
+        ("XDG_CACHE_HOME", "cache"),
+        ("XDG_STATE_HOME", "state"),
+        ("XDG_CONFIG_HOME", "config"),
+        ("HOME", "home"),
+    ] {
+        tui.env(name, place.join(dir));
+    }
+    // Writes down what it is told, and changes the file.
+    tui.env(
+        "EDITOR",
+        "sh -c 'echo \"$*\" >> ../edited; echo retry_delay >> \"$1\"' editor",
+    );
+    tui
+}
+
+#[test]
+fn tui_shows_what_is_found_while_it_is_typed_and_opens_the_editor() {
+    let place = place();
+    let mut session = Session::start(tui(place.path(), &[]), 130, 30);
+    session.until("the beginning", |shown| {
+        shown.contains("type what you look for")
+    });
+    session.type_in("retry_del");
+    let shown = session.until("what is found", |shown| shown.contains("2 lines,"));
+    assert!(
+        shown.contains("src/delay.rs\n") || shown.contains("src/delay.rs "),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("    2 pub fn retry_delay() -> u64 {"),
+        "{shown}"
+    );
+    // The lines around the first one.
+    session.until("the preview", |shown| {
+        shown.contains("1 // The delay.") && shown.contains("src/delay.rs:2")
+    });
+    session.type_in("\u{1b}[B");
+    session.until("the next one", |shown| shown.contains("src/use.rs:2"));
+    session.type_in("\r");
+    // What was written in the editor is found at once.
+    session.until("what was edited", |shown| shown.contains("3 lines,"));
+    let edited = fs::read_to_string(place.path().join("edited")).unwrap();
+    assert!(edited.ends_with("tree/src/use.rs\n"), "{edited}");
+    // An expression that is not complete leaves what there is.
+    session.type_in("(");
+    let shown = session.until("a complaint", |shown| !shown.contains("3 lines,"));
+    assert!(shown.contains("src/delay.rs"), "{shown}");
+    session.type_in("\u{15}escape");
+    let shown = session.until("another one", |shown| shown.contains("1 line,"));
+    assert!(shown.contains("an \\x1b[31mescape\\x07"), "{shown}");
+    session.type_in("\u{1b}");
+    assert_eq!(session.end(), Some(0));
+    // The screen is given back.
+    assert!(!session.shown().contains("1 line,"), "{}", session.shown());
+}
+
+#[test]
+fn tui_begins_with_a_pattern_and_switches_what_it_is() {
+    let place = place();
+    let mut session = Session::start(tui(place.path(), &["retry.delay"]), 80, 24);
+    session.until("what is found", |shown| shown.contains("2 lines,"));
+    // F2: a text.
+    session.type_in("\u{1b}OQ");
+    session.until("no such text", |shown| shown.contains("0 lines,"));
+    // F5: with an edit.
+    session.type_in("\u{1b}[15~");
+    session.until("with an edit", |shown| {
+        shown.contains("2 lines,") && shown.contains("1 edit")
+    });
+    session.type_in("\u{3}");
+    assert_eq!(session.end(), Some(0));
+}
+
+#[test]
+fn tui_gives_the_terminal_back_when_a_signal_ends_it() {
+    let place = place();
+    let mut session = Session::start(tui(place.path(), &["retry"]), 80, 24);
+    session.until("what is found", |shown| shown.contains("2 lines,"));
+    assert!(session.screen.lock().unwrap().screen().alternate_screen());
+    let pid = rustix::process::Pid::from_raw(session.child.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(session.end(), Some(143));
+    session.until("the old screen", |shown| !shown.contains("2 lines,"));
+    assert!(!session.screen.lock().unwrap().screen().alternate_screen());
+}
+
+#[test]
+fn tui_without_a_terminal_says_what_it_needs() {
+    let place = place();
+    let told = tui(place.path(), &[])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(told.status.code(), Some(2));
+    let said = String::from_utf8(told.stderr).unwrap();
+    assert!(said.contains("needs a terminal"), "{said}");
+    assert_eq!(told.stdout, b"");
+}
