@@ -114,7 +114,8 @@ async def failures(session):
         told = await session.call_tool(tool, request)
         assert told.is_error, told
         assert text(told).startswith(code + ": ") and said in text(told), told
-        assert told.structured_content["error"]["code"] == code, told
+        # Fields would have to be as the schema of answers has them.
+        assert told.structured_content is None, told
     try:
         await session.read_resource("forge-search://nothing")
     except MCPError as error:
@@ -205,7 +206,7 @@ async def roots():
     async def paths(client, request=None):
         told = await client.call_tool("Search", request or {"pattern": "retry_delay|needle"})
         if told.is_error:
-            return told.structured_content["error"]["code"]
+            return text(told).split(":")[0]
         return sorted({one["data"]["path"]["text"] for one in told.structured_content["matches"]})
 
     # The latest revision of the protocol, in which a call is answered by a question first; and the one before.

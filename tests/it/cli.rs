@@ -386,6 +386,38 @@ fn the_bash_completion_script_is_valid() {
 }
 
 #[test]
+fn a_command_that_was_mistyped_is_named() {
+    let tree = tree();
+    fs::write(tree.path().join("a.txt"), "serch\n").unwrap();
+    for (args, name) in [
+        (["serch", "needle"], "search"),
+        (["explian", "needle"], "explain"),
+        (["idnex", "build"], "index"),
+    ] {
+        let (status, _, err) = run(tree.path(), &args);
+        assert_eq!(status, 2);
+        assert!(
+            err.ends_with(&format!("did you mean the command `{name}`?\n")),
+            "{err}"
+        );
+    }
+    let (status, _, err) = run(tree.path(), &["needle", "nowhere"]);
+    assert_eq!((status, err.contains("did you mean")), (2, false), "{err}");
+    // Whoever searches for such a word finds it.
+    assert_eq!(run(tree.path(), &["serch", "a.txt"]).0, 0);
+    for (args, tip) in [
+        (&["--colr", "always", "x"][..], "--color"),
+        (&["index", "biuld"], "build"),
+        (&["-t", "russt", "x"], "`rust`"),
+        (&["--set", "max_fils=3", "x"], "`max_files`"),
+    ] {
+        let (status, _, err) = run(tree.path(), args);
+        assert_eq!(status, 2, "{err}");
+        assert!(err.contains(tip), "{err}");
+    }
+}
+
+#[test]
 fn doctor_reports_what_is_in_effect_and_what_needs_doing() {
     let tree = tree();
     let config = tree.path().join("config.toml");

@@ -8,6 +8,8 @@ use serde::Serialize;
 
 use super::args::DoctorArgs;
 #[cfg(unix)]
+use super::daemon::checkup::{DaemonReport, examine as examine_daemon};
+#[cfg(unix)]
 use super::execute::{ExecutorReport, examine as examine_executor};
 use super::setup::{Environment, Setup, prepare};
 use super::{FAILED, Failure};
@@ -37,6 +39,9 @@ struct Report {
     #[cfg(unix)]
     #[serde(skip_serializing_if = "Option::is_none")]
     executor: Option<ExecutorReport>,
+    #[cfg(unix)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    daemon: Option<DaemonReport>,
     config: Vec<Setting>,
     problems: Vec<Problem>,
 }
@@ -133,6 +138,14 @@ fn examine(args: &DoctorArgs, environment: &Environment, setup: &Setup) -> Repor
         }));
         report
     });
+    #[cfg(unix)]
+    let daemon = examine_daemon(&setup.root, &args.setup, environment).map(|(report, messages)| {
+        problems.extend(messages.into_iter().map(|message| Problem {
+            place: "daemon".to_string(),
+            message,
+        }));
+        report
+    });
     let show = |path: &Path| path.display().to_string();
     Report {
         version: env!("CARGO_PKG_VERSION"),
@@ -150,6 +163,8 @@ fn examine(args: &DoctorArgs, environment: &Environment, setup: &Setup) -> Repor
         index,
         #[cfg(unix)]
         executor,
+        #[cfg(unix)]
+        daemon,
         config: setup
             .config
             .entries()
@@ -385,6 +400,10 @@ fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     }
 
     print_index(&report.index, out)?;
+    #[cfg(unix)]
+    if let Some(daemon) = &report.daemon {
+        daemon.print(out)?;
+    }
     #[cfg(unix)]
     if let Some(executor) = &report.executor {
         executor.print(out)?;

@@ -158,7 +158,8 @@ impl From<io::Error> for Failure {
 
 fn run(cli: Cli) -> Result<u8, Failure> {
     match cli.command {
-        None => search::run(&cli.search, &Environment::read()),
+        None => search::run(&cli.search, &Environment::read())
+            .map_err(|failure| hinted(failure, &cli.search.query)),
         Some(Command::Search(args)) => search::run(&args, &Environment::read()),
         Some(Command::Call(args)) => call::run(&args, &Environment::read()),
         Some(Command::Index { command }) => index::run(&command, &Environment::read()),
@@ -198,6 +199,35 @@ fn run(cli: Cli) -> Result<u8, Failure> {
     }
 }
 
+/// Adds the command that may have been meant to the failure of a search for a word like it, in a path that is not there.
+fn hinted(failure: Failure, query: &args::QueryArgs) -> Failure {
+    let Failure::Tool(ToolError::ExecutionFailed { tool, message }) = failure else {
+        return failure;
+    };
+    let typed = query
+        .pattern
+        .as_deref()
+        .and_then(|pattern| pattern.to_str());
+    let program = Cli::command();
+    let names = program.get_subcommands().filter(|sub| !sub.is_hide_set());
+    let near = names
+        .map(|sub| {
+            (
+                strsim::osa_distance(sub.get_name(), typed.unwrap_or("")),
+                sub,
+            )
+        })
+        .min_by_key(|(distance, _)| *distance)
+        .filter(|(distance, sub)| *distance <= 2 && sub.get_name().len() > 3);
+    let message = match near {
+        Some((_, sub)) if query.path.is_some() => {
+            format!("{message}; did you mean the command `{}`?", sub.get_name())
+        }
+        _ => message,
+    };
+    Failure::Tool(ToolError::ExecutionFailed { tool, message })
+}
+
 /// A tool that can be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tool {
@@ -229,6 +259,7 @@ fn manual(command: Option<&str>) -> Result<(), Failure> {
             None => {
                 let known: Vec<&str> = program
                     .get_subcommands()
+                    .filter(|sub| !sub.is_hide_set())
                     .map(|sub| sub.get_name())
                     .collect();
                 return Err(ToolError::bad_args(format!(

@@ -124,13 +124,14 @@ impl Environment {
     }
 }
 
-/// Returns git's file of what is to be ignored everywhere, which need not be there yet: it counts from when it is.
+/// Returns git's file of what is to be ignored everywhere, if it is there.
 pub(super) fn global_excludes(working_dir: Option<&Path>) -> Option<PathBuf> {
     let file = ignore::gitignore::gitconfig_excludes_path()?;
-    match file.is_absolute() {
-        true => Some(file),
-        false => Some(working_dir?.join(file)),
-    }
+    let file = match file.is_absolute() {
+        true => file,
+        false => working_dir?.join(file),
+    };
+    file.exists().then_some(file)
 }
 
 /// Returns a path of the environment; a relative one says nothing.

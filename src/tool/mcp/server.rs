@@ -417,10 +417,11 @@ fn tool(name: &'static str, title: &str, about: &str, request: Value, response: 
 fn result(answer: Value) -> CallToolResult {
     let content = Content::of(answer);
     let text = vec![ContentBlock::text(content.text)];
-    let mut result = match content.failed {
-        true => CallToolResult::error(text),
-        false => CallToolResult::success(text),
-    };
+    if content.failed {
+        // Fields are as the schema of answers has them, or are not there: some clients hold failures against it, too.
+        return CallToolResult::error(text);
+    }
+    let mut result = CallToolResult::success(text);
     result.structured_content = Some(content.fields);
     result
 }

@@ -14,6 +14,7 @@ use forge_search::tool::sandbox::Sandbox;
 use forge_search::tool::search::{SearchTool, ToolContext};
 use serde_json::{Value, json};
 
+use super::program::{Place, kill, ok, text};
 use super::queries::with_snapshot;
 use super::{LONG, World, schemas, small};
 use crate::support::Tree;
@@ -512,4 +513,35 @@ fn ipc_must_005_a_segment_too_many_is_not_opened_and_the_one_in_use_stays() {
         assert_eq!(found.count, 20);
         indexes.shut_down();
     }
+}
+
+#[test]
+fn ggrep_doctor_says_how_the_daemon_is_and_starts_none() {
+    let place = Place::new();
+    let doctor = || -> Value {
+        let told = place.forge_search(&["doctor", "--json"]);
+        assert_eq!(told.status.code(), Some(0), "{told:?}");
+        serde_json::from_slice(&told.stdout).unwrap()
+    };
+    let none = doctor();
+    assert_eq!(none["daemon"]["running"], false);
+    assert_eq!(place.daemons(), [0; 0]);
+    let mut daemon = place.serve(&[]);
+    let told = doctor();
+    assert_eq!(told["daemon"]["pid"], daemon.id());
+    assert_eq!(told["daemon"]["stale"], false);
+    assert_eq!(told["daemon"]["socket"], none["daemon"]["socket"]);
+    let shown = ok(&place.forge_search(&["doctor"]));
+    assert!(
+        shown.contains(&format!("  process           {}\n", daemon.id())),
+        "{shown}"
+    );
+    // One that hangs is something to be done about.
+    kill(daemon.id().cast_signed(), rustix::process::Signal::STOP);
+    let told = place.forge_search(&["doctor"]);
+    assert_eq!(told.status.code(), Some(2), "{told:?}");
+    let said = text(&told.stdout);
+    assert!(said.contains("ggrep stop"), "{said}");
+    kill(daemon.id().cast_signed(), rustix::process::Signal::KILL);
+    daemon.wait().unwrap();
 }

@@ -293,11 +293,16 @@ fn ggrep_a_daemon_that_is_refused_leaves_the_other_ones_socket_alone() {
 }
 
 #[test]
-fn ggrep_a_file_of_global_excludes_that_comes_to_be_makes_no_other_configuration() {
+fn ggrep_what_the_global_excludes_say_is_followed_and_a_relative_place_is_one_place() {
     let place = Place::new();
     place.write("src/ignored.rs", "fn ignored_delay() {}\n");
     // It counts in repositories.
     fs::create_dir(place.root().join(".git")).unwrap();
+    let dir = place.dir().join("config/git");
+    fs::create_dir_all(&dir).unwrap();
+    // In the directory in which everything is started here.
+    fs::write(dir.join("config"), "[core]\nexcludesFile = excludes\n").unwrap();
+    place.write("excludes", "nothing\n");
     let sets = ["--set", "tools.daemon.config_debounce_ms=50"];
     let status = || -> Value {
         let told = ok(&place.ggrep(&[&["status", "--json"], &sets[..]].concat()));
@@ -306,9 +311,7 @@ fn ggrep_a_file_of_global_excludes_that_comes_to_be_makes_no_other_configuration
     let asked = || ok(&place.ggrep(&[&sets[..], &["ignored_delay"]].concat()));
     assert!(asked().contains("src/ignored.rs"));
     let before = status();
-    let dir = place.dir().join("config/git");
-    fs::create_dir_all(&dir).unwrap();
-    fs::write(dir.join("ignore"), "ignored.rs\n").unwrap();
+    place.write("excludes", "ignored.rs\n");
     // Long enough for it to be looked at more than twice.
     std::thread::sleep(std::time::Duration::from_millis(400));
     let after = status();

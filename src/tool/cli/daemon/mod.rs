@@ -3,6 +3,7 @@
 //! Owns which daemon a command means, and how one is started. What is said to it and what it does is
 //! [`crate::tool::daemon`]'s.
 
+pub(super) mod checkup;
 pub(super) mod ggrep;
 mod people;
 pub(super) mod search;

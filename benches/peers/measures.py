@@ -1,0 +1,228 @@
+"""What is measured, each a function that returns plain data."""
+
+import random
+import statistics
+import time
+
+from common import crashed, files_of, say
+from contestants import Codesearch, ForgeCommand, ForgeProcess, Query, UgrepIndexed
+
+QUERIES = [
+    Query("absent", "nosuchidentifier_here"),
+    Query("rare, 1 line", "kmalloc_array_node"),
+    Query("medium, 400 lines", "spin_trylock"),
+    Query("frequent, 18,000 lines", "spin_lock_irqsave"),
+    Query("frequent, first 200", "return", first=200),
+    Query("without case", "kVmAlloc_aRRay", ignore_case=True),
+    Query("expression with a text", "kmalloc.*GFP_ATOMIC", literal=False),
+    Query("expression without one", "[a-z]{3}_[0-9]{4}_[a-z]{2}", literal=False),
+    Query("alternation", "kmalloc_array|kvmalloc_node", literal=False),
+    Query("one edit", "kfree_skb_re", edits=1),
+]
+
+# How many trials with a damaged index, of each kind.
+TRIALS = 30
+
+
+def build(contestants, tree):
+    """Makes every index."""
+    rows = []
+    for one in contestants:
+        if not one.has_index or isinstance(one, ForgeProcess):
+            continue
+        say(f"building the index of {one.name}")
+        ran, size = one.build(tree)
+        rows.append({"name": one.name, "wall_s": ran.wall, "cpu_s": ran.cpu, "memory": ran.memory, "size": size})
+    return rows
+
+
+def queries(contestants, tree, repeat):
+    """Asks everything of everybody: first whether all find the same, then how long that takes, alternating."""
+    rows = []
+    for query in QUERIES:
+        say(query.name)
+        forge = contestants[0]
+        expected, _ = forge.ask(query, tree)
+        row = {"query": query.name, "pattern": query.pattern, "lines": len(expected), "less": {}, "ms": {}, "cpu_ms": {}}
+        able = []
+        for one in contestants:
+            answer = one.ask(query, tree)
+            if answer is None:
+                continue
+            found = answer[0]
+            able.append(one)
+            # Files that others take for binary, lines and files beyond limits of theirs.
+            missing = expected - found
+            if query.first:
+                # Each has the first of its own order.
+                missing = set()
+            elif found - expected:
+                raise SystemExit(f"{query.name}: only {one.name} finds {sorted(found - expected)[:3]}")
+            elif missing and one.name in ("ripgrep", ForgeCommand.name):
+                raise SystemExit(f"{query.name}: {one.name} does not find {sorted(missing)[:3]}")
+            if missing:
+                row["less"][one.name] = len(missing)
+        times = {one.name: [] for one in able}
+        cpus = {one.name: [] for one in able}
+        for _ in range(repeat):
+            for one in able:
+                _, ran = one.ask(query, tree)
+                times[one.name].append(ran.wall)
+                cpus[one.name].append(ran.cpu)
+        # Small answers are asked for often enough that one slow moment does not count.
+        for _ in range(100 if statistics.median(times[forge.name]) < 0.02 else 0):
+            _, ran = forge.ask(query, tree)
+            times[forge.name].append(ran.wall)
+            cpus[forge.name].append(ran.cpu)
+        row["ms"] = {name: statistics.median(all_) * 1e3 for name, all_ in times.items()}
+        row["cpu_ms"] = {name: statistics.mean(all_) * 1e3 for name, all_ in cpus.items()}
+        rows.append(row)
+    return rows
+
+
+def first_query(contestants, tree, repeat):
+    """How long the first answer takes of a program that has just been started and has an index already."""
+    query = QUERIES[2]
+    rows = []
+    for one in contestants:
+        times = []
+        for _ in range(repeat):
+            if isinstance(one, ForgeProcess):
+                one.end()
+                start = time.perf_counter()
+                # Whoever asks at once is answered at once, with or without the index.
+                one.start(tree, wait=False)
+                one.ask(query, tree)
+                times.append(time.perf_counter() - start)
+            else:
+                times.append(one.ask(query, tree)[1].wall)
+        rows.append({"name": one.name, "ms": statistics.median(times) * 1e3})
+    contestants[0].end()
+    return rows
+
+
+def updates(contestants, tree, counts=(1, 100, 20_000)):
+    """Edits files, and looks what each finds of that before anybody has brought its index up to date, and what that takes then."""
+    files = files_of(tree)
+    rng = random.Random(1)
+    rows = []
+    forge = contestants[0]
+    forge.ask(QUERIES[0], tree)
+    for count in counts:
+        edited = rng.sample(files, min(count, len(files) // 2))
+        marker = f"edited_for_the_{count}th"
+        query = Query(f"{count} edits", marker)
+        for path in edited:
+            with open(path, "ab") as out:
+                out.write(f"\n{marker}\n".encode())
+        say(f"{len(edited)} files edited")
+        row = {"edits": len(edited), "stale": {}, "answer_ms": {}, "refresh_ms": {}, "fresh_ms": {}}
+        # What there is to be found, by whom has no index: some files are none for a search.
+        truth = next(one for one in contestants if one.name == "ripgrep").ask(query, tree)[0]
+        row["lines"] = len(truth)
+        for one in contestants:
+            found, ran = one.ask(query, tree)
+            row["answer_ms"][one.name] = ran.wall * 1e3
+            if one.has_index:
+                row["stale"][one.name] = len(truth - found)
+                seconds = one.refresh(tree)
+                if seconds is not None:
+                    row["refresh_ms"][one.name] = seconds * 1e3
+                elif isinstance(one, ForgeCommand):
+                    row["refresh_ms"][one.name] = one.build(tree)[0].wall * 1e3
+                found, ran = one.ask(query, tree)
+                row["fresh_ms"][one.name] = ran.wall * 1e3
+                if isinstance(one, (ForgeCommand, ForgeProcess)) and truth != found:
+                    raise SystemExit(f"{one.name} does not find {sorted(truth - found)[:3]}")
+        rows.append(row)
+    forge.end()
+    return rows
+
+
+def damage(contestants, tree):
+    """Damages indexes, and counts how the answers are: right, wrong, an error, or a crash."""
+    query = QUERIES[2]
+    truth = next(one for one in contestants if one.name == "ripgrep").ask(query, tree)[0]
+    rows = []
+    for one in contestants:
+        if not isinstance(one, (ForgeCommand, Codesearch, UgrepIndexed)):
+            continue
+        say(f"damaging the index of {one.name}")
+        whole = one.ask(query, tree)[0]
+        rng = random.Random(7)
+        for kind in ("a flipped bit in each 1 MiB", "cut off"):
+            row = {"name": one.name, "kind": kind, "right": 0, "wrong": 0, "error": 0, "crash": 0}
+            for _ in range(TRIALS):
+                # Locks are empty, and are no index.
+                files = [path for path in one.index_files(tree) if path.stat().st_size > 0]
+                # Of an index in many files, a tenth of them.
+                chosen = files if len(files) < 20 else rng.sample(files, len(files) // 10)
+                before = {path: (path.read_bytes(), path.stat().st_mode) for path in chosen}
+                for path, (text, mode) in before.items():
+                    path.chmod(0o600)
+                    text = bytearray(text)
+                    if kind == "cut off":
+                        text = text[: rng.randrange(len(text))]
+                    else:
+                        for start in range(0, len(text), 1 << 20):
+                            at = rng.randrange(start, min(len(text), start + (1 << 20)))
+                            text[at] ^= 1 << rng.randrange(8)
+                    path.write_bytes(text)
+                    path.chmod(mode)
+                found, ran = one.ask(query, tree)
+                if crashed(ran.status):
+                    row["crash"] += 1
+                elif found == whole and found <= truth:
+                    row["right"] += 1
+                elif ran.status not in (0, 1):
+                    row["error"] += 1
+                else:
+                    row["wrong"] += 1
+                for path, (text, mode) in before.items():
+                    if path.exists():
+                        path.chmod(0o600)
+                    path.write_bytes(text)
+                    path.chmod(mode)
+            rows.append(row)
+    return rows
+
+
+def growth(forge_program, trees, work, repeat=30):
+    """How ours grows with the tree: (name, tree) for each."""
+    rows = []
+    for name, tree in trees:
+        say(f"{name}")
+        command, process = ForgeCommand(forge_program), ForgeProcess(forge_program)
+        ran, size = command.build(tree)
+        files = files_of(tree)
+        row = {
+            "name": name, "files": len(files), "bytes": sum(path.stat().st_size for path in files), "build_s": ran.wall,
+            "build_memory": ran.memory, "size": size, "ms": {},
+        }
+        start = time.perf_counter()
+        process.start(tree)
+        process.ask(QUERIES[0], tree)
+        row["opened_s"] = time.perf_counter() - start
+        asked = [("absent", QUERIES[0]), ("first 200", QUERIES[4])]
+        for label, query in asked:
+            times = [process.ask(query, tree)[1].wall for _ in range(repeat)]
+            row["ms"][label] = statistics.median(times) * 1e3
+        # An edit, and whether it is found at once.
+        times = []
+        for nth in range(repeat):
+            marker = f"grown_{name.split()[0].replace(',', '')}_{nth}_x"
+            with open(files[nth * 7 % len(files)], "ab") as out:
+                out.write(f"\n{marker}\n".encode())
+            found, ran = process.ask(Query("edit", marker), tree)
+            if len(found) != 1:
+                raise SystemExit(f"{name}: an edit is not found")
+            times.append(ran.wall)
+        row["ms"]["after an edit"] = statistics.median(times) * 1e3
+        row["command_ms"] = statistics.median(command.ask(QUERIES[0], tree)[1].wall for _ in range(3)) * 1e3
+        row["memory"] = process.memory()
+        process.end()
+        scan = ForgeProcess(forge_program, mode="off")
+        row["scan_ms"] = min(scan.ask(QUERIES[0], tree)[1].wall for _ in range(3)) * 1e3
+        scan.end()
+        rows.append(row)
+    return rows

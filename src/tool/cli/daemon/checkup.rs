@@ -1,0 +1,121 @@
+//! The daemon in `forge-search doctor`.
+//!
+//! Owns what is looked at of one that runs, and what of that needs doing. None is started for it.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::super::args::SetupArgs;
+use super::super::setup::Environment;
+use super::Meant;
+use crate::tool::daemon::client::{ClientError, Connection};
+use crate::tool::daemon::report::{Health, Severity, Status};
+use crate::tool::daemon::request::{Asked, Request};
+use crate::tool::render::escape_controls;
+
+/// How long a daemon may take to greet, and to say how it is.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long it may take to check everything, which reads all of an index.
+const HEALTH: Duration = Duration::from_secs(30);
+
+/// The daemon of a tree.
+#[derive(Debug, Serialize)]
+pub(in super::super) struct DaemonReport {
+    /// Where it listens, or would.
+    socket: String,
+    running: bool,
+    pid: Option<u32>,
+    version: Option<String>,
+    /// What its index does.
+    sync: Option<String>,
+    /// Whether its configuration is no more.
+    stale: Option<bool>,
+}
+
+/// Looks at the daemon of a tree, and says what needs doing about it. Nothing, where there is no place for one.
+pub(in super::super) fn examine(
+    root: &Path,
+    setup: &SetupArgs,
+    environment: &Environment,
+) -> Option<(DaemonReport, Vec<String>)> {
+    let meant = Meant::find(root, setup, None, environment).ok()?;
+    let mut report = DaemonReport {
+        socket: meant.socket.display().to_string(),
+        running: false,
+        pid: None,
+        version: None,
+        sync: None,
+        stale: None,
+    };
+    let open = || Connection::open(&meant.socket, &meant.store, meant.caller(None, PATIENCE));
+    let ask = |asked: Asked, patience| -> Result<Vec<u8>, ClientError> {
+        open()?.ask(&Request { id: None, asked }, patience)
+    };
+    let mut problems = Vec::new();
+    match open() {
+        Err(ClientError::Unreachable(_)) => return Some((report, problems)),
+        Err(error) => {
+            problems.push(format!(
+                "what listens at {} does not answer as it should: {error}; end it with `ggrep stop`, or, if that does not help, by its process",
+                meant.socket.display()
+            ));
+            return Some((report, problems));
+        }
+        Ok(connection) => {
+            report.running = true;
+            report.version = Some(connection.welcome.binary_version);
+        }
+    }
+    match ask(Asked::Status, PATIENCE).map(|answer| serde_json::from_slice::<Status>(&answer)) {
+        Ok(Ok(status)) => {
+            report.pid = status.daemon.pid;
+            report.sync = Some(status.sync.state);
+            report.stale = Some(status.daemon.stale);
+        }
+        Ok(Err(_)) => {}
+        Err(error) => problems.push(format!("the daemon does not say how it is: {error}")),
+    }
+    match ask(Asked::Health, HEALTH).map(|answer| serde_json::from_slice::<Health>(&answer)) {
+        Ok(Ok(health)) => problems.extend(
+            health
+                .checks
+                .into_iter()
+                .filter(|check| check.severity != Severity::Ok)
+                .map(|check| format!("{}: {}", check.code, check.message)),
+        ),
+        // Somebody else asks the same; or it is another one's affair.
+        Ok(Err(_)) => {}
+        Err(error) => problems.push(format!("the daemon does not check itself: {error}")),
+    }
+    Some((report, problems))
+}
+
+impl DaemonReport {
+    /// Prints it for people.
+    pub(in super::super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "\ndaemon")?;
+        let socket = escape_controls(&self.socket);
+        if !self.running {
+            return writeln!(out, "  none runs          (its socket would be {socket})");
+        }
+        let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_string());
+        writeln!(out, "  socket            {socket}")?;
+        if let Some(pid) = self.pid {
+            writeln!(out, "  process           {pid}")?;
+        }
+        writeln!(
+            out,
+            "  version           {}",
+            escape_controls(&known(&self.version))
+        )?;
+        writeln!(
+            out,
+            "  index             {}",
+            escape_controls(&known(&self.sync))
+        )
+    }
+}
