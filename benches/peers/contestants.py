@@ -65,6 +65,11 @@ def lines_of(output, tree):
     return found
 
 
+def ignore(tree, with_rules, without):
+    """The flags by which others read ignore files where we and ripgrep do: in a repository."""
+    return with_rules if (pathlib.Path(tree) / ".git").exists() else without
+
+
 class ForgeCommand(Contestant):
     """`forge-search PATTERN`, a process for each question."""
 
@@ -75,7 +80,12 @@ class ForgeCommand(Contestant):
         self.program = program
 
     def build(self, tree):
-        ran = run([self.program, "index", "build", str(tree)], must_work=True)
+        for patience in range(300):
+            ran = run([self.program, "index", "build", str(tree)], must_work=patience == 299)
+            if ran.status == 0:
+                break
+            # A process that has the index live is writing it at this moment.
+            time.sleep(1)
         return ran, sum(path.stat().st_size for path in self.index_files(tree))
 
     def index_files(self, tree):
@@ -172,8 +182,8 @@ class Ripgrep(Contestant):
             return None
         flags = ["-i"] if query.ignore_case else ["-s"]
         flags += ["-F"] if query.literal else []
-        command = [self.program, "--no-config", "-n", "-0", "--no-heading", *flags, "-e", query.pattern, str(tree)]
-        ran = run(command, first=query.first)
+        command = [self.program, "--no-config", "-n", "-0", "--no-heading", *flags, "-e", query.pattern, "."]
+        ran = run(command, first=query.first, cwd=tree)
         return lines_of(ran.output, tree), ran
 
 
@@ -190,8 +200,8 @@ class Ugrep(Contestant):
         flags = ["-i"] if query.ignore_case else []
         flags += ["-F"] if query.literal else []
         flags += [f"-Z{query.edits}"] if query.edits else []
-        command = [self.program, *self.flags, "-I", "-n", "--null", "--ignore-files", *flags, "-e", query.pattern, str(tree)]
-        ran = run(command, first=query.first)
+        command = [self.program, *self.flags, "-I", "-n", "--null", *ignore(tree, ["--ignore-files"], []), *flags, "-e", query.pattern, "."]
+        ran = run(command, first=query.first, cwd=tree)
         return lines_of(ran.output, tree), ran
 
 
@@ -264,7 +274,7 @@ class SilverSearcher(Contestant):
             return None
         flags = ["-i"] if query.ignore_case else ["-s"]
         flags += ["-Q"] if query.literal else []
-        ran = run([self.program, "--nocolor", "--noheading", "--numbers", *flags, "--", query.pattern, str(tree)], first=query.first)
+        ran = run([self.program, "--nocolor", "--noheading", "--numbers", *ignore(tree, [], ["-U"]), *flags, "--", query.pattern, "."], first=query.first, cwd=tree)
         return lines_of(ran.output, tree), ran
 
 

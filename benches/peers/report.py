@@ -90,6 +90,18 @@ def losses(data, names):
         faster = [f"{name} ({number(ms)} ms)" for name, ms in row["ms"].items() if command and "forge-search" not in name and ms < command]
         if faster:
             said.append(f"as a command ({number(command)} ms), *{row['query']}* is answered later than by " + ", ".join(faster))
+    for row in data.get("updates", []):
+        for name in names[:2]:
+            ours = row["answer_ms"][name]
+            # Quick, and right.
+            faster = [f"{other} ({number(ms)} ms)" for other, ms in row["answer_ms"].items() if "forge-search" not in other and ms < ours and not row["stale"].get(other)]
+            if faster:
+                said.append(f"after {row['edits']:,} edits, {name} answers in {number(ours)} ms, later than " + ", ".join(faster))
+    started = {one["name"]: one["ms"] for one in data.get("first", [])}
+    if started:
+        faster = [f"{name} ({number(ms)} ms)" for name, ms in started.items() if "forge-search" not in name and ms < started[names[0]]]
+        if faster:
+            said.append(f"a process of ours that was just started answers after {number(started[names[0]])} ms, later than " + ", ".join(faster))
     built = {one["name"]: one for one in data.get("build", [])}
     mine = next((one for name, one in built.items() if "forge-search" in name), None)
     for name, one in built.items():
