@@ -196,7 +196,10 @@ def growth(forge_program, trees, work, repeat=30):
     for name, tree in trees:
         say(f"{name}")
         command, process = ForgeCommand(forge_program), ForgeProcess(forge_program)
+        # Those of the trees before are beside it.
+        before = sum(path.stat().st_size for path in command.index_files(tree))
         ran, size = command.build(tree)
+        size -= before
         files = files_of(tree)
         row = {
             "name": name, "files": len(files), "bytes": sum(path.stat().st_size for path in files), "build_s": ran.wall,

@@ -8,6 +8,19 @@ use crate::index::rules::read_regular_file;
 /// Nothing is run, and nothing but the repository's own files is read.
 pub(super) fn head_sha(root: &Path) -> Option<String> {
     let dir = git_dir(root)?;
+    // Branches are kept with the repository that a work tree is of.
+    let common = read(&dir.join("commondir")).map(|common| dir.join(common));
+    let dirs: Vec<PathBuf> = [Some(dir.clone()), common].into_iter().flatten().collect();
+    let real: Vec<PathBuf> = dirs
+        .iter()
+        .filter_map(|dir| dir.canonicalize().ok())
+        .collect();
+    // Also by no link: git itself would follow one, but does not print what is in the file.
+    let read = |path: &Path| {
+        let path = path.canonicalize().ok()?;
+        let is_own = real.iter().any(|dir| path.starts_with(dir));
+        is_own.then(|| read(&path)).flatten()
+    };
     let head = read(&dir.join("HEAD"))?;
     let Some(reference) = head.strip_prefix("ref: ") else {
         return sha(&head);
@@ -16,10 +29,7 @@ pub(super) fn head_sha(root: &Path) -> Option<String> {
     if !is_reference(reference) {
         return None;
     }
-    // Branches are kept with the repository that a work tree is of.
-    let common = read(&dir.join("commondir")).map(|common| dir.join(common));
-    let dirs = [Some(dir), common];
-    dirs.iter().flatten().find_map(|dir| {
+    dirs.iter().find_map(|dir| {
         let loose = read(&dir.join(reference)).and_then(|text| sha(&text));
         loose.or_else(|| {
             let packed = read(&dir.join("packed-refs"))?;
@@ -48,7 +58,8 @@ pub(super) fn git_dir(root: &Path) -> Option<PathBuf> {
 
 fn read(path: &Path) -> Option<String> {
     let bytes = read_regular_file(path).ok()??;
-    let mut text = String::from_utf8(bytes).ok()?;
+    // A name that is not UTF-8 is none that is looked for.
+    let mut text = String::from_utf8_lossy(&bytes).into_owned();
     text.truncate(text.trim_end().len());
     Some(text)
 }
@@ -95,6 +106,13 @@ mod tests {
         put(root, ".git/worktrees/side/HEAD", "ref: refs/heads/other\n");
         put(root, ".git/worktrees/side/commondir", "../..\n");
         assert_eq!(head_sha(&root.join("side")).as_deref(), Some(A));
+        // One whose name is in another encoding, beside those that are looked for.
+        let mut packed = fs::read(root.join(".git/packed-refs")).unwrap();
+        packed.extend_from_slice(format!("{A} refs/tags/").as_bytes());
+        packed.extend_from_slice(b"\xe9t\xe9\n");
+        fs::write(root.join(".git/packed-refs"), packed).unwrap();
+        fs::remove_file(root.join(".git/refs/heads/main")).unwrap();
+        assert_eq!(head_sha(root).as_deref(), Some(B));
         put(root, ".git/HEAD", "nonsense");
         assert_eq!(head_sha(root), None);
     }
@@ -121,5 +139,16 @@ mod tests {
         }
         put(&root, ".git/HEAD", "ref: refs/heads/main\n");
         assert_eq!(head_sha(&root).as_deref(), Some(A));
+        #[cfg(unix)]
+        for path in [".git/refs/heads/main", ".git/HEAD"] {
+            use std::os::unix::fs::symlink;
+            let path = root.join(path);
+            fs::remove_file(&path).unwrap();
+            symlink(dir.path().join("key"), &path).unwrap();
+            assert_eq!(head_sha(&root), None, "{path:?}");
+            fs::remove_file(&path).unwrap();
+            fs::write(&path, format!("{A}\n")).unwrap();
+            assert_eq!(head_sha(&root).as_deref(), Some(A));
+        }
     }
 }
