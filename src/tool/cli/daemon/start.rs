@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::Meant;
+use crate::exec::exit::Exit;
 use crate::exec::process::{Invocation, start_in_background};
 use crate::exec::stop::{Deadline, SystemClock};
 use crate::tool::daemon::client::{ClientError, Connection};
@@ -163,14 +164,17 @@ fn start(meant: &Meant, left: Duration) -> Result<(), Unconnected> {
         None => Err(not_started(format!(
             "the daemon did not begin within {PATIENCE:?}"
         ))),
+        // Somebody has ended it again already, and it did that in order.
+        Some(begun) if begun.exit == Some(Exit::Code(0)) => Ok(()),
         Some(begun) if begun.exit.is_some() && !is_taken(&meant.socket) => {
             let said = String::from_utf8_lossy(&begun.stderr);
             let said = said.trim();
             let said = said.strip_prefix("forge-search: ").unwrap_or(said);
             let said = said.strip_prefix("ggrep: ").unwrap_or(said);
-            Err(not_started(format!(
-                "the daemon could not be started: {said}"
-            )))
+            Err(not_started(match (said, begun.exit) {
+                ("", Some(exit)) => format!("the daemon ended with {exit} as soon as it began"),
+                _ => format!("the daemon could not be started: {said}"),
+            }))
         }
         Some(begun) => {
             // It goes on, and something is not as it should be.
