@@ -75,3 +75,14 @@ tools:
 # Everything that has to hold before a change is taken.
 ci:
     bash .ci/run
+
+# Writes down what this version promises to programs that link the library; `.ci/run` holds the code against it.
+interface:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    source .ci/tools.sh
+    use_installed_tools
+    version="$(cargo pkgid --locked)"
+    version="${version##*[#@]}"
+    mkdir -p docs/interface
+    cargo +nightly public-api --no-default-features -sss | LC_ALL=C sort -u >"docs/interface/${version%.*}.txt"

