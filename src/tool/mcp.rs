@@ -5,5 +5,6 @@
 //! or this process's own.
 
 pub mod content;
+pub mod heard;
 pub mod roots;
 pub mod server;

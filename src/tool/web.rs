@@ -33,13 +33,14 @@ use crate::tool::request::SEARCH_NAME;
 use crate::tool::response::BuildStats;
 
 /// Connections at once; more wait.
-const CONNECTIONS: usize = 64;
+const CONNECTIONS: usize = 512;
 
 /// Questions that are answered at once; more wait.
 const QUESTIONS: usize = 8;
 
-/// How long a browser may take to ask, once it has connected, and to hand over what it asks.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a browser may take to ask, once it has connected, and to hand over what it asks. Whoever has no token can keep a connection no longer: what they
+/// are told fits into what the system keeps for them.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Bytes of a request.
 const MAX_REQUEST_BYTES: usize = 1 << 20;
@@ -172,7 +173,9 @@ async fn accept(listener: tokio::net::TcpListener, router: Router) {
             let mut server = http1::Builder::new();
             server
                 .timer(TokioTimer::new())
-                .header_read_timeout(PATIENCE);
+                .header_read_timeout(PATIENCE)
+                // Each request has a connection of its own, so that none stays with somebody who reads nothing.
+                .keep_alive(false);
             // A browser that goes away is no failure.
             let _ = server.serve_connection(TokioIo::new(stream), service).await;
             drop(permit);

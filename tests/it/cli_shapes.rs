@@ -367,3 +367,36 @@ fn links_lead_to_the_line_in_the_editor_that_is_asked_for() {
     assert!(shown_with("file").contains(&format!("\x1b]8;;file://{}/lib.py\x1b\\", dir.display())));
     assert!(!shown_with("none").contains("\x1b]8;"));
 }
+
+#[cfg(unix)]
+#[test]
+fn rg_json_looks_into_nothing_but_what_was_found() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let place = tempfile::tempdir().unwrap();
+    let tree = place.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    fs::write(place.path().join("secret"), "a secret needle\n").unwrap();
+    fs::write(tree.join(OsStr::from_bytes(b"inv\xff")), "a needle\n").unwrap();
+    fs::write(tree.join("plain"), "the needle\n").unwrap();
+    // What the name of the other one is shown as.
+    std::os::unix::fs::symlink("../secret", tree.join("inv\u{fffd}")).unwrap();
+    let told = forge_search(&tree)
+        .args(["--rg-json", "needle"])
+        .output()
+        .unwrap();
+    let out = String::from_utf8(told.stdout).unwrap();
+    let err = String::from_utf8(told.stderr).unwrap();
+    assert!(
+        out.contains("the needle") && !out.contains("secret"),
+        "{out}"
+    );
+    assert_eq!(told.status.code(), Some(2), "{err}");
+    assert!(err.contains("not UTF-8") && err.contains("--json"), "{err}");
+    // Lines have numbers, whether or not somebody asks for them.
+    let told = forge_search(&tree)
+        .args(["-n", "the needle"])
+        .output()
+        .unwrap();
+    assert_eq!(told.stdout, b"plain:1:1:the needle\n");
+}

@@ -392,6 +392,10 @@ pub(super) struct SearchArgs {
     #[arg(long, value_name = "MS", value_parser = at_least_one())]
     pub(super) timeout_ms: Option<u64>,
 
+    /// Taken in from habit: lines have their numbers in any case.
+    #[arg(short = 'n', long, hide = true)]
+    pub(super) line_number: bool,
+
     /// Print the path of each file with a match, once. All of them, unless --max-results says how many.
     #[arg(short = 'l', long, group = "shape")]
     pub(super) files_with_matches: bool,

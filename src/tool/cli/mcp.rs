@@ -20,6 +20,7 @@ use crate::tool::config::{Backend, Config};
 use crate::tool::daemon::tree::Tree;
 use crate::tool::engines::Engines;
 use crate::tool::error::{DenialReason, ToolError};
+use crate::tool::mcp::heard::Heard;
 use crate::tool::mcp::roots::{Trees, within};
 use crate::tool::mcp::server::Server;
 use crate::tool::search::SearchTool;
@@ -53,7 +54,9 @@ pub(super) fn run(args: &McpArgs, environment: &Environment) -> Result<u8, Failu
         .build()?;
     let served =
         runtime.block_on(async {
-            let served = rmcp::serve_server(server, stdio_pipes()).await;
+            let (reader, writer) = stdio_pipes();
+            let reader = Heard::new(reader, server.changes());
+            let served = rmcp::serve_server(server, (reader, writer)).await;
             match served {
                 Ok(running) => running.waiting().await.map(|_| ()).map_err(|error| {
                     failed(format!("the server ended in an unexpected way: {error}"))

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use grep_matcher::{Match, Matcher, NoCaptures};
@@ -17,12 +17,13 @@ use super::complain;
 use super::printer::every_match;
 use super::shapes::files;
 use crate::exec::matcher::WorkerMatcher;
+use crate::index::beneath::RootDir;
 use crate::tool::error::ToolError;
 use crate::tool::render::escape_controls;
 use crate::tool::request::SearchRequest;
 use crate::tool::response::SearchResponse;
 
-/// Prints a response. `root` is what its paths are relative to.
+/// Prints a response. `root` is what its paths are relative to. Returns false if a file with a match could not be looked into again.
 ///
 /// # Errors
 ///
@@ -34,7 +35,7 @@ pub(super) fn print(
     root: &Path,
     took: Duration,
     out: &mut dyn Write,
-) -> Result<(), super::Failure> {
+) -> Result<bool, super::Failure> {
     let Some(matcher) = every_match(request) else {
         return Err(ToolError::bad_args(
             "--rg-json has no words for approximate matches; use --json",
@@ -42,6 +43,8 @@ pub(super) fn print(
         .into());
     };
     let matcher = PerLine(matcher);
+    let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
+    let mut is_whole = true;
     let mut stats = Stats::new();
     let mut printer = JSON::new(&mut *out);
     for records in files(response) {
@@ -55,14 +58,17 @@ pub(super) fn print(
             .max_matches(Some(lines as u64))
             .build();
         let mut sink = printer.sink_with_path(&matcher, path);
-        let searched = File::open(root.join(path))
+        let searched = open(&root, path, request.follow)
             .and_then(|file| searcher.search_file(&matcher, &file, &mut sink));
         stats += sink.stats();
         match searched {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(error.into()),
-            // It has gone since.
-            Err(error) => complain(&format!("{}: {error}", escape_controls(path))),
+            // It has gone since, say.
+            Err(error) => {
+                is_whole = false;
+                complain(&format!("{}: {error}", escape_controls(path)));
+            }
         }
     }
     // What was searched without a match counts, too.
@@ -75,7 +81,30 @@ pub(super) fn print(
     });
     let summary = json!({"type": "summary", "data": {"elapsed_total": took, "stats": stats}});
     writeln!(out, "{summary}")?;
-    Ok(())
+    Ok(is_whole)
+}
+
+/// Opens a file that was found once more, and no other one: what has come to its place since, or has the name that stands for one that is not UTF-8, may
+/// lead anywhere.
+fn open(root: &Path, path: &str, follow: bool) -> io::Result<File> {
+    if path.contains('\u{fffd}') {
+        return Err(io::Error::other(
+            "its name is not UTF-8, so that it can't be looked into again; --json tells of it",
+        ));
+    }
+    let path = Path::new(path);
+    let (dir, rel) = match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) if path.is_absolute() => {
+            (parent.canonicalize()?, PathBuf::from(name))
+        }
+        _ if follow => {
+            let real = root.join(path).canonicalize()?;
+            let rel = real.strip_prefix(root).map_err(io::Error::other)?;
+            (root.to_path_buf(), rel.to_path_buf())
+        }
+        _ => (root.to_path_buf(), path.to_path_buf()),
+    };
+    RootDir::open(&dir)?.open_file(&rel)
 }
 
 /// Finds matches in lines, of which the library gives more than one.

@@ -32,6 +32,8 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
         out.flush()?;
         return Ok(0);
     }
+    // What was found could be shown.
+    let mut is_whole = true;
     let (path, extra_root) = target(&args.query, args.files, &args.setup, environment)?;
     let (request, and_glob) = request(&args.query, path, args.files, environment)?;
     let extras = SearchExtras {
@@ -102,7 +104,7 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
     } else if args.rg_json {
         let took = clock.now().saturating_duration_since(began);
         let context = extras.context.unwrap_or_default();
-        rg_json::print(&response, &request, context, &root, took, &mut out)?;
+        is_whole = rg_json::print(&response, &request, context, &root, took, &mut out)?;
     } else if args.vimgrep {
         shapes::print_each_match(&response, &request, args.raw, &mut out)?;
     } else if args.files || args.files_with_matches || args.count {
@@ -115,7 +117,7 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
     out.flush()?;
     drop(out);
     report(args, &response, &notes);
-    Ok(status(&response))
+    Ok(if is_whole { status(&response) } else { FAILED })
 }
 
 /// Returns in which order files are shown, if it is not the one they come in.

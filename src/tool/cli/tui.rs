@@ -159,6 +159,10 @@ impl Screen<'_> {
 
     /// Gives the terminal to an editor until that ends.
     fn edit(&mut self, path: &str, line: u64) -> io::Result<()> {
+        if let Err(error) = asker::open(self.root, path) {
+            self.state.complain(format!("{path}: {error}"));
+            return Ok(());
+        }
         let _ = execute!(io::stdout(), DisableBracketedPaste);
         ratatui::restore();
         let editor = self.environment.editor.as_deref();

@@ -6,6 +6,7 @@
 #![expect(deprecated)]
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -76,7 +77,9 @@ pub struct Server {
     tools: Vec<Tool>,
     max_output_bytes: usize,
     /// The directories that the client has named, once it was asked.
-    roots: tokio::sync::Mutex<Option<Option<Vec<PathBuf>>>>,
+    roots: tokio::sync::Mutex<Option<Named>>,
+    /// How often it has said that there are others.
+    changes: Arc<AtomicU64>,
     /// What was last searched for.
     last: Mutex<Option<SearchRequest>>,
 }
@@ -86,6 +89,9 @@ impl std::fmt::Debug for Server {
         f.debug_struct("Server").finish_non_exhaustive()
     }
 }
+
+/// The directories that a client has named, and how often it had said until then that there are others.
+type Named = (u64, Option<Vec<PathBuf>>);
 
 /// The directories that a client works in.
 enum Roots {
@@ -125,8 +131,14 @@ impl Server {
             tools,
             max_output_bytes,
             roots: tokio::sync::Mutex::default(),
+            changes: Arc::default(),
             last: Mutex::default(),
         }
+    }
+
+    /// Returns what counts how often the client has said that it works in other directories: for a [`Heard`](super::heard::Heard).
+    pub fn changes(&self) -> Arc<AtomicU64> {
+        self.changes.clone()
     }
 
     /// Finds out which directories the client works in. A client of the latest revision is asked in the answer to its request.
@@ -158,7 +170,10 @@ impl Server {
     /// Asks the client, unless it was asked already and has not said since that its answer would be another one.
     async fn listed(&self, peer: &Peer<RoleServer>) -> Result<Option<Vec<PathBuf>>, ToolError> {
         let mut roots = self.roots.lock().await;
-        if let Some(known) = &*roots {
+        let changes = self.changes.load(Ordering::SeqCst);
+        if let Some((until, known)) = &*roots
+            && *until == changes
+        {
             return Ok(known.clone());
         }
         let listed = match timeout(PATIENCE, peer.list_roots()).await {
@@ -167,7 +182,7 @@ impl Server {
             Err(_) => return Err(unlisted(&format!("it did not answer within {PATIENCE:?}"))),
         };
         let named = paths(&listed);
-        *roots = Some(named.clone());
+        *roots = Some((changes, named.clone()));
         Ok(named)
     }
 
@@ -298,11 +313,15 @@ impl ServerHandler for Server {
                 false => self.max_output_bytes / 2,
             }),
         };
-        if is_search && let Ok(request) = SearchRequest::from_value(arguments.into()) {
+        let answer = self.call(call, roots, &context).await;
+        let answer = answer.unwrap_or_else(|error| error.to_json());
+        if is_search
+            && answer.get("error").is_none()
+            && let Ok(request) = SearchRequest::from_value(arguments.into())
+        {
             *self.last() = Some(request);
         }
-        let answer = self.call(call, roots, &context).await;
-        Ok(result(answer.unwrap_or_else(|error| error.to_json())).into())
+        Ok(result(answer).into())
     }
 
     async fn list_resources(
@@ -347,7 +366,8 @@ impl ServerHandler for Server {
     }
 
     async fn on_roots_list_changed(&self, _: NotificationContext<RoleServer>) {
-        *self.roots.lock().await = None;
+        // Also where nobody listens to what comes before it is handled.
+        self.changes.fetch_add(1, Ordering::SeqCst);
     }
 }
 

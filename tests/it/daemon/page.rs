@@ -258,6 +258,31 @@ fn web_what_is_wrong_with_a_request_is_said() {
 }
 
 #[test]
+fn web_whoever_reads_nothing_keeps_no_connection() {
+    let place = Place::new();
+    let page = Page::serve(&place);
+    let one = format!("GET /page.js HTTP/1.1\r\nHost: {}\r\n\r\n", page.host);
+    let mut silent: Vec<_> = (0..200)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&page.host).unwrap();
+            // It may be closed after the first one.
+            let _ = stream.write_all(one.repeat(500).as_bytes());
+            stream
+        })
+        .collect();
+    let began = Instant::now();
+    assert_eq!(page.search(&json!({"pattern": "retry_delay"})).status, 200);
+    assert!(
+        began.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        began.elapsed()
+    );
+    let mut all = Vec::new();
+    let _ = silent[0].read_to_end(&mut all);
+    assert_eq!(text(&all).matches("HTTP/1.1 200 OK").count(), 1);
+}
+
+#[test]
 fn web_status_and_health_are_the_daemons() {
     let place = Place::new();
     let page = Page::serve(&place);

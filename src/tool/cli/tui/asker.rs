@@ -14,6 +14,7 @@ use serde_json::{Value, from_value};
 
 use super::super::tree::OpenTree;
 use crate::exec::stop::Clock;
+use crate::index::beneath::RootDir;
 use crate::tool::daemon::request::ToolCall;
 use crate::tool::daemon::tree::{GivenUp, Tree};
 use crate::tool::error::ToolError;
@@ -123,7 +124,8 @@ impl Asker {
         spawn("forge-search-show", move || {
             while let Some(place) = last_of(&wanted) {
                 let first = place.line.saturating_sub(AROUND).max(1);
-                let lines = lines(&root.join(&place.path), first, place.line + AROUND);
+                let lines = open(&root, &place.path)
+                    .and_then(|file| lines(file, first, place.line + AROUND));
                 let lines = lines.map_err(|error| format!("{}: {error}", place.path));
                 let told = Told::Lines {
                     place,
@@ -241,9 +243,21 @@ fn index(tree: &dyn Tree) -> String {
     }
 }
 
+/// Opens a file that was found, and no other one: not by a link that has come to its place, and not by the name that stands for one that is not UTF-8.
+///
+/// # Errors
+///
+/// It is none any more, or that can't be told.
+pub(super) fn open(root: &Path, path: &str) -> io::Result<File> {
+    if path.contains('\u{fffd}') {
+        return Err(io::Error::other("its name is not UTF-8"));
+    }
+    RootDir::open(root)?.open_file(Path::new(path))
+}
+
 /// Reads lines `first` to `last` of a file. Takes time and not memory for what stands before, up to [`FURTHEST`].
-fn lines(path: &Path, first: u64, last: u64) -> io::Result<Vec<String>> {
-    let mut reader = BufReader::new(File::open(path)?.take(FURTHEST));
+fn lines(file: File, first: u64, last: u64) -> io::Result<Vec<String>> {
+    let mut reader = BufReader::new(file.take(FURTHEST));
     let mut lines = Vec::new();
     for number in 1..=last {
         let mut line = Vec::new();
@@ -255,6 +269,9 @@ fn lines(path: &Path, first: u64, last: u64) -> io::Result<Vec<String>> {
         }
         if line.last() == Some(&b'\n') {
             line.pop();
+            if line.last() == Some(&b'\r') {
+                line.pop();
+            }
         } else if kept == LONGEST_LINE {
             reader.skip_until(b'\n')?;
         }
@@ -275,13 +292,22 @@ mod tests {
         let path = dir.path().join("a");
         let long = "x".repeat(LONGEST_LINE * 2);
         std::fs::write(&path, format!("one\ntwo\n{long}\nfour\nfive")).unwrap();
-        assert_eq!(lines(&path, 2, 2).unwrap(), ["two"]);
-        let shown = lines(&path, 3, 9).unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let lines = |first, last| super::lines(open(&root, "a").unwrap(), first, last);
+        assert_eq!(lines(2, 2).unwrap(), ["two"]);
+        let shown = lines(3, 9).unwrap();
         assert_eq!(shown.len(), 3);
         assert_eq!(shown[0], "x".repeat(LONGEST_LINE));
         assert_eq!(shown[1..], ["four", "five"]);
-        assert_eq!(lines(&path, 7, 9).unwrap(), [""; 0]);
-        assert!(lines(&dir.path().join("none"), 1, 2).is_err());
+        assert_eq!(lines(7, 9).unwrap(), [""; 0]);
+        std::fs::write(&path, "one\r\ntwo\r\n").unwrap();
+        assert_eq!(lines(1, 9).unwrap(), ["one", "two"]);
+        // Nothing but what was found.
+        std::os::unix::fs::symlink("/etc/passwd", root.join("link")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", root.join("\u{fffd}")).unwrap();
+        for path in ["none", "link", "\u{fffd}", "../x", "/etc/passwd"] {
+            assert!(open(&root, path).is_err(), "{path}");
+        }
     }
 
     #[test]

@@ -68,8 +68,10 @@ pub(super) struct State {
     pub(super) fuzzy: u64,
     /// The last answer, and how long it took.
     pub(super) answer: Option<(SearchResponse, Duration)>,
-    /// What is wrong with the question, or went wrong with something else.
+    /// What is wrong with the question.
     pub(super) problem: Option<String>,
+    /// What went wrong with something else, until the next key.
+    pub(super) notice: Option<String>,
     /// An answer is awaited.
     pub(super) waits: bool,
     /// Which of the lines is chosen.
@@ -97,6 +99,7 @@ impl State {
             fuzzy: 0,
             answer: None,
             problem: None,
+            notice: None,
             waits: false,
             chosen: 0,
             list: ListState::default(),
@@ -147,7 +150,7 @@ impl State {
 
     /// Says that something went wrong.
     pub(super) fn complain(&mut self, why: String) {
-        self.problem = Some(why);
+        self.notice = Some(why);
     }
 
     /// Takes in what is heard.
@@ -228,6 +231,7 @@ impl State {
 
     /// Does what a key means.
     pub(super) fn key(&mut self, key: KeyEvent) -> Action {
+        self.notice = None;
         let control = key.modifiers == KeyModifiers::CONTROL;
         let alt = key.modifiers == KeyModifiers::ALT;
         match key.code {
@@ -242,7 +246,9 @@ impl State {
             KeyCode::Home if control => return self.choose(0),
             KeyCode::End if control => return self.choose(usize::MAX),
             KeyCode::Enter => {
-                return match self.place() {
+                // Only what is asked for now is what somebody means.
+                let is_meant = !self.waits && self.problem.is_none();
+                return match self.place().filter(|_| is_meant) {
                     Some(Place { path, line }) => Action::Edit { path, line },
                     None => Action::Nothing,
                 };
@@ -415,6 +421,11 @@ pub(super) mod tests {
             first: 1,
             lines: Ok(vec!["x".to_string()]),
         };
+        // While another answer is awaited, nobody means this one.
+        state.begin();
+        assert_eq!(press(&mut state, KeyCode::Enter), Action::Nothing);
+        let number = state.number;
+        state.hear(answer(number, &all));
         // What is not about it comes too late.
         state.hear(lines("a.rs", 5));
         assert_eq!(state.preview, None);

@@ -113,7 +113,7 @@ fn options_line(state: &State) -> Line<'_> {
 
 /// What came of it.
 fn said_line(state: &State) -> Line<'_> {
-    if let Some(problem) = &state.problem {
+    if let Some(problem) = state.notice.as_ref().or(state.problem.as_ref()) {
         let first = problem.lines().next().unwrap_or_default();
         return Line::from(shown(first)).red();
     }
