@@ -157,7 +157,9 @@ fn examine(args: &DoctorArgs, environment: &Environment, setup: &Setup) -> Repor
             .setup
             .config
             .as_deref()
-            .or(environment.config_file.as_deref())
+            .map(Path::to_path_buf)
+            .or_else(|| environment.config_file())
+            .as_deref()
             .map(show),
         engines: survey(environment, setup),
         index,

@@ -35,8 +35,10 @@ pub(super) struct Environment {
     pub(super) working_dir: Result<PathBuf, ToolError>,
     /// `PATH`, for finding external engines.
     pub(super) path: Option<std::ffi::OsString>,
-    /// The configuration file that counts when none is named, if it exists.
-    pub(super) config_file: Option<PathBuf>,
+    /// The configuration file that the environment names.
+    pub(super) named_config: Option<PathBuf>,
+    /// Where one is looked for otherwise.
+    pub(super) usual_config: Option<PathBuf>,
     /// Git's `core.excludesFile`.
     pub(super) global_excludes: Option<PathBuf>,
     /// Where indexes may be kept.
@@ -72,17 +74,15 @@ impl Environment {
         let config_home = set("XDG_CONFIG_HOME")
             .map(PathBuf::from)
             .or_else(|| set("HOME").map(|home| Path::new(&home).join(".config")));
-        let config_file = set("FORGE_SEARCH_CONFIG").map(PathBuf::from).or_else(|| {
-            config_home
-                .map(|home| home.join("forge-search").join("config.toml"))
-                .filter(|file| file.exists())
-        });
+        let named_config = set("FORGE_SEARCH_CONFIG").map(PathBuf::from);
+        let usual_config = config_home.map(|home| home.join("forge-search").join("config.toml"));
         let dumb = set("TERM").is_some_and(|term| term == "dumb");
         Environment {
             global_excludes: global_excludes(working_dir.as_deref().ok()),
             working_dir,
             path: set("PATH"),
-            config_file,
+            named_config,
+            usual_config,
             cache: cache_places(&set),
             state: absolute(set("XDG_STATE_HOME"))
                 .or_else(|| Some(absolute(set("HOME"))?.join(".local").join("state"))),
@@ -101,6 +101,12 @@ impl Environment {
             plain: set("NO_COLOR").is_some() || dumb,
             dumb,
         }
+    }
+
+    /// Returns the configuration file that counts when no argument names one. The usual one need not be there, and may come to be while a process lives.
+    pub(super) fn config_file(&self) -> Option<PathBuf> {
+        let usual = || self.usual_config.clone().filter(|file| file.exists());
+        self.named_config.clone().or_else(usual)
     }
 
     /// Returns where programs are looked for; a configured relative path starts at `root`.
@@ -191,8 +197,8 @@ pub(super) fn load_config(
     environment: &Environment,
 ) -> Result<Config, ToolError> {
     let mut loader = Loader::new(Profile::CommandLine);
-    if let Some(file) = args.config.as_ref().or(environment.config_file.as_ref()) {
-        loader = loader.file(environment.absolute(file)?);
+    if let Some(file) = args.config.clone().or_else(|| environment.config_file()) {
+        loader = loader.file(environment.absolute(&file)?);
     }
     for setting in &args.set {
         loader = loader.set(setting.clone());

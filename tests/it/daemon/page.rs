@@ -326,6 +326,16 @@ fn web_beside_a_daemon_that_answers_already_it_is_the_page_alone() {
         page.search(&json!({"pattern": "retry_delay"})).json()["count"],
         2
     );
+    // It asks whichever daemon has the configuration as it is then, also one that nobody had written yet.
+    let config = place.dir().join("config/forge-search");
+    std::fs::create_dir_all(&config).unwrap();
+    let file = config.join("config.toml");
+    std::fs::write(&file, "[tools.search]\ndefault_max_results = 1\n").unwrap();
+    let found = page.search(&json!({"pattern": "retry_delay"})).json();
+    assert_eq!(found["count"], 1, "{found}");
+    std::fs::remove_file(&file).unwrap();
+    let found = page.search(&json!({"pattern": "retry_delay"})).json();
+    assert_eq!(found["count"], 2, "{found}");
     kill(page.child.id().cast_signed(), Signal::TERM);
     assert_eq!(page.child.wait().unwrap().code(), Some(0));
     assert!(daemon.try_wait().unwrap().is_none());

@@ -58,10 +58,10 @@ impl Meant {
         environment: &Environment,
     ) -> Result<Meant, ToolError> {
         // A daemon that is started for it reads the same file, wherever it runs.
-        let file = setup.config.as_ref().or(environment.config_file.as_ref());
+        let file = setup.config.clone().or_else(|| environment.config_file());
         let setup = SetupArgs {
             root: Some(root.to_path_buf()),
-            config: file.map(|file| environment.absolute(file)).transpose()?,
+            config: file.map(|file| environment.absolute(&file)).transpose()?,
             set: setup.set.clone(),
         };
         let config = load_config(&setup, environment)?;

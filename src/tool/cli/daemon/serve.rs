@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use super::super::args::ServeArgs;
+use super::super::args::{ServeArgs, SetupArgs};
 use super::super::building;
 use super::super::setup::{Environment, Setup, global_excludes, load_config, prepare};
 use super::super::signals::Signals;
@@ -60,7 +60,7 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
     let socket = match (alone(&meant, state.as_deref()), args.http) {
         (Ok(socket), _) => socket,
         (Err(SocketError::Taken(_)), Some(address)) => {
-            return beside(&meant, address, environment);
+            return beside(args, &meant, address, environment);
         }
         (Err(error), _) => return Err(refuse(error)),
     };
@@ -76,7 +76,7 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
     let mut server = Server::start(service, socket, settings).map_err(cant)?;
     let _page = match args.http {
         Some(address) => {
-            let tree = page_tree(&meant, environment).only(meant.clone());
+            let tree = page_tree(&meant, args, environment)?.only(meant.clone());
             Some(page(Arc::new(tree), &meant, address)?)
         }
         None => None,
@@ -132,9 +132,14 @@ fn alone(meant: &Meant, state: Option<&Path>) -> Result<OwnSocket, SocketError> 
 }
 
 /// Serves the page beside a daemon that answers already, or a later one, until a signal comes.
-fn beside(meant: &Meant, address: SocketAddr, environment: &Environment) -> Result<u8, Failure> {
+fn beside(
+    args: &ServeArgs,
+    meant: &Meant,
+    address: SocketAddr,
+    environment: &Environment,
+) -> Result<u8, Failure> {
     let signals = Signals::take_over()?;
-    let tree = Arc::new(page_tree(meant, environment));
+    let tree = Arc::new(page_tree(meant, args, environment)?);
     let page = page(tree.clone(), meant, address)?;
     let (tell, told) = mpsc::channel();
     let linger = signals.linger(move || {
@@ -156,9 +161,20 @@ fn beside(meant: &Meant, address: SocketAddr, environment: &Environment) -> Resu
 }
 
 /// The tree as the page asks for it.
-fn page_tree(meant: &Meant, environment: &Environment) -> OpenTree {
-    let setup = meant.setup.clone();
-    OpenTree::new(meant.root.clone(), setup, environment, true).named("page")
+fn page_tree(
+    meant: &Meant,
+    args: &ServeArgs,
+    environment: &Environment,
+) -> Result<OpenTree, ToolError> {
+    // As it was given: a file that nobody has named may come to be.
+    let file = args.setup.config.as_ref();
+    let setup = SetupArgs {
+        root: Some(meant.root.clone()),
+        config: file.map(|file| environment.absolute(file)).transpose()?,
+        set: args.setup.set.clone(),
+    };
+    let tree = OpenTree::new(meant.root.clone(), setup, environment, true);
+    Ok(tree.named("page"))
 }
 
 /// Serves the page, and prints where.
