@@ -173,17 +173,20 @@ class Ripgrep(Contestant):
     """It reads everything each time."""
 
     name = "ripgrep"
+    literal = "-F"
 
     def __init__(self, program):
         self.program = program
+
+    def command(self, flags, query, tree):
+        return [self.program, "--no-config", "-n", "-0", "--no-heading", *flags, "-e", query.pattern, "."]
 
     def ask(self, query, tree):
         if query.edits:
             return None
         flags = ["-i"] if query.ignore_case else ["-s"]
-        flags += ["-F"] if query.literal else []
-        command = [self.program, "--no-config", "-n", "-0", "--no-heading", *flags, "-e", query.pattern, "."]
-        ran = run(command, first=query.first, cwd=tree)
+        flags += [self.literal] if query.literal else []
+        ran = run(self.command(flags, query, tree), first=query.first, cwd=tree)
         return lines_of(ran.output, tree), ran
 
 
@@ -261,21 +264,14 @@ class Codesearch(Contestant):
         return lines_of(ran.output, tree), ran
 
 
-class SilverSearcher(Contestant):
-    """It reads everything each time, too."""
+class SilverSearcher(Ripgrep):
+    """It reads everything each time, too, and is asked in the same way."""
 
     name = "the silver searcher"
+    literal = "-Q"
 
-    def __init__(self, program):
-        self.program = program
-
-    def ask(self, query, tree):
-        if query.edits:
-            return None
-        flags = ["-i"] if query.ignore_case else ["-s"]
-        flags += ["-Q"] if query.literal else []
-        ran = run([self.program, "--nocolor", "--noheading", "--numbers", *ignore(tree, [], ["-U"]), *flags, "--", query.pattern, "."], first=query.first, cwd=tree)
-        return lines_of(ran.output, tree), ran
+    def command(self, flags, query, tree):
+        return [self.program, "--nocolor", "--noheading", "--numbers", *ignore(tree, [], ["-U"]), *flags, "--", query.pattern, "."]
 
 
 def indexer_of(ugrep):

@@ -190,7 +190,7 @@ def damage(contestants, tree):
     return rows
 
 
-def growth(forge_program, trees, work, repeat=30):
+def growth(forge_program, trees, repeat=30):
     """How ours grows with the tree: (name, tree) for each."""
     rows = []
     for name, tree in trees:

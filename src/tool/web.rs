@@ -251,15 +251,6 @@ fn answer(value: &Value) -> Response {
     (status, [(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
-/// A call whose browser may go away.
-struct Abandoned(Arc<GivenUp>);
-
-impl Drop for Abandoned {
-    fn drop(&mut self) {
-        self.0.give_up();
-    }
-}
-
 /// Asks the tree, on a thread where that may block, when it is this question's turn.
 async fn asked(
     shared: &Arc<Shared>,
@@ -321,14 +312,13 @@ async fn search(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bod
         max_output_bytes: Some(MAX_ANSWER_BYTES),
     };
     let given_up = Arc::new(GivenUp::default());
-    let abandoned = Abandoned(given_up.clone());
-    let response = asked(&shared, move |shared| match given_up.is_given_up() {
+    // The browser may go away.
+    let _waits = given_up.while_waited_for();
+    asked(&shared, move |shared| match given_up.is_given_up() {
         true => ToolError::Cancelled.to_json(),
         false => shared.tree.call(&call, &given_up),
     })
-    .await;
-    drop(abandoned);
-    response
+    .await
 }
 
 /// `GET /api/status`: what the daemon says of itself, and how far the index is, while one is being built.

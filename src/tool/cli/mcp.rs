@@ -96,14 +96,8 @@ impl Forest {
                 root.display()
             )));
         }
-        let file = args.setup.config.as_ref();
         Ok(Forest {
-            setup: SetupArgs {
-                root: None,
-                // Wherever a daemon runs.
-                config: file.map(|file| environment.absolute(file)).transpose()?,
-                set: args.setup.set.clone(),
-            },
+            setup: args.setup.anywhere(None, environment)?,
             root,
             environment: environment.clone(),
             by_daemon: !args.no_daemon,

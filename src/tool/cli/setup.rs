@@ -187,6 +187,26 @@ pub(super) struct Setup {
     pub(super) root: PathBuf,
 }
 
+impl SetupArgs {
+    /// Returns the same for a root, holding wherever a process goes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Environment::absolute`].
+    pub(super) fn anywhere(
+        &self,
+        root: Option<&Path>,
+        environment: &Environment,
+    ) -> Result<SetupArgs, ToolError> {
+        let file = self.config.as_ref();
+        Ok(SetupArgs {
+            root: root.map(Path::to_path_buf),
+            config: file.map(|file| environment.absolute(file)).transpose()?,
+            set: self.set.clone(),
+        })
+    }
+}
+
 /// Loads the configuration that the arguments name.
 ///
 /// # Errors

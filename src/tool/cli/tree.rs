@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::Value;
 
 use super::args::SetupArgs;
@@ -216,6 +217,20 @@ impl OpenTree {
         Ok(self.beside.get_or_init(|| setup))
     }
 
+    /// Says how the daemon is, or else this process itself.
+    fn inspected<T: Serialize>(
+        &self,
+        asked: Asked,
+        own: impl FnOnce(&Service) -> T,
+    ) -> Result<Value, ToolError> {
+        let asked = Request { id: None, asked };
+        if let Some(answer) = self.ask(&asked, |_| PATIENCE, None)? {
+            return Ok(answer);
+        }
+        let own = own(&*self.service()?);
+        Ok(serde_json::to_value(own).unwrap_or_default())
+    }
+
     /// Calls a tool: the daemon's, or else this process's own.
     fn called(&self, call: &ToolCall, given_up: &GivenUp) -> Result<Value, ToolError> {
         let asked = Request {
@@ -259,27 +274,11 @@ impl Tree for OpenTree {
     }
 
     fn status(&self) -> Result<Value, ToolError> {
-        let asked = Request {
-            id: None,
-            asked: Asked::Status,
-        };
-        if let Some(answer) = self.ask(&asked, |_| PATIENCE, None)? {
-            return Ok(answer);
-        }
-        let status = self.service()?.status(&Default::default());
-        Ok(serde_json::to_value(status).unwrap_or_default())
+        self.inspected(Asked::Status, |own| own.status(&Default::default()))
     }
 
     fn health(&self) -> Result<Value, ToolError> {
-        let asked = Request {
-            id: None,
-            asked: Asked::Health,
-        };
-        if let Some(answer) = self.ask(&asked, |_| PATIENCE, None)? {
-            return Ok(answer);
-        }
-        let health = self.service()?.health();
-        Ok(serde_json::to_value(health).unwrap_or_default())
+        self.inspected(Asked::Health, Service::health)
     }
 
     fn explain(&self, request: &SearchRequest) -> Result<Value, ToolError> {

@@ -20,7 +20,7 @@ use ratatui::crossterm::event::{
 use ratatui::crossterm::execute;
 
 use super::Failure;
-use super::args::{SetupArgs, TuiArgs};
+use super::args::TuiArgs;
 use super::daemon::canonical;
 use super::setup::Environment;
 use super::signals::Signals;
@@ -51,12 +51,7 @@ pub(super) fn run(args: &TuiArgs, environment: &Environment) -> Result<u8, Failu
     }
     let named = args.setup.root.as_deref().unwrap_or(Path::new("."));
     let root = canonical(named, environment)?;
-    let file = args.setup.config.as_ref();
-    let setup = SetupArgs {
-        root: Some(root.clone()),
-        config: file.map(|file| environment.absolute(file)).transpose()?,
-        set: args.setup.set.clone(),
-    };
+    let setup = args.setup.anywhere(Some(&root), environment)?;
     // What is wrong with it is said before the screen is taken.
     let config = super::setup::load_config(&setup, environment)?;
     let by_daemon = !args.no_daemon && config.search.backend == Backend::Embedded;

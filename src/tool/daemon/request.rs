@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::limits::{MAX_PER_FILE, MAX_RESULTS, QUERY_TIMEOUT_MS};
 use crate::exec::rank::{Profile, Snippet};
+use crate::tool::request::{SEARCH_NAME, SearchRequest};
 
 /// Characters of an id that a client makes up.
 pub const MAX_ID_CHARS: usize = 128;
@@ -251,6 +252,23 @@ pub struct ToolCall {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "usize")]
     pub max_output_bytes: Option<usize>,
+}
+
+impl ToolCall {
+    /// Makes a call of the tool `Search`, which says nothing of what its request leaves open.
+    pub fn search(request: &SearchRequest) -> ToolCall {
+        let mut fields = match serde_json::to_value(request) {
+            Ok(Value::Object(fields)) => fields,
+            // It has names and plain values only, so that it is always one.
+            _ => Map::new(),
+        };
+        fields.retain(|_, value| !value.is_null());
+        ToolCall {
+            tool: SEARCH_NAME.to_string(),
+            request: fields,
+            max_output_bytes: None,
+        }
+    }
 }
 
 /// What is asked for.

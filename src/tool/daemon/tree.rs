@@ -2,7 +2,7 @@
 //!
 //! Owns what surfaces ask of a tree, whoever answers for it, and how a call is given up. It knows no protocol.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
@@ -84,14 +84,28 @@ impl GivenUp {
         }
     }
 
+    /// Has it given up when what is returned is dropped: when nobody waits for its answer any more.
+    pub fn while_waited_for(self: &Arc<Self>) -> WaitedFor {
+        WaitedFor(self.clone())
+    }
+
     fn hooks(&self) -> std::sync::MutexGuard<'_, Vec<Box<dyn FnOnce() + Send>>> {
         self.also.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// Whoever waits for the answer to a call. Gives it up when dropped.
+#[derive(Debug)]
+pub struct WaitedFor(Arc<GivenUp>);
+
+impl Drop for WaitedFor {
+    fn drop(&mut self) {
+        self.0.give_up();
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;

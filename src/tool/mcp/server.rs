@@ -201,7 +201,7 @@ impl Server {
         let tree = self.tree(roots).await?;
         let given_up = Arc::new(GivenUp::default());
         // Also if nobody waits for it any more.
-        let _guard = Guard(given_up.clone());
+        let _waits = given_up.while_waited_for();
         let mut answer = Box::pin({
             let (tree, given_up) = (tree.clone(), given_up.clone());
             blocking(move || tree.call(&call, &given_up))
@@ -368,15 +368,6 @@ impl ServerHandler for Server {
     async fn on_roots_list_changed(&self, _: NotificationContext<RoleServer>) {
         // Also where nobody listens to what comes before it is handled.
         self.changes.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-/// Gives a call up when its answer is waited for no longer.
-struct Guard(Arc<GivenUp>);
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        self.0.give_up();
     }
 }
 

@@ -51,12 +51,9 @@ pub(in super::super) fn examine(
         sync: None,
         stale: None,
     };
-    let open = || Connection::open(&meant.socket, &meant.store, meant.caller(None, PATIENCE));
-    let ask = |asked: Asked, patience| -> Result<Vec<u8>, ClientError> {
-        open()?.ask(&Request { id: None, asked }, patience)
-    };
     let mut problems = Vec::new();
-    match open() {
+    let caller = meant.caller(None, PATIENCE);
+    let mut connection = match Connection::open(&meant.socket, &meant.store, caller) {
         Err(ClientError::Unreachable(_)) => return Some((report, problems)),
         Err(error) => {
             problems.push(format!(
@@ -65,11 +62,11 @@ pub(in super::super) fn examine(
             ));
             return Some((report, problems));
         }
-        Ok(connection) => {
-            report.running = true;
-            report.version = Some(connection.welcome.binary_version);
-        }
-    }
+        Ok(connection) => connection,
+    };
+    report.running = true;
+    report.version = Some(connection.welcome.binary_version.clone());
+    let mut ask = |asked, patience| connection.ask(&Request { id: None, asked }, patience);
     match ask(Asked::Status, PATIENCE).map(|answer| serde_json::from_slice::<Status>(&answer)) {
         Ok(Ok(status)) => {
             report.pid = status.daemon.pid;

@@ -58,12 +58,11 @@ impl Meant {
         environment: &Environment,
     ) -> Result<Meant, ToolError> {
         // A daemon that is started for it reads the same file, wherever it runs.
-        let file = setup.config.clone().or_else(|| environment.config_file());
         let setup = SetupArgs {
-            root: Some(root.to_path_buf()),
-            config: file.map(|file| environment.absolute(&file)).transpose()?,
-            set: setup.set.clone(),
+            config: setup.config.clone().or_else(|| environment.config_file()),
+            ..setup.clone()
         };
+        let setup = setup.anywhere(Some(root), environment)?;
         let config = load_config(&setup, environment)?;
         let store = Store {
             store_id: identity::store_id(root),

@@ -5,15 +5,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::super::args::SetupArgs;
 use super::super::setup::Environment;
 use super::{Meant, canonical};
 use crate::tool::config::Backend;
 use crate::tool::daemon::client::Connection;
 use crate::tool::daemon::request::{Asked, Request, ToolCall};
-use crate::tool::request::{SEARCH_NAME, SearchRequest};
+use crate::tool::request::SearchRequest;
 use crate::tool::response::SearchResponse;
 use crate::tool::search::SearchExtras;
 
@@ -57,10 +55,6 @@ pub(in super::super) fn ask(
     request.validate().ok()?;
     let most = request.max_results.unwrap_or(config.default_max_results);
     let time = request.timeout_ms.unwrap_or(config.default_timeout_ms);
-    let Value::Object(mut fields) = serde_json::to_value(&request).ok()? else {
-        return None;
-    };
-    fields.retain(|_, value| !value.is_null());
     let caller = meant.caller(None, GREETING);
     let mut daemon = Connection::open(&meant.socket, &meant.store, caller).ok()?;
     if daemon.welcome.binary_version != env!("CARGO_PKG_VERSION") {
@@ -68,11 +62,7 @@ pub(in super::super) fn ask(
     }
     let asked = Request {
         id: None,
-        asked: Asked::Tool(ToolCall {
-            tool: SEARCH_NAME.to_string(),
-            request: fields,
-            max_output_bytes: None,
-        }),
+        asked: Asked::Tool(ToolCall::search(&request)),
     };
     let patience = Duration::from_millis(time / 4).min(PATIENCE);
     // Where it does not come in time, the connection ends, and with it what was asked.

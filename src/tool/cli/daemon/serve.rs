@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use super::super::args::{ServeArgs, SetupArgs};
+use super::super::args::ServeArgs;
 use super::super::building;
 use super::super::setup::{Environment, Setup, global_excludes, load_config, prepare};
 use super::super::signals::Signals;
@@ -114,7 +114,7 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
 /// socket; and what another one listens at is not touched before that is clear.
 fn alone(meant: &Meant, state: Option<&Path>) -> Result<OwnSocket, SocketError> {
     let sole = state.map(|dir| Sole::take(dir, &meant.store)).transpose();
-    let mut sole = match sole {
+    let sole = match sole {
         Err(SocketError::Elsewhere(socket)) if socket == meant.socket => {
             return Err(match is_taken(&socket) && socket.exists() {
                 true => SocketError::Taken(socket),
@@ -124,7 +124,7 @@ fn alone(meant: &Meant, state: Option<&Path>) -> Result<OwnSocket, SocketError> 
         sole => sole?,
     };
     let mut socket = OwnSocket::listen(&meant.socket, meant.access())?;
-    if let Some(mut sole) = sole.take() {
+    if let Some(mut sole) = sole {
         sole.note(&meant.socket)?;
         socket.keep(sole);
     }
@@ -167,12 +167,7 @@ fn page_tree(
     environment: &Environment,
 ) -> Result<OpenTree, ToolError> {
     // As it was given: a file that nobody has named may come to be.
-    let file = args.setup.config.as_ref();
-    let setup = SetupArgs {
-        root: Some(meant.root.clone()),
-        config: file.map(|file| environment.absolute(file)).transpose()?,
-        set: args.setup.set.clone(),
-    };
+    let setup = args.setup.anywhere(Some(&meant.root), environment)?;
     let tree = OpenTree::new(meant.root.clone(), setup, environment, true);
     Ok(tree.named("page"))
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use serde_json::{Value, from_value};
+use serde_json::from_value;
 
 use super::super::tree::OpenTree;
 use crate::exec::stop::Clock;
@@ -18,7 +18,7 @@ use crate::index::beneath::RootDir;
 use crate::tool::daemon::request::ToolCall;
 use crate::tool::daemon::tree::{GivenUp, Tree};
 use crate::tool::error::ToolError;
-use crate::tool::request::{SEARCH_NAME, SearchRequest};
+use crate::tool::request::SearchRequest;
 use crate::tool::response::SearchResponse;
 
 /// Lines of a preview, before and after the one that it is about.
@@ -95,56 +95,33 @@ impl Asker {
         clock: Arc<dyn Clock>,
     ) -> io::Result<Asker> {
         let (tell, told) = channel();
-        let (questions, asked) = channel::<(Asked, Arc<GivenUp>)>();
-        let (asking, answering) = (tree.clone(), tell.clone());
-        spawn("forge-search-ask", move || {
-            while let Some((Asked { number, request }, given_up)) = last_of(&asked) {
-                let Some(request) = request else { continue };
-                if given_up.is_given_up() {
-                    continue;
-                }
-                let began = clock.now();
-                let answer = answer(&*asking, &request, &given_up);
-                let took = clock.now().saturating_duration_since(began);
-                if given_up.is_given_up() {
-                    continue;
-                }
-                let told = Told::Answer {
-                    number,
-                    answer,
-                    took,
-                };
-                if answering.send(told).is_err() {
-                    break;
-                }
-            }
-        })?;
-        let (places, wanted) = channel::<Place>();
-        let showing = tell.clone();
-        spawn("forge-search-show", move || {
-            while let Some(place) = last_of(&wanted) {
-                let first = place.line.saturating_sub(AROUND).max(1);
-                let lines = open(&root, &place.path)
-                    .and_then(|file| lines(file, first, place.line + AROUND));
-                let lines = lines.map_err(|error| format!("{}: {error}", place.path));
-                let told = Told::Lines {
-                    place,
-                    first,
-                    lines,
-                };
-                if showing.send(told).is_err() {
-                    break;
-                }
-            }
-        })?;
-        let (looks, looking) = channel::<()>();
-        spawn("forge-search-look", move || {
-            while last_of(&looking).is_some() {
-                if tell.send(Told::Index(index(&*tree))).is_err() {
-                    break;
-                }
-            }
-        })?;
+        let asking = tree.clone();
+        let ask = move |(asked, given_up): (Asked, Arc<GivenUp>)| {
+            let request = asked.request.filter(|_| !given_up.is_given_up())?;
+            let began = clock.now();
+            let answer = answer(&*asking, &request, &given_up);
+            let told = Told::Answer {
+                number: asked.number,
+                answer,
+                took: clock.now().saturating_duration_since(began),
+            };
+            (!given_up.is_given_up()).then_some(told)
+        };
+        let show = move |place: Place| {
+            let first = place.line.saturating_sub(AROUND).max(1);
+            let lines = open(&root, &place.path)
+                .and_then(|file| lines(file, first, place.line + AROUND))
+                .map_err(|error| format!("{}: {error}", place.path));
+            Some(Told::Lines {
+                place,
+                first,
+                lines,
+            })
+        };
+        let look = move |()| Some(Told::Index(index(&*tree)));
+        let questions = spawn("forge-search-ask", &tell, ask)?;
+        let places = spawn("forge-search-show", &tell, show)?;
+        let looks = spawn("forge-search-look", &tell, look)?;
         Ok(Asker {
             questions,
             places,
@@ -190,9 +167,25 @@ impl Drop for Asker {
     }
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    thread::Builder::new().name(name.to_string()).spawn(run)?;
-    Ok(())
+/// Starts a thread that does what is wanted last, and tells what comes of it; returns what it is told by.
+fn spawn<T: Send + 'static>(
+    name: &str,
+    tell: &Sender<Told>,
+    mut work: impl FnMut(T) -> Option<Told> + Send + 'static,
+) -> io::Result<Sender<T>> {
+    let (sender, wanted) = channel();
+    let tell = tell.clone();
+    thread::Builder::new()
+        .name(name.to_string())
+        .spawn(move || {
+            while let Some(one) = last_of(&wanted) {
+                // Once nobody hears it, nobody wants anything more.
+                if work(one).is_some_and(|told| tell.send(told).is_err()) {
+                    break;
+                }
+            }
+        })?;
+    Ok(sender)
 }
 
 /// Waits for something to come, and takes the last that has; nothing once there is nobody who could send.
@@ -206,15 +199,7 @@ fn answer(
     request: &SearchRequest,
     given_up: &GivenUp,
 ) -> Result<Box<SearchResponse>, String> {
-    let Ok(Value::Object(mut fields)) = serde_json::to_value(request) else {
-        return Err("the request can't be written".to_string());
-    };
-    fields.retain(|_, value| !value.is_null());
-    let call = ToolCall {
-        tool: SEARCH_NAME.to_string(),
-        request: fields,
-        max_output_bytes: None,
-    };
+    let call = ToolCall::search(request);
     let answer = tree.call(&call, given_up);
     match answer["error"]["message"].as_str() {
         Some(message) => Err(message.to_string()),
