@@ -120,22 +120,95 @@ fn files_counts_types_and_patterns_are_those_of_ripgrep() {
     }
 }
 
+/// Compares with ripgrep what is printed, in whatever order files come, and how the search ends.
+#[track_caller]
+fn same_as_rg(dir: &Path, args: &[&str]) {
+    for program in peers(Tool::Ripgrep) {
+        let ours = run(dir, &[args, &["-s", "--max-results", "1000"]].concat());
+        let theirs = rg(&program.path, dir, &[args, &["-s"]].concat());
+        assert_eq!(
+            ours.status.code(),
+            Some(theirs.is_empty().into()),
+            "{args:?}"
+        );
+        assert_eq!(sorted(lines(&ours)), sorted(theirs), "{args:?}");
+    }
+}
+
+#[test]
+fn types_are_of_files_and_not_of_directories() {
+    let tree = tree();
+    let dir = tree.path();
+    for path in ["named.rs/inner.txt", "named.rs/deep.rs", "named.rs/py/a.py"] {
+        let path = dir.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "needle\n").unwrap();
+    }
+    for args in [
+        &["-t", "rust"][..],
+        &["-T", "rust"],
+        &["-t", "rust", "-t", "py"],
+        &["-t", "rust", "-T", "py", "-g", "!src"],
+        &["-T", "rust", "-g", "!named.rs/"],
+        &["-t", "txt", "-g", "named.rs/*.txt"],
+        &["-T", "all"],
+        &["-t", "all", "-T", "txt"],
+    ] {
+        same_as_rg(dir, &[&["--files"], args].concat());
+        same_as_rg(
+            dir,
+            &[&["-l", "-g", "!binary.bin", "needle"], args].concat(),
+        );
+    }
+}
+
+#[test]
+fn flags_that_other_tools_have_mean_the_same() {
+    let tree = tree();
+    let dir = tree.path();
+    fs::write(dir.join("none"), "").unwrap();
+    fs::write(dir.join("one"), "\n").unwrap();
+    fs::write(dir.join("some"), "needle\n\n").unwrap();
+    for args in [
+        &["-no", "--column", "-H", "n[a-z]*"][..],
+        // What ends a line is no part of it here, and so is a last line nothing else.
+        &["-no", "--column", "x*", "-g", "!doc", "-g", "!src/lib.rs"],
+        &["-no", "--column", "caf.|need"],
+        &["--count-matches", "n."],
+        &["--count-matches", "-i", "NEEDLE"],
+        &["-c", "-x", "needle"],
+        &["-c", "-x", "-F", "-e", "}", "-e", "needle"],
+        &["-n", "-x", "--column", "fn .*|"],
+        &["-c", "-f", "none"],
+        &["-c", "-f", "one"],
+        &["-c", "-f", "some"],
+        &["-c", ""],
+        &["-c", "-F", "-e", "", "-e", "needle"],
+        &["-u", "-l", "needle"],
+        &["-uu", "-l", "needle"],
+        &["-l", "--max-filesize", "1K", "needle"],
+    ] {
+        same_as_rg(
+            dir,
+            &[args, &["-g", "!binary.bin", "-g", "!utf16.txt"]].concat(),
+        );
+    }
+    let quiet = run(dir, &["-q", "needle"]);
+    assert_eq!(quiet.status.code(), Some(0));
+    assert_eq!((quiet.stdout, quiet.stderr), (Vec::new(), Vec::new()));
+    assert_eq!(run(dir, &["-q", "absent"]).status.code(), Some(1));
+    let headings = run(dir, &["--heading", "-s", "needle", "src"]);
+    assert_eq!(lines(&headings)[..2], ["src/lib.rs", "3:needle"]);
+}
+
 #[test]
 fn each_match_has_a_line_as_in_ripgrep() {
     let tree = tree();
-    for program in peers(Tool::Ripgrep) {
-        for pattern in ["needle", "n.", "^", "\\bneedle\\b", "(?i)N(e+)d"] {
-            let args = ["--vimgrep", "-t", "rust", "-t", "py", "-s", pattern];
-            let ours = lines(&run(
-                tree.path(),
-                &[&args[..], &["--max-results", "1000"]].concat(),
-            ));
-            assert_eq!(
-                sorted(ours),
-                sorted(rg(&program.path, tree.path(), &args)),
-                "{pattern}"
-            );
-        }
+    for pattern in ["needle", "n.", "^", "\\bneedle\\b", "(?i)N(e+)d"] {
+        let args = ["--vimgrep", "-t", "rust", "-t", "py", pattern];
+        same_as_rg(tree.path(), &args);
+        // Bytes that are not UTF-8 count as the file has them.
+        same_as_rg(tree.path(), &["--vimgrep", "-g", "latin1.txt", pattern]);
     }
 }
 
@@ -164,6 +237,8 @@ fn events_are_those_of_ripgreps_json() {
             &["n[^ ]*e", "latin1.txt"],
             &["-F", "-e", "needle", "-e", "fn"],
             &["-w", "needle", "-t", "md"],
+            &["-m1", "-C2", "needle"],
+            &["-m1", "-A1", "e", "-t", "rust"],
             &["absent"],
         ] {
             let ours = run(
@@ -286,11 +361,49 @@ fn paths_may_end_with_a_zero_byte() {
     );
 }
 
+#[cfg(unix)]
+#[test]
+fn names_for_programs_are_those_of_the_files() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let tree = tempfile::tempdir().unwrap();
+    let write = |name: &[u8], text: &[u8]| {
+        let path = tree.path().join(OsStr::from_bytes(name));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write(b"d\xff/a\xfe\n", b"needle \xff needle\n");
+    write(b"plain", b"needle\n");
+    let told = run(tree.path(), &["-0", "-l", "needle"]);
+    assert_eq!(told.stdout, b"d\xff/a\xfe\n\0plain\0");
+    let told = run(
+        tree.path(),
+        &["--raw", "--count-matches", "needle", "-g", "!plain"],
+    );
+    assert_eq!(told.stdout, b"d\xff/a\xfe\n:2\n");
+    let told = run(tree.path(), &["-0", "--files", "--sortr", "modified"]);
+    assert_eq!(told.stdout, b"plain\0d\xff/a\xfe\n\0");
+    // Which of them is meant can't be told.
+    write(b"d\xfe/a\xfe\n", b"needle\n");
+    let told = run(tree.path(), &["-0", "-l", "needle"]);
+    assert_eq!(told.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(said.contains("not UTF-8"), "{said}");
+}
+
 #[test]
 fn what_flags_can_not_mean_is_said() {
     let tree = tree();
     for (args, said) in [
         (&["-t", "pythn", "needle"][..], "did you mean `python`"),
+        (&["-0", "needle"], "-l"),
+        (&["-v", "needle"], "without a match"),
+        (&["-nU", "needle"], "within one line"),
+        (&["-uuu", "needle"], "binary"),
+        (&["-x", "-w", "needle"], "cannot be used with"),
+        (&["-x", "-e", "a)", "-e", "(b"], "the pattern `a)`"),
+        (&["--max-filesize", "1T", "needle"], "500K"),
+        (&["--max-filesize", "0", "needle"], "1.."),
         (&["-e", "(", "-e", "x"], "the pattern `(`"),
         (&["-f", "absent"], "-f absent"),
         (&["-l"], "a PATTERN is missing"),
@@ -381,18 +494,22 @@ fn rg_json_looks_into_nothing_but_what_was_found() {
     fs::write(tree.join("plain"), "the needle\n").unwrap();
     // What the name of the other one is shown as.
     std::os::unix::fs::symlink("../secret", tree.join("inv\u{fffd}")).unwrap();
-    let told = forge_search(&tree)
-        .args(["--rg-json", "needle"])
-        .output()
-        .unwrap();
+    let told = run(&tree, &["--rg-json", "needle"]);
     let out = String::from_utf8(told.stdout).unwrap();
-    let err = String::from_utf8(told.stderr).unwrap();
     assert!(
         out.contains("the needle") && !out.contains("secret"),
         "{out}"
     );
+    assert!(out.contains(r#""lines":{"text":"a needle\n"}"#), "{out}");
+    // As ripgrep has it: in Base64.
+    assert!(out.contains(r#""path":{"bytes":"aW52/w=="}"#), "{out}");
+    assert_eq!(told.status.code(), Some(0));
+    // Another one that is shown in the same way.
+    fs::write(tree.join(OsStr::from_bytes(b"inv\xfe")), "a needle\n").unwrap();
+    let told = run(&tree, &["--rg-json", "needle"]);
+    let err = String::from_utf8(told.stderr).unwrap();
     assert_eq!(told.status.code(), Some(2), "{err}");
-    assert!(err.contains("not UTF-8") && err.contains("--json"), "{err}");
+    assert!(err.contains("not UTF-8"), "{err}");
     // Lines have numbers, whether or not somebody asks for them.
     let told = forge_search(&tree)
         .args(["-n", "the needle"])

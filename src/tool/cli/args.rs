@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use super::links::HyperlinkFormat;
@@ -254,6 +254,24 @@ fn at_least_one() -> clap::builder::RangedU64ValueParser<u64> {
     clap::value_parser!(u64).range(1..)
 }
 
+/// Reads a number of bytes.
+fn size(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.strip_suffix(['k', 'K', 'm', 'M', 'g', 'G']) {
+        None => (text, 1),
+        Some(digits) => match text.to_ascii_uppercase().as_bytes().last() {
+            Some(b'K') => (digits, 1 << 10),
+            Some(b'M') => (digits, 1 << 20),
+            _ => (digits, 1 << 30),
+        },
+    };
+    let bytes = digits.parse::<u64>().ok();
+    match bytes.and_then(|count| count.checked_mul(unit)) {
+        Some(0) => Err("it is not in 1..".to_string()),
+        Some(bytes) => Ok(bytes),
+        None => Err("write a number of bytes, as in 1000000, 500K, 10M or 1G".to_string()),
+    }
+}
+
 /// What is searched for, and in which files.
 #[derive(Debug, Args)]
 pub(super) struct QueryArgs {
@@ -278,6 +296,9 @@ pub(super) struct QueryArgs {
     /// Match only between word boundaries.
     #[arg(short = 'w', long)]
     pub(super) word_regexp: bool,
+    /// Match only whole lines.
+    #[arg(short = 'x', long, conflicts_with = "word_regexp")]
+    pub(super) line_regexp: bool,
     /// Compare ASCII letters without case.
     #[arg(short = 'i', long, overrides_with_all = ["case_sensitive", "smart_case"])]
     pub(super) ignore_case: bool,
@@ -309,6 +330,9 @@ pub(super) struct QueryArgs {
     /// Disregard ignore files.
     #[arg(long)]
     pub(super) no_ignore: bool,
+    /// As --no-ignore; twice, as --no-ignore --hidden.
+    #[arg(short = 'u', long, action = ArgAction::Count)]
+    pub(super) unrestricted: u8,
     /// Search only the directory itself, not its subdirectories.
     #[arg(long)]
     pub(super) no_recursive: bool,
@@ -375,8 +399,8 @@ pub(super) struct SearchArgs {
     #[arg(short = 'C', long, value_name = "NUM")]
     pub(super) context: Option<u64>,
 
-    /// Skip files larger than NUM bytes.
-    #[arg(long, value_name = "NUM", value_parser = at_least_one())]
+    /// Skip files larger than NUM bytes; with K, M or G behind it, KiB, MiB or GiB.
+    #[arg(long, value_name = "NUM", value_parser = size)]
     pub(super) max_filesize: Option<u64>,
 
     /// Show at most so many matching lines of a file.
@@ -395,6 +419,16 @@ pub(super) struct SearchArgs {
     /// Taken in from habit: lines have their numbers in any case.
     #[arg(short = 'n', long, hide = true)]
     pub(super) line_number: bool,
+    /// The same: and their paths.
+    #[arg(short = 'H', long, hide = true)]
+    pub(super) with_filename: bool,
+    /// The same: and the columns of their matches.
+    #[arg(long, hide = true)]
+    pub(super) column: bool,
+
+    /// Print nothing; the exit status says whether a line matches.
+    #[arg(short = 'q', long)]
+    pub(super) quiet: bool,
 
     /// Print the path of each file with a match, once. All of them, unless --max-results says how many.
     #[arg(short = 'l', long, group = "shape")]
@@ -402,6 +436,12 @@ pub(super) struct SearchArgs {
     /// Print how many lines match in each file that has some.
     #[arg(short = 'c', long, group = "shape")]
     pub(super) count: bool,
+    /// Print how many matches there are in each file that has some.
+    #[arg(long, group = "shape")]
+    pub(super) count_matches: bool,
+    /// Print each match by itself, in a line of its own.
+    #[arg(short = 'o', long, group = "shape")]
+    pub(super) only_matching: bool,
     /// Print the path of each file that would be searched, and search none.
     #[arg(long, group = "shape")]
     pub(super) files: bool,
@@ -417,7 +457,7 @@ pub(super) struct SearchArgs {
     /// Print what ripgrep prints with --json, for programs that read that.
     #[arg(long, group = "shape", conflicts_with_all = ["color", "raw"])]
     pub(super) rg_json: bool,
-    /// End each path with a zero byte, with -l, -c and --files; for xargs -0.
+    /// End each path with a zero byte, with -l, -c, --count-matches and --files; for xargs -0.
     #[arg(short = '0', long)]
     pub(super) null: bool,
     /// In which order files are shown: by path, or by when they were modified, the oldest first. All of them are searched for the latter.
@@ -435,7 +475,13 @@ pub(super) struct SearchArgs {
     /// the summary.
     #[arg(long)]
     pub(super) stats: bool,
-    /// When to use colours and hyperlinks; on a terminal there are headings in any case.
+    /// Print the path above the lines of a file, as on a terminal.
+    #[arg(long, overrides_with = "no_heading")]
+    pub(super) heading: bool,
+    /// Print the path in each line, as in a pipe.
+    #[arg(long, overrides_with = "heading")]
+    pub(super) no_heading: bool,
+    /// When to use colours and hyperlinks.
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(super) color: When,
     /// What hyperlinks lead to: none, file, vscode, vscodium, cursor, zed, idea or macvim; or a URL with {path} and, if you like, {host}, {line} and {column}.

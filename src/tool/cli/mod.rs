@@ -2,6 +2,7 @@
 //!
 //! Owns arguments, output and exit codes. Every answer comes from [`crate::tool::search::SearchTool`].
 
+mod again;
 mod args;
 mod building;
 mod call;
@@ -11,6 +12,7 @@ mod doctor;
 #[cfg(unix)]
 mod execute;
 mod explain;
+mod habits;
 mod index;
 mod links;
 #[cfg(unix)]
@@ -42,6 +44,7 @@ pub const ALLOCATOR: Allocator = tikv_jemallocator::Jemalloc;
 
 use std::io::{self, IsTerminal, Write};
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser};
 
 use args::{Cli, Command, ToolArgs};
@@ -94,6 +97,11 @@ pub fn main() -> u8 {
         Err(error) => {
             // Help and version are no failures.
             let unwritten = error.print().is_err_and(|error| !is_closed(&error));
+            if let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg)
+                && let Some(hint) = habits::hint(flag)
+            {
+                complain(hint);
+            }
             return if error.use_stderr() || unwritten {
                 FAILED
             } else {

@@ -14,8 +14,11 @@ use crate::exec::pattern::Pattern;
 use crate::exec::query::Fold;
 use crate::tool::error::ToolError;
 
-/// The most bytes of a file of patterns that are read: more than a pattern may have.
-const MOST: u64 = 16 << 20;
+/// The most bytes that a file of patterns may have: more than a pattern.
+const MOST: u64 = 1 << 20;
+
+/// An expression that matches nothing: what is both one letter and another.
+const NEVER: &str = "[a&&b]";
 
 /// What the positional arguments are.
 pub(super) struct Positional<'a> {
@@ -64,33 +67,42 @@ pub(super) fn pattern(
         })?;
         all.push(text.to_string());
     }
-    together(all, args.fixed_strings)
+    // A file without any is no mistake, and nothing is what it finds.
+    if all.is_empty() && !args.file.is_empty() {
+        return Ok((NEVER.to_string(), false));
+    }
+    together(all, args.fixed_strings, args.line_regexp)
 }
 
-/// Makes one of several.
-fn together(mut all: Vec<String>, fixed: bool) -> Result<(String, bool), ToolError> {
-    match (all.len(), all.pop()) {
-        (1, Some(one)) => return Ok((one, fixed)),
-        (_, Some(last)) => all.push(last),
-        (_, None) => {
-            return Err(ToolError::bad_args(
-                "a PATTERN is missing: give one, or one with -e, or a file of them that has some with -f; --help has examples",
-            ));
-        }
+/// Makes one of several; with `whole`, one of which a match is a whole line.
+fn together(mut all: Vec<String>, fixed: bool, whole: bool) -> Result<(String, bool), ToolError> {
+    // An empty one matches every line, as elsewhere.
+    let of_one = |one: &str| match one {
+        "" => "(?:)".to_string(),
+        one if fixed => regex_syntax::escape(one),
+        one => format!("(?:{one})"),
+    };
+    if all.is_empty() {
+        return Err(ToolError::bad_args(
+            "a PATTERN is missing: give one, or one with -e, or a file of them that has some with -f; --help has examples",
+        ));
     }
-    if fixed {
-        let texts: Vec<String> = all.iter().map(|text| regex_syntax::escape(text)).collect();
-        return Ok((texts.join("|"), false));
+    if all.len() == 1 && !whole && !all[0].is_empty() {
+        return Ok((all.remove(0), fixed));
     }
     for one in &all {
-        // An empty one matches every line, as elsewhere.
-        if !one.is_empty() {
+        // Two halves of something are no pattern.
+        if !fixed && !one.is_empty() {
             Pattern::compile(one, false, Fold::Sensitive, false)
                 .map_err(|error| ToolError::bad_args(format!("the pattern `{one}`: {error}")))?;
         }
     }
-    let groups: Vec<String> = all.iter().map(|one| format!("(?:{one})")).collect();
-    Ok((groups.join("|"), false))
+    let parts: Vec<String> = all.iter().map(|one| of_one(one)).collect();
+    let any = parts.join("|");
+    Ok(match whole {
+        true => (format!("^(?:{any})$"), false),
+        false => (any, false),
+    })
 }
 
 /// Reads patterns, one a line.
@@ -98,11 +110,16 @@ fn lines(file: &Path, environment: &Environment) -> Result<Vec<String>, ToolErro
     let wrong = |why: &str| ToolError::bad_args(format!("-f {}: {why}", file.display()));
     let mut bytes = Vec::new();
     let read = match file == Path::new("-") {
-        true => io::stdin().lock().take(MOST).read_to_end(&mut bytes),
+        true => io::stdin().lock().take(MOST + 1).read_to_end(&mut bytes),
         false => std::fs::File::open(environment.absolute(file)?)
-            .and_then(|file| file.take(MOST).read_to_end(&mut bytes)),
+            .and_then(|file| file.take(MOST + 1).read_to_end(&mut bytes)),
     };
     read.map_err(|error| wrong(&error.to_string()))?;
+    if bytes.len() as u64 > MOST {
+        return Err(wrong(&format!(
+            "it has more than {MOST} bytes, which is more than the patterns of a search may have; search for a part of them at a time"
+        )));
+    }
     let text = String::from_utf8(bytes).map_err(|_| wrong("it is not valid UTF-8"))?;
     Ok(text.lines().map(str::to_string).collect())
 }
@@ -112,7 +129,8 @@ pub(super) fn types() -> Vec<FileTypeDef> {
     TypesBuilder::new().add_defaults().definitions()
 }
 
-/// Returns the globs of types.
+/// Returns the globs of types. Types are of files: what a directory of such a name holds is none of them for that, so all of it is taken back for
+/// directories.
 ///
 /// # Errors
 ///
@@ -129,10 +147,8 @@ pub(super) fn globs_of(names: &[String]) -> Result<Vec<String>, ToolError> {
             continue;
         }
         let Some(found) = known.iter().find(|one| one.name() == name) else {
-            let likely = |one: &FileTypeDef| strsim::jaro_winkler(one.name(), name);
-            let nearest = known.iter().max_by(|a, b| likely(a).total_cmp(&likely(b)));
-            let hint = match nearest.filter(|one| likely(one) > 0.7) {
-                Some(one) => format!("did you mean `{}`? ", one.name()),
+            let hint = match nearest(&known, name) {
+                Some(one) => format!("did you mean `{one}`? "),
                 None => String::new(),
             };
             return Err(ToolError::bad_args(format!(
@@ -141,7 +157,19 @@ pub(super) fn globs_of(names: &[String]) -> Result<Vec<String>, ToolError> {
         };
         globs.extend(found.globs().iter().cloned());
     }
+    globs.push("!*/".to_string());
     Ok(globs)
+}
+
+/// Returns the type whose name is most like one that was typed: by the fewest slips of fingers, then by the length, then by what is alike.
+fn nearest<'a>(known: &'a [FileTypeDef], typed: &str) -> Option<&'a str> {
+    let slips = |name: &str| strsim::osa_distance(name, typed);
+    let alike = |name: &str| strsim::jaro_winkler(name, typed);
+    let near = known.iter().map(FileTypeDef::name).min_by(|a, b| {
+        let apart = |name: &str| (slips(name), name.len().abs_diff(typed.len()));
+        apart(a).cmp(&apart(b)).then(alike(b).total_cmp(&alike(a)))
+    });
+    near.filter(|name| slips(name) <= 2 && alike(name) > 0.7)
 }
 
 #[cfg(test)]
@@ -154,7 +182,7 @@ mod tests {
 
     #[test]
     fn several_patterns_are_one_that_matches_what_each_does() {
-        let one = |all: &[&str], fixed| together(owned(all), fixed).unwrap();
+        let one = |all: &[&str], fixed| together(owned(all), fixed, false).unwrap();
         assert_eq!(one(&["a|b"], false), ("a|b".to_string(), false));
         assert_eq!(one(&["a.b"], true), ("a.b".to_string(), true));
         assert_eq!(
@@ -163,19 +191,34 @@ mod tests {
         );
         assert_eq!(one(&["a.b", "c"], true), ("a\\.b|c".to_string(), false));
         assert_eq!(one(&["a", ""], false), ("(?:a)|(?:)".to_string(), false));
+        assert_eq!(one(&[""], true), ("(?:)".to_string(), false));
+        let whole = |all: &[&str], fixed| together(owned(all), fixed, true).unwrap().0;
+        assert_eq!(whole(&["a|b"], false), "^(?:(?:a|b))$");
+        assert_eq!(whole(&["a.b", ""], true), "^(?:a\\.b|(?:))$");
         // Two halves of something are no pattern.
-        let error = together(owned(&["a)", "(b"]), false).unwrap_err().message();
-        assert!(error.contains("the pattern `a)`"), "{error}");
-        assert!(together(Vec::new(), false).is_err());
+        for whole in [false, true] {
+            let error = together(owned(&["a)", "(b"]), false, whole).unwrap_err();
+            let error = error.message();
+            assert!(error.contains("the pattern `a)`"), "{error}");
+        }
+        assert!(together(Vec::new(), false, false).is_err());
     }
 
     #[test]
     fn types_have_globs_and_unknown_ones_a_likely_name() {
         let rust = globs_of(&owned(&["rust"])).unwrap();
-        assert_eq!(rust, ["*.rs"]);
+        assert_eq!(rust, ["*.rs", "!*/"]);
         assert!(globs_of(&owned(&["py", "make"])).unwrap().len() > 3);
         assert!(globs_of(&owned(&["all"])).unwrap().len() > 300);
-        let error = globs_of(&owned(&["pythn"])).unwrap_err().message();
-        assert!(error.contains("did you mean `python`"), "{error}");
+        for (typed, meant) in [
+            ("pythn", "`python`"),
+            ("rsut", "`rust`"),
+            ("Rust", "`rust`"),
+        ] {
+            let error = globs_of(&owned(&[typed])).unwrap_err().message();
+            assert!(error.contains(&format!("did you mean {meant}")), "{error}");
+        }
+        let error = globs_of(&owned(&["frobnicate"])).unwrap_err().message();
+        assert!(!error.contains("did you mean"), "{error}");
     }
 }

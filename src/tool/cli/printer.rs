@@ -29,18 +29,6 @@ pub(super) struct Style {
     pub(super) raw: bool,
 }
 
-impl Style {
-    /// No colours, no headings.
-    pub(super) fn plain(raw: bool) -> Style {
-        Style {
-            color: false,
-            headings: false,
-            links: None,
-            raw,
-        }
-    }
-}
-
 const PATH: Ansi = AnsiColor::Magenta.on_default();
 const LINE: Ansi = AnsiColor::Green.on_default();
 const MATCH: Ansi = AnsiColor::Red.on_default().bold();

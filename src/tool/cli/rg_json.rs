@@ -3,21 +3,20 @@
 //! Owns which files and how much of each. The format is that of ripgrep's own library, which looks into each file with a match once more: it
 //! says where in the file each line begins, and of each line every match.
 
-use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use grep_matcher::{Match, Matcher, NoCaptures};
+use grep_matcher::{LineTerminator, Match, Matcher, NoCaptures};
 use grep_printer::{JSON, Stats};
 use grep_searcher::{BinaryDetection, SearcherBuilder};
 use serde_json::json;
 
+use super::again::open;
 use super::complain;
 use super::printer::every_match;
 use super::shapes::files;
 use crate::exec::matcher::WorkerMatcher;
-use crate::index::beneath::RootDir;
 use crate::tool::error::ToolError;
 use crate::tool::render::escape_controls;
 use crate::tool::request::SearchRequest;
@@ -57,10 +56,12 @@ pub(super) fn print(
             .binary_detection(BinaryDetection::quit(0))
             .max_matches(Some(lines as u64))
             .build();
-        let mut sink = printer.sink_with_path(&matcher, path);
-        let searched = open(&root, path, request.follow)
-            .and_then(|file| searcher.search_file(&matcher, &file, &mut sink));
-        stats += sink.stats();
+        let searched = open(&root, path, request.follow).and_then(|(name, file)| {
+            let mut sink = printer.sink_with_path(&matcher, &name);
+            let searched = searcher.search_file(&matcher, &file, &mut sink);
+            stats += sink.stats();
+            searched
+        });
         match searched {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(error.into()),
@@ -82,29 +83,6 @@ pub(super) fn print(
     let summary = json!({"type": "summary", "data": {"elapsed_total": took, "stats": stats}});
     writeln!(out, "{summary}")?;
     Ok(is_whole)
-}
-
-/// Opens a file that was found once more, and no other one: what has come to its place since, or has the name that stands for one that is not UTF-8, may
-/// lead anywhere.
-fn open(root: &Path, path: &str, follow: bool) -> io::Result<File> {
-    if path.contains('\u{fffd}') {
-        return Err(io::Error::other(
-            "its name is not UTF-8, so that it can't be looked into again; --json tells of it",
-        ));
-    }
-    let path = Path::new(path);
-    let (dir, rel) = match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) if path.is_absolute() => {
-            (parent.canonicalize()?, PathBuf::from(name))
-        }
-        _ if follow => {
-            let real = root.join(path).canonicalize()?;
-            let rel = real.strip_prefix(root).map_err(io::Error::other)?;
-            (root.to_path_buf(), rel.to_path_buf())
-        }
-        _ => (root.to_path_buf(), path.to_path_buf()),
-    };
-    RootDir::open(&dir)?.open_file(&rel)
 }
 
 /// Finds matches in lines, of which the library gives more than one.
@@ -130,6 +108,11 @@ impl Matcher for PerLine {
             start = end + 1;
             at = start;
         }
+    }
+
+    // What it looks at is a line in any case, which the library need not find out by itself.
+    fn line_terminator(&self) -> Option<LineTerminator> {
+        Some(LineTerminator::byte(b'\n'))
     }
 
     fn new_captures(&self) -> Result<NoCaptures, Self::Error> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::again::EveryMatch;
 use super::args::{QueryArgs, SearchArgs, SetupArgs, SortBy, When};
 use super::building::before_search;
 #[cfg(unix)]
@@ -13,6 +14,7 @@ use super::daemon;
 use super::patterns::{globs_of, pattern, positional};
 use super::printer::{Printer, Style};
 use super::setup::{Environment, load_config, prepare};
+use super::shapes::{Counted, Names};
 use super::show::{count, things};
 use super::{FAILED, Failure, complain, rg_json, shapes};
 use crate::exec::list::Lister;
@@ -32,6 +34,7 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
         out.flush()?;
         return Ok(0);
     }
+    check(args)?;
     // What was found could be shown.
     let mut is_whole = true;
     let (path, extra_root) = target(&args.query, args.files, &args.setup, environment)?;
@@ -99,16 +102,39 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
         }
     }
     let mut out = BufWriter::new(io::stdout().lock());
-    if args.json {
+    if args.quiet {
+        // Its status says it.
+    } else if args.json {
         print_json(&response, &mut out)?;
     } else if args.rg_json {
         let took = clock.now().saturating_duration_since(began);
         let context = extras.context.unwrap_or_default();
         is_whole = rg_json::print(&response, &request, context, &root, took, &mut out)?;
     } else if args.vimgrep {
-        shapes::print_each_match(&response, &request, args.raw, &mut out)?;
-    } else if args.files || args.files_with_matches || args.count {
-        shapes::print_paths(&response, args.count, args.null, args.raw, &mut out)?;
+        let each = EveryMatch::new(&request, &root);
+        shapes::print_each_match(
+            &response,
+            &each,
+            args.raw,
+            |_, record| &record.data.lines.text,
+            &mut out,
+        )?;
+    } else if args.only_matching {
+        let each = EveryMatch::new(&request, &root);
+        shapes::print_each_match(&response, &each, args.raw, |hit, _| &hit.text, &mut out)?;
+    } else if is_per_file(args) {
+        let counted = match (args.count, args.count_matches) {
+            (true, _) => Counted::Lines,
+            (_, true) => Counted::Matches(EveryMatch::new(&request, &root)),
+            _ => Counted::Nothing,
+        };
+        let names = Names {
+            root: &root,
+            follow: request.follow,
+            raw: args.raw,
+            null: args.null,
+        };
+        is_whole = shapes::print_paths(&response, &counted, &names, &mut out)?;
     } else {
         let style = style(args, environment);
         let has_context = extras.context != Some((0, 0));
@@ -116,8 +142,41 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
     }
     out.flush()?;
     drop(out);
+    if args.quiet && response.count > 0 {
+        // That there are more is no news.
+        notes.clear();
+    }
     report(args, &response, &notes);
-    Ok(if is_whole { status(&response) } else { FAILED })
+    Ok(match is_whole {
+        // One match is all that is asked for.
+        _ if args.quiet && response.count > 0 => 0,
+        true => status(&response),
+        false => FAILED,
+    })
+}
+
+/// Refuses what would otherwise have no effect.
+///
+/// # Errors
+///
+/// Flags that mean nothing together.
+fn check(args: &SearchArgs) -> Result<(), ToolError> {
+    if args.null && !is_per_file(args) {
+        return Err(ToolError::bad_args(
+            "-0 ends paths, which -l, -c, --count-matches and --files print; give one of them too",
+        ));
+    }
+    if args.query.unrestricted > 2 {
+        return Err(ToolError::bad_args(
+            "-uuu would search binary files too, which are never searched; -uu is the most there is",
+        ));
+    }
+    Ok(())
+}
+
+/// Returns true if what is printed is about files and not their lines.
+fn is_per_file(args: &SearchArgs) -> bool {
+    args.files || args.files_with_matches || args.count || args.count_matches
 }
 
 /// Returns in which order files are shown, if it is not the one they come in.
@@ -131,11 +190,12 @@ fn order(args: &SearchArgs) -> Option<(SortBy, bool)> {
 
 /// Asks for everything where only that has the answer: all files with matches, their counts, and those that another order puts first.
 fn whole(args: &SearchArgs, mut request: SearchRequest) -> SearchRequest {
-    let per_file = args.files || args.files_with_matches;
-    if per_file {
+    if args.files || args.files_with_matches {
         request.max_matches_per_file = Some(1);
     }
-    if order(args).is_some() || ((per_file || args.count) && request.max_results.is_none()) {
+    if args.quiet {
+        request.max_results = Some(1);
+    } else if order(args).is_some() || (is_per_file(args) && request.max_results.is_none()) {
         request.max_results = Some(u64::MAX);
     }
     request
@@ -150,7 +210,7 @@ fn most(
 ) -> Result<usize, ToolError> {
     let most = match wanted.max_results {
         Some(most) => most,
-        None if args.files || args.files_with_matches || args.count => u64::MAX,
+        None if is_per_file(args) => u64::MAX,
         None => load_config(setup, environment)?.search.default_max_results,
     };
     Ok(usize::try_from(most).unwrap_or(usize::MAX))
@@ -259,13 +319,15 @@ pub(super) fn request(
         std::mem::swap(&mut include, &mut and_glob);
     }
     request.include_glob = (!include.is_empty()).then_some(include);
-    let mut exclude: Vec<String> = exclude.iter().map(|glob| glob[1..].to_string()).collect();
-    exclude.extend(globs_of(&args.types_not)?);
+    // First what takes something back.
+    let mut excluded = globs_of(&args.types_not)?;
+    excluded.extend(exclude.iter().map(|glob| glob[1..].to_string()));
+    let exclude = excluded;
     request.exclude_glob = (!exclude.is_empty()).then_some(exclude);
     request.recursive = !args.no_recursive;
-    request.hidden = args.hidden;
+    request.hidden = args.hidden || args.unrestricted > 1;
     request.follow = args.follow;
-    request.no_ignore = args.no_ignore;
+    request.no_ignore = args.no_ignore || args.unrestricted > 0;
     request.validate()?;
     Ok((request, and_glob))
 }
@@ -291,21 +353,17 @@ fn extras(args: &SearchArgs) -> SearchExtras {
 }
 
 fn style(args: &SearchArgs, environment: &Environment) -> Style {
-    let terminal = match args.color {
+    let is_terminal = io::stdout().is_terminal();
+    let fancy = match args.color {
         When::Always => true,
-        When::Never => {
-            return Style {
-                headings: io::stdout().is_terminal(),
-                ..Style::plain(args.raw)
-            };
-        }
-        When::Auto => io::stdout().is_terminal(),
+        When::Never => false,
+        When::Auto => is_terminal && !environment.plain,
     };
-    let fancy = terminal && (args.color == When::Always || !environment.plain);
+    let headings = is_terminal || args.color == When::Always;
     Style {
         color: fancy,
-        headings: terminal,
-        links: (fancy && io::stdout().is_terminal() && args.hyperlink_format.is_some())
+        headings: args.heading || (headings && !args.no_heading),
+        links: (fancy && is_terminal && args.hyperlink_format.is_some())
             .then(|| (args.hyperlink_format.clone(), host())),
         raw: args.raw,
     }

@@ -6,72 +6,105 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::SystemTime;
 
-use grep_matcher::Matcher;
-
+use super::again::{self, EveryMatch, Hit};
 use super::args::SortBy;
+use super::complain;
 use super::patterns::types;
-use super::printer::every_match;
 use crate::tool::render::escape_controls;
-use crate::tool::request::SearchRequest;
 use crate::tool::response::{Record, SearchResponse};
 
-/// Prints each path once, with the number of lines that match if that is wanted.
-pub(super) fn print_paths(
-    response: &SearchResponse,
-    with_count: bool,
-    ends_with_zero: bool,
-    raw: bool,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    for records in files(response) {
-        let path = &records[0].data.path.text;
-        // A name is one line, unless it is for a program that knows where it ends.
-        match raw || ends_with_zero {
-            true => out.write_all(path.as_bytes())?,
-            false => out.write_all(escape_controls(path).as_bytes())?,
-        }
-        if ends_with_zero {
-            out.write_all(b"\0")?;
-        }
-        if with_count {
-            let count = records.iter().filter(|one| one.is_match()).count();
-            let separator = if ends_with_zero { "" } else { ":" };
-            writeln!(out, "{separator}{count}")?;
-        } else if !ends_with_zero {
-            writeln!(out)?;
-        }
-    }
-    Ok(())
+/// What is counted in each file.
+pub(super) enum Counted<'a> {
+    /// Nothing.
+    Nothing,
+    /// The lines that match.
+    Lines,
+    /// The matches.
+    Matches(EveryMatch<'a>),
 }
 
-/// Prints a line for each match.
+/// How the names of files are printed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Names<'a> {
+    /// What they are relative to.
+    pub(super) root: &'a Path,
+    /// Links may have led there.
+    pub(super) follow: bool,
+    /// Control characters, and bytes that are not UTF-8, are printed as they are.
+    pub(super) raw: bool,
+    /// So are they, and each ends with a zero byte: they are for a program.
+    pub(super) null: bool,
+}
+
+impl Names<'_> {
+    /// Prints one; returns false if it can't be told.
+    fn print(&self, path: &str, out: &mut dyn Write) -> io::Result<bool> {
+        let mut is_told = true;
+        if self.raw || self.null {
+            match again::name(self.root, path, self.follow) {
+                Ok(name) => out.write_all(name.as_os_str().as_encoded_bytes())?,
+                Err(error) => {
+                    complain(&format!("{path}: {error}"));
+                    out.write_all(path.as_bytes())?;
+                    is_told = false;
+                }
+            }
+        } else {
+            // A name is one line.
+            out.write_all(escape_controls(path).as_bytes())?;
+        }
+        if self.null {
+            out.write_all(b"\0")?;
+        }
+        Ok(is_told)
+    }
+}
+
+/// Prints each path once, with how much there is of what is counted. Returns false if not all could be told.
+pub(super) fn print_paths(
+    response: &SearchResponse,
+    counted: &Counted<'_>,
+    names: &Names<'_>,
+    out: &mut dyn Write,
+) -> io::Result<bool> {
+    let mut is_whole = true;
+    for records in files(response) {
+        is_whole &= names.print(&records[0].data.path.text, out)?;
+        let count = match counted {
+            Counted::Nothing => None,
+            Counted::Lines => Some(records.iter().filter(|one| one.is_match()).count()),
+            Counted::Matches(each) => Some(each.of(records).iter().map(|(_, of)| of.len()).sum()),
+        };
+        match (count, names.null) {
+            (Some(count), true) => writeln!(out, "{count}")?,
+            (Some(count), false) => writeln!(out, ":{count}")?,
+            (None, true) => {}
+            (None, false) => writeln!(out)?,
+        }
+    }
+    Ok(is_whole)
+}
+
+/// Prints a line for each match, with what `shown` takes of it.
 pub(super) fn print_each_match(
     response: &SearchResponse,
-    request: &SearchRequest,
+    each: &EveryMatch<'_>,
     raw: bool,
+    shown: impl for<'a> Fn(&'a Hit, &'a Record) -> &'a str,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let matcher = every_match(request);
-    let shown = |text: &str| match raw {
+    let printed = |text: &str| match raw {
         true => text.to_string(),
         false => escape_controls(text).into_owned(),
     };
-    for record in response.matches.iter().filter(|record| record.is_match()) {
-        let data = &record.data;
-        let mut columns = vec![data.column.unwrap_or(1)];
-        if let Some(matcher) = &matcher {
-            let mut further = Vec::new();
-            // It was not told to stop.
-            let _ = matcher.find_iter(data.lines.text.as_bytes(), |found| {
-                further.push(found.start() as u64 + 1);
-                true
-            });
-            // Of the first one the response says where it is in the file itself, where bytes that are no UTF-8 are shorter.
-            columns.extend(further.into_iter().skip(1));
-        }
-        for column in columns {
-            let (path, text) = (shown(&data.path.text), shown(&data.lines.text));
-            writeln!(out, "{path}:{}:{column}:{text}", data.line_number)?;
+    for records in files(response) {
+        let path = printed(&records[0].data.path.text);
+        for (record, hits) in each.of(records) {
+            let number = record.data.line_number;
+            for hit in &hits {
+                let text = printed(shown(hit, record));
+                writeln!(out, "{path}:{number}:{}:{text}", hit.column)?;
+            }
         }
     }
     Ok(())
@@ -96,9 +129,10 @@ pub(super) fn sort(
     let mut groups: Vec<Vec<Record>> = files(response).map(<[Record]>::to_vec).collect();
     if by == SortBy::Modified {
         let modified = |records: &Vec<Record>| -> Option<SystemTime> {
-            let path = root.join(&records[0].data.path.text);
-            // One that is gone by now comes first.
-            path.metadata().and_then(|meta| meta.modified()).ok()
+            // One that is gone by now, or can't be told, comes first. Links count only where they were followed, as what they lead to.
+            let path = again::name(root, &records[0].data.path.text, true).ok()?;
+            let modified = root.join(path).metadata().and_then(|meta| meta.modified());
+            modified.ok()
         };
         groups.sort_by_cached_key(modified);
     }
