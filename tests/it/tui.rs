@@ -124,9 +124,10 @@ fn place() -> tempfile::TempDir {
 }
 
 fn tui(place: &Path, args: &[&str]) -> Command {
-    // Without the terminal of whoever runs the tests.
+    // With this terminal instead of that of whoever runs the tests.
     let mut tui = command("setsid", &place.join("tree"));
-    tui.args([PROGRAM, "tui", "--no-daemon"]).args(args);
+    tui.args(["--ctty", PROGRAM, "tui", "--no-daemon"])
+        .args(args);
     for (name, dir) in [
         ("XDG_CACHE_HOME", "cache"),
         ("XDG_STATE_HOME", "state"),
@@ -215,12 +216,37 @@ fn tui_gives_the_terminal_back_when_a_signal_ends_it() {
 }
 
 #[test]
+fn tui_an_interrupt_in_the_editor_is_the_editors() {
+    let place = place();
+    let mut tui = tui(place.path(), &["retry"]);
+    tui.env(
+        "EDITOR",
+        "sh -c 'trap \"echo caught\" INT; echo begun; until [ \"$line\" = more ]; do read line; done' editor",
+    );
+    let mut session = Session::start(tui, 80, 24);
+    session.until("what is found", |shown| {
+        shown.contains("2 lines,") && !shown.contains('…')
+    });
+    for _ in 0..2 {
+        session.type_in("\r");
+        session.until("the editor", |shown| shown.contains("begun"));
+        session.type_in("\u{3}");
+        session.until("the interrupt", |shown| shown.contains("caught"));
+        session.type_in("\nmore\n");
+        // Again, after it was asked for again.
+        session.until("what was found", |shown| {
+            shown.contains("2 lines,") && !shown.contains('…')
+        });
+    }
+    session.type_in("\u{1b}");
+    assert_eq!(session.end(), Some(0));
+}
+
+#[test]
 fn tui_without_a_terminal_says_what_it_needs() {
     let place = place();
-    let told = tui(place.path(), &[])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let mut tui = command(PROGRAM, &place.path().join("tree"));
+    let told = tui.arg("tui").stdin(Stdio::null()).output().unwrap();
     assert_eq!(told.status.code(), Some(2));
     let said = String::from_utf8(told.stderr).unwrap();
     assert!(said.contains("needs a terminal"), "{said}");

@@ -4,9 +4,10 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use encoding_rs_io::DecodeReaderBytesBuilder;
 use grep_matcher::Matcher;
 
 use super::printer::every_match;
@@ -38,6 +39,14 @@ pub(super) fn open(root: &Path, path: &str, follow: bool) -> io::Result<(PathBuf
     };
     let file = RootDir::open(&dir)?.open_file(&rel)?;
     Ok((path, file))
+}
+
+/// Returns what is searched of a file: its text, decoded if it begins with a byte order mark.
+pub(super) fn text(file: File) -> impl Read {
+    DecodeReaderBytesBuilder::new()
+        .utf8_passthru(true)
+        .strip_bom(true)
+        .build(file)
 }
 
 /// Returns the name that is shown as `path`, which is another one if it is not UTF-8.
@@ -159,7 +168,7 @@ impl EveryMatch<'_> {
                 let data = &record.data;
                 if reader.is_none() {
                     let opened = open(&self.root, &data.path.text, self.request.follow);
-                    reader = opened.ok().map(|(_, file)| BufReader::new(file));
+                    reader = opened.ok().map(|(_, file)| BufReader::new(text(file)));
                 }
                 let reader = reader.as_mut()?;
                 while at + 1 < data.line_number {

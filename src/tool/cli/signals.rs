@@ -3,14 +3,18 @@
 //! Owns what a signal does: a call that is under way is cancelled, so that its engines end with it, and
 //! whatever else the process may be doing ends at once. A second signal always ends it.
 
+use std::ffi::c_int;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 #[cfg(unix)]
-use signal_hook::consts::SIGCHLD;
+use signal_hook::consts::{SIGCHLD, SIGQUIT};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
+#[cfg(unix)]
+use signal_hook::low_level::unregister;
+use signal_hook::{SigId, flag};
 
 use super::{FAILED, Failure};
 use crate::exec::stop::CancelHandle;
@@ -40,6 +44,8 @@ pub(super) struct Signals {
     calling: Arc<AtomicBool>,
     /// Something has to be ended in order when a signal comes, also between calls.
     lingers: Arc<AtomicBool>,
+    /// What an interrupt does.
+    interrupt: Arc<Mutex<Vec<SigId>>>,
 }
 
 impl Signals {
@@ -61,24 +67,53 @@ impl Signals {
             number: Arc::default(),
             calling: Arc::default(),
             lingers: Arc::default(),
+            interrupt: Arc::default(),
         };
         let refused = |error| ToolError::ExecutionFailed {
             tool: "forge-search".to_string(),
             message: format!("signals can't be handled: {error}"),
         };
-        for (signal, number) in [(SIGINT, 2), (SIGTERM, 15)] {
-            // They take effect in this order, so the first signal finds `cancelled` not yet raised.
-            flag::register_conditional_shutdown(signal, 128 + signal, signals.idle.clone())
-                .and_then(|_| {
-                    let again = signals.cancelled.clone();
-                    flag::register_conditional_shutdown(signal, 128 + signal, again)
-                })
-                .and_then(|_| flag::register_usize(signal, signals.number.clone(), number))
-                .and_then(|_| flag::register(signal, signals.cancelled.clone()))
-                .map_err(refused)?;
-        }
+        signals.register(SIGTERM).map_err(refused)?;
+        *signals.interrupts() = signals.register(SIGINT).map_err(refused)?;
         *taken = Some(signals.clone());
         Ok(signals)
+    }
+
+    /// Has a signal end what is under way, or else the process.
+    fn register(&self, signal: c_int) -> io::Result<Vec<SigId>> {
+        let number = usize::try_from(signal).unwrap_or_default();
+        // They take effect in this order, so the first signal finds `cancelled` not yet raised.
+        Ok(vec![
+            flag::register_conditional_shutdown(signal, 128 + signal, self.idle.clone())?,
+            flag::register_conditional_shutdown(signal, 128 + signal, self.cancelled.clone())?,
+            flag::register_usize(signal, self.number.clone(), number)?,
+            flag::register(signal, self.cancelled.clone())?,
+        ])
+    }
+
+    fn interrupts(&self) -> MutexGuard<'_, Vec<SigId>> {
+        self.interrupt
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs what has the terminal meanwhile, so that interrupts typed there are its own: this process does not notice them.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses to have it as before; interrupts then go on without effect.
+    #[cfg(unix)]
+    pub(super) fn without_interrupts<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
+        let mut interrupts = self.interrupts();
+        // What nothing is to be done for is not left to the system either, which would end the process.
+        for id in interrupts.drain(..) {
+            unregister(id);
+        }
+        let quit = flag::register(SIGQUIT, Arc::default())?;
+        let done = work();
+        unregister(quit);
+        *interrupts = self.register(SIGINT)?;
+        Ok(done)
     }
 
     /// Returns the handle of calls that a signal cancels.
@@ -103,13 +138,18 @@ impl Signals {
     /// # Errors
     ///
     /// Those of the system; signals then end the process as before.
-    pub(super) fn linger(&self, end: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    pub(super) fn linger(&self, end: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
-        let calling = self.calling.clone();
+        let (calling, cancelled) = (self.calling.clone(), self.cancelled.clone());
         std::thread::Builder::new()
             .name("forge-search-signals".to_string())
             .spawn(move || {
-                let Some(signal) = signals.forever().next() else {
+                // Not one that was somebody else's; what says so may be noticed a little later.
+                let mut own = signals.forever().filter(|_| {
+                    std::thread::sleep(NAP);
+                    cancelled.load(Ordering::SeqCst)
+                });
+                let Some(signal) = own.next() else {
                     return;
                 };
                 while calling.load(Ordering::SeqCst) {

@@ -20,6 +20,7 @@ use ratatui::crossterm::event::{
 use ratatui::crossterm::execute;
 
 use super::Failure;
+use super::again;
 use super::args::TuiArgs;
 use super::daemon::canonical;
 use super::setup::Environment;
@@ -71,6 +72,7 @@ pub(super) fn run(args: &TuiArgs, environment: &Environment) -> Result<u8, Failu
             asker: &asker,
             root: &root,
             environment,
+            signals: &signals,
         };
         // Without it, what is pasted comes as keys.
         let _ = execute!(io::stdout(), EnableBracketedPaste);
@@ -95,6 +97,7 @@ struct Screen<'a> {
     asker: &'a Asker,
     root: &'a Path,
     environment: &'a Environment,
+    signals: &'a Signals,
 }
 
 impl Screen<'_> {
@@ -154,17 +157,22 @@ impl Screen<'_> {
 
     /// Gives the terminal to an editor until that ends.
     fn edit(&mut self, path: &str, line: u64) -> io::Result<()> {
-        if let Err(error) = asker::open(self.root, path) {
-            self.state.complain(format!("{path}: {error}"));
-            return Ok(());
-        }
+        let path = match again::open(self.root, path, false) {
+            Ok((path, _)) => self.root.join(path),
+            Err(error) => {
+                self.state.complain(format!("{path}: {error}"));
+                return Ok(());
+            }
+        };
         let _ = execute!(io::stdout(), DisableBracketedPaste);
         ratatui::restore();
         let editor = self.environment.editor.as_deref();
-        let ran = editor::open(editor, &self.root.join(path), line);
+        let ran = self
+            .signals
+            .without_interrupts(|| editor::open(editor, &path, line));
         *self.terminal = ratatui::try_init()?;
         let _ = execute!(io::stdout(), EnableBracketedPaste);
-        if let Err(why) = ran {
+        if let Err(why) = ran? {
             self.state.complain(why);
         }
         // What was edited may match no more.

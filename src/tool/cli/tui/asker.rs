@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use serde_json::from_value;
 
+use super::super::again::{open, text};
 use super::super::tree::OpenTree;
 use crate::exec::stop::Clock;
-use crate::index::beneath::RootDir;
 use crate::tool::daemon::request::ToolCall;
 use crate::tool::daemon::tree::{GivenUp, Tree};
 use crate::tool::error::ToolError;
@@ -25,7 +25,7 @@ use crate::tool::response::SearchResponse;
 const AROUND: u64 = 200;
 
 /// Bytes of a line that are shown; what is beyond is wider than any screen.
-const LONGEST_LINE: usize = 4_000;
+const LONGEST_LINE: u64 = 4_000;
 
 /// Bytes that are read for a preview. One that stands behind has none.
 const FURTHEST: u64 = 64 << 20;
@@ -109,8 +109,8 @@ impl Asker {
         };
         let show = move |place: Place| {
             let first = place.line.saturating_sub(AROUND).max(1);
-            let lines = open(&root, &place.path)
-                .and_then(|file| lines(file, first, place.line + AROUND))
+            let lines = open(&root, &place.path, false)
+                .and_then(|(_, file)| lines(file, first, place.line, place.line + AROUND))
                 .map_err(|error| format!("{}: {error}", place.path));
             Some(Told::Lines {
                 place,
@@ -228,27 +228,24 @@ fn index(tree: &dyn Tree) -> String {
     }
 }
 
-/// Opens a file that was found, and no other one: not by a link that has come to its place, and not by the name that stands for one that is not UTF-8.
-///
-/// # Errors
-///
-/// It is none any more, or that can't be told.
-pub(super) fn open(root: &Path, path: &str) -> io::Result<File> {
-    if path.contains('\u{fffd}') {
-        return Err(io::Error::other("its name is not UTF-8"));
-    }
-    RootDir::open(root)?.open_file(Path::new(path))
-}
-
-/// Reads lines `first` to `last` of a file. Takes time and not memory for what stands before, up to [`FURTHEST`].
-fn lines(file: File, first: u64, last: u64) -> io::Result<Vec<String>> {
-    let mut reader = BufReader::new(file.take(FURTHEST));
+/// Reads lines `first` to `last` of a file, decoded as where they were found, and of each what a screen can show; `whole` is one that is kept as it is. Takes
+/// time and not memory for what stands before, up to [`FURTHEST`].
+fn lines(file: File, first: u64, whole: u64, last: u64) -> io::Result<Vec<String>> {
+    let mut reader = BufReader::new(text(file).take(FURTHEST));
     let mut lines = Vec::new();
     for number in 1..=last {
+        if number < first {
+            if reader.skip_until(b'\n')? == 0 {
+                break;
+            }
+            continue;
+        }
+        let most = match number == whole {
+            true => FURTHEST,
+            false => LONGEST_LINE,
+        };
         let mut line = Vec::new();
-        let kept = (&mut reader)
-            .take(LONGEST_LINE as u64)
-            .read_until(b'\n', &mut line)?;
+        let kept = (&mut reader).take(most).read_until(b'\n', &mut line)?;
         if kept == 0 {
             break;
         }
@@ -257,12 +254,10 @@ fn lines(file: File, first: u64, last: u64) -> io::Result<Vec<String>> {
             if line.last() == Some(&b'\r') {
                 line.pop();
             }
-        } else if kept == LONGEST_LINE {
+        } else if kept as u64 == most {
             reader.skip_until(b'\n')?;
         }
-        if number >= first {
-            lines.push(String::from_utf8_lossy(&line).into_owned());
-        }
+        lines.push(String::from_utf8_lossy(&line).into_owned());
     }
     Ok(lines)
 }
@@ -275,23 +270,28 @@ mod tests {
     fn tui_previews_are_the_lines_around() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
-        let long = "x".repeat(LONGEST_LINE * 2);
+        let long = "x".repeat(LONGEST_LINE as usize * 2);
         std::fs::write(&path, format!("one\ntwo\n{long}\nfour\nfive")).unwrap();
         let root = dir.path().canonicalize().unwrap();
-        let lines = |first, last| super::lines(open(&root, "a").unwrap(), first, last);
-        assert_eq!(lines(2, 2).unwrap(), ["two"]);
-        let shown = lines(3, 9).unwrap();
-        assert_eq!(shown.len(), 3);
-        assert_eq!(shown[0], "x".repeat(LONGEST_LINE));
+        let lines = |first, whole, last| {
+            let (_, file) = open(&root, "a", false).unwrap();
+            super::lines(file, first, whole, last).unwrap()
+        };
+        assert_eq!(lines(2, 2, 2), ["two"]);
+        assert_eq!(lines(3, 3, 9), [long.as_str(), "four", "five"]);
+        let shown = lines(3, 4, 9);
+        assert_eq!(shown[0], long[..LONGEST_LINE as usize]);
         assert_eq!(shown[1..], ["four", "five"]);
-        assert_eq!(lines(7, 9).unwrap(), [""; 0]);
-        std::fs::write(&path, "one\r\ntwo\r\n").unwrap();
-        assert_eq!(lines(1, 9).unwrap(), ["one", "two"]);
+        assert_eq!(lines(7, 7, 9), [""; 0]);
+        std::fs::write(&path, "\u{feff}one\r\ntwo\r\n").unwrap();
+        assert_eq!(lines(1, 1, 9), ["one", "two"]);
+        std::fs::write(&path, b"\xff\xfea\0\n\0b\0\n\0").unwrap();
+        assert_eq!(lines(2, 2, 9), ["b"]);
         // Nothing but what was found.
         std::os::unix::fs::symlink("/etc/passwd", root.join("link")).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", root.join("\u{fffd}")).unwrap();
-        for path in ["none", "link", "\u{fffd}", "../x", "/etc/passwd"] {
-            assert!(open(&root, path).is_err(), "{path}");
+        for path in ["none", "link", "\u{fffd}", "../x"] {
+            assert!(open(&root, path, false).is_err(), "{path}");
         }
     }
 

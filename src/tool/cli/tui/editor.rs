@@ -23,6 +23,8 @@ pub(super) fn open(editor: Option<&OsStr>, path: &Path, line: u64) -> Result<(),
     let invocation = Invocation::new(Path::new("/bin/sh"), &args);
     match on_terminal(invocation) {
         Ok(Exit::Code(0)) => Ok(()),
+        // Somebody interrupted it, or only the shell, which waits with that for the editor's end.
+        Ok(Exit::Code(130 | 131) | Exit::Signal(2 | 3)) => Ok(()),
         Ok(exit) => Err(format!(
             "the editor `{named}` ended with {exit}; VISUAL or EDITOR say which it is"
         )),
@@ -90,6 +92,7 @@ mod tests {
     fn tui_an_editor_that_fails_or_is_not_there_is_named() {
         let open = |editor| open(Some(OsStr::new(editor)), Path::new("/t/a.rs"), 1);
         assert_eq!(open("true"), Ok(()));
+        assert_eq!(open("kill -INT $$; true"), Ok(()));
         let said = open("false").unwrap_err();
         assert!(said.contains("`false`"), "{said}");
         let said = open("/nonexistent/editor").unwrap_err();

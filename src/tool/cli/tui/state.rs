@@ -7,12 +7,11 @@ use std::time::Duration;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use ratatui::widgets::ListState;
 use tui_input::Input;
-use tui_input::InputRequest;
 use tui_input::backend::crossterm::to_input_request;
 
 use super::asker::{Asked, Place, Told};
 use crate::tool::request::{Case, SearchRequest};
-use crate::tool::response::{RecordData, SearchResponse};
+use crate::tool::response::{Record, SearchResponse};
 
 /// Lines that an answer has at most: more than anybody goes through.
 const MAX_RESULTS: u64 = 500;
@@ -111,16 +110,21 @@ impl State {
     }
 
     /// The lines that were found.
-    pub(super) fn found(&self) -> impl Iterator<Item = &RecordData> {
-        let answer = self.answer.iter();
-        answer.flat_map(|(answer, _)| answer.matches.iter().map(|found| &found.data))
+    pub(super) fn found(&self) -> &[Record] {
+        let answer = self.answer.as_ref();
+        answer.map_or(&[], |(answer, _)| &answer.matches)
+    }
+
+    /// The chosen line.
+    pub(super) fn chosen(&self) -> Option<&Record> {
+        self.found().get(self.chosen)
     }
 
     /// Where the chosen line is.
     pub(super) fn place(&self) -> Option<Place> {
-        self.found().nth(self.chosen).map(|data| Place {
-            path: data.path.text.clone(),
-            line: data.line_number,
+        self.chosen().map(|record| Place {
+            path: record.data.path.text.clone(),
+            line: record.data.line_number,
         })
     }
 
@@ -185,7 +189,7 @@ impl State {
                         self.chosen = 0;
                         // Whoever was at a line stays there, if it is still one of them.
                         let same = before.and_then(|before| {
-                            self.found().position(|data| {
+                            self.found().iter().position(|Record { data, .. }| {
                                 data.path.text == before.path && data.line_number == before.line
                             })
                         });
@@ -211,7 +215,7 @@ impl State {
     }
 
     fn choose(&mut self, nth: usize) -> Action {
-        let last = self.found().count().saturating_sub(1);
+        let last = self.found().len().saturating_sub(1);
         let nth = nth.min(last);
         if nth == self.chosen {
             return Action::Nothing;
@@ -222,10 +226,16 @@ impl State {
 
     /// Takes in what was pasted: as one line.
     pub(super) fn paste(&mut self, text: &str) -> Action {
-        for c in text.trim_end_matches(['\n', '\r']).chars() {
-            let c = if c.is_control() { ' ' } else { c };
-            self.input.handle(InputRequest::InsertChar(c));
-        }
+        let pasted = text.trim_end_matches(['\n', '\r']).chars();
+        let pasted: Vec<char> = pasted
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect();
+        // At once, since each change of the input costs as much as it is long.
+        let at = self.input.cursor();
+        let before = self.input.value().chars().take(at);
+        let after = self.input.value().chars().skip(at);
+        let value: String = before.chain(pasted.iter().copied()).chain(after).collect();
+        self.input = Input::new(value).with_cursor(at + pasted.len());
         Action::Ask
     }
 
@@ -345,6 +355,9 @@ pub(super) mod tests {
         // Pasted lines are one, and are not Enter.
         assert_eq!(state.paste("a\nb\n"), Action::Ask);
         assert_eq!(state.input.value(), "fa bn");
+        assert_eq!(state.input.cursor(), 4);
+        assert_eq!(state.paste("é"), Action::Ask);
+        assert_eq!(state.input.value(), "fa bén");
         assert_eq!(control(&mut state, 'u'), Action::Ask);
         assert_eq!(state.begin().request, None);
     }
@@ -388,7 +401,7 @@ pub(super) mod tests {
         };
         assert_eq!(state.hear(told), Action::Nothing);
         assert_eq!(state.problem.as_deref(), Some("no"));
-        assert_eq!(state.found().count(), 1);
+        assert_eq!(state.found().len(), 1);
     }
 
     #[test]

@@ -7,11 +7,12 @@ use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, List, ListItem, Paragraph};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::state::State;
 use crate::tool::render::escape_controls;
 use crate::tool::request::Case;
-use crate::tool::response::RecordData;
+use crate::tool::response::Record;
 
 /// Columns from which on the list and the preview stand side by side.
 const WIDE: u16 = 110;
@@ -156,7 +157,8 @@ fn draw_list(frame: &mut Frame<'_>, area: Rect, state: &mut State) {
     let mut items = Vec::new();
     let mut path = None;
     let mut chosen = None;
-    for (nth, data) in state.found().enumerate() {
+    for (nth, record) in state.found().iter().enumerate() {
+        let data = &record.data;
         if path != Some(&data.path.text) {
             path = Some(&data.path.text);
             let name = Line::from(shown(&data.path.text)).bold().magenta();
@@ -165,7 +167,7 @@ fn draw_list(frame: &mut Frame<'_>, area: Rect, state: &mut State) {
         if nth == state.chosen {
             chosen = Some(items.len());
         }
-        items.push(ListItem::new(found_line(data, width)));
+        items.push(ListItem::new(found_line(record, width)));
     }
     let list = List::new(items).highlight_style(Style::new().add_modifier(Modifier::REVERSED));
     state.page = usize::from(area.height).saturating_sub(1).max(1);
@@ -178,22 +180,23 @@ fn draw_list(frame: &mut Frame<'_>, area: Rect, state: &mut State) {
 }
 
 /// A line that was found, with its match in view.
-fn found_line(data: &RecordData, width: usize) -> Line<'static> {
-    let number = format!("{:>5} ", data.line_number);
+fn found_line(record: &Record, width: usize) -> Line<'static> {
+    let number = format!("{:>5} ", record.data.line_number);
     let room = width.saturating_sub(number.len());
-    let mut spans = vec![Span::raw(number).dark_gray()];
-    let (before, matched, after) = parts(data);
+    let (before, matched, after) = parts(record);
     let before = shown(before.trim_start());
-    let matched = shown(matched);
     // The match stands in the second half at the latest.
-    let most = room / 2;
-    let cut = tail(&before, most);
+    let cut = tail(&before, room / 2);
+    let mut spans = vec![Span::raw(number).dark_gray()];
     if cut.len() < before.len() {
         spans.push(Span::raw("…").dark_gray());
     }
     spans.push(Span::raw(cut.to_string()));
-    spans.push(Span::styled(matched, marked()));
-    spans.push(Span::raw(shown(after)));
+    spans.push(Span::styled(
+        head(&shown(matched), room).to_string(),
+        marked(),
+    ));
+    spans.push(Span::raw(head(&shown(after), room).to_string()));
     Line::from(spans)
 }
 
@@ -201,37 +204,42 @@ fn marked() -> Style {
     Style::new().fg(Color::Black).bg(Color::Yellow)
 }
 
-/// The line before its match, the match, and the rest. Where the column is none of its characters', all is rest.
-fn parts(data: &RecordData) -> (&str, &str, &str) {
-    let line = data.lines.text.as_str();
-    let whole = ("", "", line);
-    let (Some(column), Some(matched)) = (data.column, &data.match_text) else {
-        return whole;
-    };
-    let start = usize::try_from(column)
-        .unwrap_or(usize::MAX)
-        .saturating_sub(1);
-    match (line.get(..start), line.get(start..)) {
-        (Some(before), Some(rest)) if rest.starts_with(matched.as_str()) => {
-            (before, &rest[..matched.len()], &rest[matched.len()..])
-        }
-        _ => whole,
-    }
+/// The line before its match, the match, and the rest. Where the match is not to be seen, all is rest.
+fn parts(record: &Record) -> (&str, &str, &str) {
+    let line = record.data.lines.text.as_str();
+    let parts = record.place_of_match().and_then(|(start, end)| {
+        Some((line.get(..start)?, line.get(start..end)?, line.get(end..)?))
+    });
+    parts.unwrap_or(("", "", line))
 }
 
 /// The end of a text, at most so many columns wide.
 fn tail(text: &str, columns: usize) -> &str {
-    if Span::raw(text).width() <= columns {
-        return text;
-    }
     let mut width = 0;
     for (at, c) in text.char_indices().rev() {
-        width += Span::raw(c.to_string()).width();
+        width += c.width().unwrap_or(0);
         if width > columns {
             return &text[at + c.len_utf8()..];
         }
     }
     text
+}
+
+/// The beginning of a text, at most so many columns wide.
+fn head(text: &str, columns: usize) -> &str {
+    let mut width = 0;
+    for (at, c) in text.char_indices() {
+        width += c.width().unwrap_or(0);
+        if width > columns {
+            return &text[..at];
+        }
+    }
+    text
+}
+
+/// What is left of a text behind so many columns.
+fn behind(text: &str, columns: usize) -> &str {
+    text.get(head(text, columns).len()..).unwrap_or_default()
 }
 
 /// A text as it may be shown.
@@ -247,7 +255,7 @@ fn draw_preview(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let block = Block::new().borders(side).border_style(Color::DarkGray);
     let inner = block.inner(area);
     frame.render_widget(block, area);
-    let (Some(preview), Some(data)) = (&state.preview, state.found().nth(state.chosen)) else {
+    let (Some(preview), Some(record)) = (&state.preview, state.chosen()) else {
         return;
     };
     let [name, text] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(inner);
@@ -261,23 +269,33 @@ fn draw_preview(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let at = preview.place.line.saturating_sub(preview.first);
     let at = usize::try_from(at).unwrap_or(0);
     let start = at.saturating_sub(usize::from(text.height) / 3);
+    let (before, matched, after) = parts(record);
+    let (before, matched) = (shown(before), shown(matched));
+    // All lines begin further to the right where else the match would not be in view.
+    let room = usize::from(text.width).saturating_sub(6);
+    let end = before.width() + matched.width().min(room);
+    let left = match end > room {
+        true => before.width().saturating_sub(room / 3),
+        false => 0,
+    };
     let numbered = (preview.first..).zip(lines).skip(start);
     let rows: Vec<Line<'_>> = numbered
         .take(usize::from(text.height))
         .map(|(number, line)| {
-            let head = Span::raw(format!("{number:>5} ")).dark_gray();
+            let number_shown = Span::raw(format!("{number:>5} ")).dark_gray();
             // It may have been edited since it was found.
-            if number == preview.place.line && *line == data.lines.text {
-                let (before, matched, after) = parts(data);
+            if number == preview.place.line && *line == record.data.lines.text {
                 return Line::from(vec![
-                    head,
-                    Span::raw(shown(before)),
-                    Span::styled(shown(matched), marked()),
-                    Span::raw(shown(after)),
+                    number_shown,
+                    Span::raw(behind(&before, left).to_string()),
+                    Span::styled(head(&matched, room).to_string(), marked()),
+                    Span::raw(head(&shown(after), room).to_string()),
                 ])
                 .bold();
             }
-            Line::from(vec![head, Span::raw(shown(line))])
+            let line = shown(line);
+            let line = head(behind(&line, left), room).to_string();
+            Line::from(vec![number_shown, Span::raw(line)])
         })
         .collect();
     frame.render_widget(Paragraph::new(rows), text);
@@ -388,6 +406,50 @@ mod tests {
         let rows = screen(&mut state, 60, 10);
         assert!(rows[3].contains("fn here"), "{rows:?}");
         assert!(rows[3].contains('…'), "{rows:?}");
+    }
+
+    #[test]
+    fn tui_a_preview_begins_where_its_match_is_in_view() {
+        let mut state = State::new("/t".to_string(), "fn".to_string());
+        let number = state.begin().number;
+        let line = format!("{} fn here", "é漢".repeat(2_000));
+        state.hear(answer(number, &[("a", 2, &line)]));
+        let told = |line: &str| Told::Lines {
+            place: Place {
+                path: "a".to_string(),
+                line: 2,
+            },
+            first: 1,
+            lines: Ok(vec![
+                "short".to_string(),
+                line.to_string(),
+                "x".repeat(9_000),
+            ]),
+        };
+        state.hear(told(&line));
+        let rows = screen(&mut state, 120, 10).join("\n");
+        assert_eq!(rows.matches("fn here").count(), 2, "{rows}");
+        assert!(
+            rows.contains("    3 xxx") && !rows.contains("short"),
+            "{rows}"
+        );
+        // What bytes that were no UTF-8 are shown as is longer than they are.
+        let line = "\u{fffd}\u{fffd} fn here";
+        let mut state = State::new("/t".to_string(), "fn".to_string());
+        let number = state.begin().number;
+        let mut found = answer(number, &[("a", 2, line)]);
+        if let Told::Answer {
+            answer: Ok(answer), ..
+        } = &mut found
+        {
+            answer.matches[0].data.column = Some(4);
+        }
+        state.hear(found);
+        let (before, matched, after) = parts(state.chosen().unwrap());
+        assert_eq!(
+            (before, matched, after),
+            ("\u{fffd}\u{fffd} ", "fn", " here")
+        );
     }
 
     #[test]
