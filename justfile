@@ -12,14 +12,14 @@ test *ARGS:
     use_installed_tools
     cargo test --locked {{ARGS}}
 
-# The tests that are sized by the environment, ten times as large as `.ci/run` has them: some hours.
+# Most of the tests that are sized by the environment, ten times as large as `.ci/run` has them: some hours.
 soak *ARGS:
     #!/usr/bin/env bash
     set -euo pipefail
     source .ci/tools.sh
     use_installed_tools
     export FORGE_SEARCH_TEST_FIRE="${FORGE_SEARCH_TEST_FIRE:-100}"
-    export FORGE_SEARCH_TEST_OPS="${FORGE_SEARCH_TEST_OPS:-420000}"
+    export FORGE_SEARCH_TEST_OPS="${FORGE_SEARCH_TEST_OPS:-250000}"
     export FORGE_SEARCH_TEST_PAIRS="${FORGE_SEARCH_TEST_PAIRS:-100000}"
     export FORGE_SEARCH_TEST_ROUNDS="${FORGE_SEARCH_TEST_ROUNDS:-200}"
     export FORGE_SEARCH_TEST_CLIENTS="${FORGE_SEARCH_TEST_CLIENTS:-64}"

@@ -35,7 +35,8 @@
 //! An index makes searches of large trees faster and changes no answer; [`tool::indexing`] shows how a program
 //! has one built.
 //!
-//! What a host has to know of an answer stands in three fields: `truncated`, `timed_out` and `errors`. With none of them set, the answer is all there is.
+//! What a host has to know of an answer stands in three fields: `truncated`, `timed_out` and `errors`. With none of them set, the answer is all there is in the files that are
+//! searched, which are not hidden, ignored, binary, denied or too large; but for what `max_matches_per_file` leaves out, where a request has that.
 //!
 //! # Layers
 //!

@@ -53,6 +53,7 @@ impl From<Case> for CaseMode {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(description = "Search file contents. Fields that are left out take their default.")]
 pub struct SearchRequest {
     /// What to search for: a regular expression, or a literal with `fixed_strings`.
     #[schemars(length(min = 1))]
@@ -78,7 +79,7 @@ pub struct SearchRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<String>")]
     pub exclude_glob: Option<Vec<String>>,
-    /// An older name of `include_glob`, which wins if both are given (FR-LS-VAL-11).
+    /// An older name of `include_glob`, which wins if both are given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<String>")]
     pub glob: Option<Vec<String>>,
@@ -102,7 +103,7 @@ pub struct SearchRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1), extend("default" = 200))]
     pub max_results: Option<u64>,
-    /// Matching lines of one file.
+    /// Matching lines of one file. What it leaves out is not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub max_matches_per_file: Option<u64>,
@@ -110,7 +111,7 @@ pub struct SearchRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub max_files: Option<u64>,
-    /// Larger files are skipped, in bytes.
+    /// Larger files are passed over without a word, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub max_file_size_bytes: Option<u64>,

@@ -1,7 +1,7 @@
 //! The command line as programs and people see it: the real binary, its output and exit codes.
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -320,6 +320,37 @@ fn json_lines_are_answered_in_order_by_one_process() {
         answers[3]["matches"][0]["data"]["path"]["text"],
         "notes.txt"
     );
+}
+
+#[test]
+fn json_lines_are_answered_by_what_is_ignored_everywhere_now() {
+    let tree = tree();
+    let config = tempfile::tempdir().unwrap();
+    let excludes = config.path().join("git/ignore");
+    fs::create_dir_all(excludes.parent().unwrap()).unwrap();
+    fs::create_dir(tree.path().join(".git")).unwrap();
+    fs::write(tree.path().join("ignored.tmp"), "sometimes\n").unwrap();
+    let mut child = forge_search(tree.path())
+        .env("XDG_CONFIG_HOME", config.path())
+        .args(["call", "--jsonl"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut answers = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut requests = child.stdin.take().unwrap();
+    let mut count = || {
+        writeln!(requests, "{{\"pattern\": \"sometimes\"}}").unwrap();
+        let answer = answers.next().unwrap().unwrap();
+        parsed(&answer)["count"].as_u64().unwrap()
+    };
+    assert_eq!(count(), 1);
+    fs::write(&excludes, "*.tmp\n").unwrap();
+    assert_eq!(count(), 0);
+    fs::write(&excludes, "*.other\n").unwrap();
+    assert_eq!(count(), 1);
+    drop(requests);
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

@@ -426,9 +426,17 @@ fn what_flags_can_not_mean_is_said() {
     }
 }
 
-/// Runs the program on a terminal; returns what is shown there.
+/// Runs the program on a terminal, which succeeds; returns what is shown there.
 #[cfg(unix)]
 fn shown(dir: &Path, args: &[&str]) -> String {
+    let (status, shown) = on_terminal(dir, args);
+    assert_eq!(status, 0, "{args:?}");
+    shown
+}
+
+/// Runs the program on a terminal; returns its exit status, and what is shown there.
+#[cfg(unix)]
+fn on_terminal(dir: &Path, args: &[&str]) -> (i32, String) {
     use std::io::Read;
     let (mut master, slave) = crate::support::terminal();
     let mut program = forge_search(dir);
@@ -436,14 +444,33 @@ fn shown(dir: &Path, args: &[&str]) -> String {
         .args(args)
         .env("TERM", "xterm")
         .env_remove("NO_COLOR")
-        .stdout(slave);
+        .stdout(slave.try_clone().unwrap())
+        .stderr(slave);
     let mut child = program.spawn().unwrap();
     drop(program);
     let mut shown = Vec::new();
     // It ends with an error when nobody has the other end any more.
     let _ = master.read_to_end(&mut shown);
-    assert_eq!(child.wait().unwrap().code(), Some(0), "{args:?}");
-    String::from_utf8(shown).unwrap().replace("\r\n", "\n")
+    let status = child.wait().unwrap().code().unwrap();
+    let shown = String::from_utf8(shown).unwrap();
+    (status, shown.replace("\r\n", "\n"))
+}
+
+#[cfg(unix)]
+#[test]
+fn a_command_that_was_mistyped_by_itself_is_named_to_people() {
+    let tree = tree();
+    let (status, said) = on_terminal(tree.path(), &["doctr"]);
+    assert_eq!(status, 1);
+    assert!(
+        said.contains("did you mean the command `doctor`?"),
+        "{said}"
+    );
+    let (status, said) = on_terminal(tree.path(), &["-e", "doctr"]);
+    assert_eq!((status, said.as_str()), (1, ""));
+    // A program that searches for it is told nothing.
+    let told = run(tree.path(), &["doctr"]);
+    assert_eq!((told.status.code(), told.stderr), (Some(1), Vec::new()));
 }
 
 #[cfg(unix)]

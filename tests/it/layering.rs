@@ -456,7 +456,7 @@ fn a_forgotten_test_file_is_noticed() {
 }
 
 /// What the documentation of a key says while nothing reads it.
-const NO_EFFECT: &str = "Has no effect yet.";
+const NO_EFFECT: &str = "Has no effect.";
 
 /// Keys of the index and of fuzzy fallback whose documentation is not true of `code`, which is all that reads them.
 fn misdescribed_keys(keys: &str, code: &str) -> Vec<String> {

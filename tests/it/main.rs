@@ -10,6 +10,7 @@ mod child;
 mod cli;
 mod cli_index;
 mod cli_shapes;
+mod configuration;
 mod conformance;
 mod contract;
 #[cfg(unix)]

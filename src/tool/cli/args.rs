@@ -205,7 +205,7 @@ pub(super) enum IndexCommand {
     /// Read all of the indexes of a tree and check every page and every number.
     Verify(IndexAllArgs),
     /// List every index that is kept.
-    List(IndexArgs),
+    List(IndexListArgs),
     /// Remove the indexes of a tree.
     Clear(IndexAllArgs),
 }
@@ -216,6 +216,17 @@ pub(super) struct IndexArgs {
     /// Directory to which the command refers, as with --root [default: the working directory].
     #[arg(value_name = "ROOT", conflicts_with = "root")]
     pub(super) tree: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Where and how.
+    #[command(flatten)]
+    pub(super) setup: SetupArgs,
+}
+
+/// How a list is printed, and of which store.
+#[derive(Clone, Debug, Args)]
+pub(super) struct IndexListArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub(super) json: bool,
@@ -241,11 +252,11 @@ pub(super) struct SetupArgs {
     /// Directory beneath which everything is searched; also the working directory of relative paths.
     #[arg(long, value_name = "DIR")]
     pub(super) root: Option<PathBuf>,
-    /// Configuration file (TOML, tables [tools.search], [tools.search_files], [tools.daemon] and [tools.sandbox]) [default: $FORGE_SEARCH_CONFIG, else
+    /// Configuration file (TOML; docs/configuration.md has all keys) [default: $FORGE_SEARCH_CONFIG, else
     /// forge-search/config.toml in $XDG_CONFIG_HOME or ~/.config].
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
-    /// Sets a configuration key, as in max_files=5000 or tools.sandbox.allow_absolute=true; repeatable.
+    /// Sets a configuration key of [tools], as in max_files=5000 (of [tools.search]) or tools.sandbox.allow_absolute=true; repeatable.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(super) set: Vec<String>,
 }
@@ -312,10 +323,10 @@ pub(super) struct QueryArgs {
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u64).range(1..=4))]
     pub(super) fuzzy: Option<u64>,
 
-    /// Search only files that match GLOB (gitignore syntax), or with a leading ! none that do; repeatable.
+    /// Search only files that match GLOB (gitignore syntax: one that a directory matches is for all that is in it), or with a leading ! none that do; repeatable.
     #[arg(short = 'g', long, value_name = "GLOB")]
     pub(super) glob: Vec<String>,
-    /// Search only files of TYPE, such as rust or py; --type-list shows all; repeatable.
+    /// Search only files of TYPE, such as rust or py, and of those that -g leaves; --type-list shows all; repeatable.
     #[arg(short = 't', long = "type", value_name = "TYPE")]
     pub(super) types: Vec<String>,
     /// Search no files of TYPE; repeatable.
@@ -433,7 +444,7 @@ pub(super) struct SearchArgs {
     /// Print the path of each file with a match, once. All of them, unless --max-results says how many.
     #[arg(short = 'l', long, group = "shape")]
     pub(super) files_with_matches: bool,
-    /// Print how many lines match in each file that has some.
+    /// Print how many lines match in each file that has some. All of them, unless --max-results says how many lines.
     #[arg(short = 'c', long, group = "shape")]
     pub(super) count: bool,
     /// Print how many matches there are in each file that has some.

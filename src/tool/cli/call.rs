@@ -39,7 +39,7 @@ pub(super) fn run(args: &CallArgs, environment: &Environment) -> Result<u8, Fail
     if args.jsonl {
         // The process stays, so the index is worth following the tree.
         building::live(&setup, args.wait_index);
-        let answered = answer_lines(&setup, &mut out);
+        let answered = answer_lines(&mut setup, environment, &mut out);
         if let Some(indexes) = setup.indexes() {
             indexes.shut_down();
         }
@@ -89,7 +89,11 @@ fn into_text(bytes: Vec<u8>) -> Result<String, ToolError> {
 }
 
 /// Answers each line with one line, in order, until the input ends or the process is told to stop.
-fn answer_lines(setup: &Setup, out: &mut dyn Write) -> Result<(), Failure> {
+fn answer_lines(
+    setup: &mut Setup,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
     let mut input = io::stdin().lock();
     let mut line = Vec::new();
     loop {
@@ -117,6 +121,8 @@ fn answer_lines(setup: &Setup, out: &mut dyn Write) -> Result<(), Failure> {
         if too_long && !whole {
             skip_line(&mut input)?;
         }
+        // Also what is ignored everywhere may have been edited. An index of what it was before is of no use then.
+        setup.context.global_excludes = environment.excludes_now();
         let answer = into_text(std::mem::take(&mut line))
             .and_then(|text| answer(setup, &text))
             .unwrap_or_else(|error| error.to_json().to_string());

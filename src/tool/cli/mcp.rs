@@ -55,7 +55,7 @@ pub(super) fn run(args: &McpArgs, environment: &Environment) -> Result<u8, Failu
     let served =
         runtime.block_on(async {
             let (reader, writer) = stdio_pipes();
-            let reader = Heard::new(reader, server.changes());
+            let reader = Heard::new(reader, server.client());
             let served = rmcp::serve_server(server, (reader, writer)).await;
             match served {
                 Ok(running) => running.waiting().await.map(|_| ()).map_err(|error| {
@@ -161,9 +161,12 @@ impl Trees for Forest {
                     .filter_map(|root| root.canonicalize().ok())
                     .collect();
                 let left = within(&allowed, &named);
-                let first = client_roots.and_then(<[PathBuf]>::first);
                 if left.is_empty() {
-                    let attempted = first.cloned().unwrap_or_default();
+                    let Some(attempted) = client_roots.and_then(<[PathBuf]>::first).cloned() else {
+                        return Err(ToolError::bad_args(
+                            "none of the client's roots is a directory of this machine, which has a file: URI",
+                        ));
+                    };
                     return Err(DenialReason::PathOutsideSandbox {
                         resolved: attempted.clone(),
                         attempted,

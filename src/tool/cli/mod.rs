@@ -52,7 +52,7 @@ use setup::Environment;
 
 use crate::tool::error::ToolError;
 use crate::tool::render::escape_controls;
-use crate::tool::request::{names_search, search_schema};
+use crate::tool::request::{described_search_schema, names_search};
 use crate::tool::search_files::{FILES_NAME, files_schema};
 
 /// Exit status when something went wrong.
@@ -166,8 +166,22 @@ impl From<io::Error> for Failure {
 
 fn run(cli: Cli) -> Result<u8, Failure> {
     match cli.command {
-        None => search::run(&cli.search, &Environment::read())
-            .map_err(|failure| hinted(failure, &cli.search.query)),
+        None => {
+            let query = &cli.search.query;
+            let status = search::run(&cli.search, &Environment::read())
+                .map_err(|failure| hinted(failure, query))?;
+            // Whoever sits there may have meant another thing than to search for that.
+            if status == 1
+                && query.path.is_none()
+                && io::stderr().is_terminal()
+                && let Some(command) = mistyped(query)
+            {
+                complain(&format!(
+                    "nothing was found; did you mean the command `{command}`?"
+                ));
+            }
+            Ok(status)
+        }
         Some(Command::Search(args)) => search::run(&args, &Environment::read()),
         Some(Command::Call(args)) => call::run(&args, &Environment::read()),
         Some(Command::Index { command }) => index::run(&command, &Environment::read()),
@@ -187,7 +201,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Some(Command::Doctor(args)) => doctor::run(&args, &Environment::read()),
         Some(Command::Schema(tool)) => {
             let schema = match tool_of(&tool)? {
-                Tool::Search => search_schema(),
+                Tool::Search => described_search_schema(),
                 Tool::SearchFiles => files_schema(),
             };
             let schema = serde_json::to_string_pretty(&schema).unwrap_or_default();
@@ -212,28 +226,25 @@ fn hinted(failure: Failure, query: &args::QueryArgs) -> Failure {
     let Failure::Tool(ToolError::ExecutionFailed { tool, message }) = failure else {
         return failure;
     };
-    let typed = query
-        .pattern
-        .as_deref()
-        .and_then(|pattern| pattern.to_str());
-    let program = Cli::command();
-    let names = program.get_subcommands().filter(|sub| !sub.is_hide_set());
-    let near = names
-        .map(|sub| {
-            (
-                strsim::osa_distance(sub.get_name(), typed.unwrap_or("")),
-                sub,
-            )
-        })
-        .min_by_key(|(distance, _)| *distance)
-        .filter(|(distance, sub)| *distance <= 2 && sub.get_name().len() > 3);
-    let message = match near {
-        Some((_, sub)) if query.path.is_some() => {
-            format!("{message}; did you mean the command `{}`?", sub.get_name())
+    let message = match mistyped(query) {
+        Some(command) if query.path.is_some() => {
+            format!("{message}; did you mean the command `{command}`?")
         }
         _ => message,
     };
     Failure::Tool(ToolError::ExecutionFailed { tool, message })
+}
+
+/// Returns the command that is nearly what is searched for.
+fn mistyped(query: &args::QueryArgs) -> Option<String> {
+    let typed = query.pattern.as_deref()?.to_str()?;
+    let program = Cli::command();
+    let names = program.get_subcommands().filter(|sub| !sub.is_hide_set());
+    let apart = |name: &str| strsim::osa_distance(name, typed);
+    let near = names
+        .map(clap::Command::get_name)
+        .min_by_key(|name| apart(name))?;
+    (apart(near) <= 2 && near.len() > 3).then(|| near.to_string())
 }
 
 /// A tool that can be called.

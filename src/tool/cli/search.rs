@@ -123,10 +123,11 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
         let each = EveryMatch::new(&request, &root);
         shapes::print_each_match(&response, &each, args.raw, |hit, _| &hit.text, &mut out)?;
     } else if is_per_file(args) {
-        let counted = match (args.count, args.count_matches) {
-            (true, _) => Counted::Lines,
-            (_, true) => Counted::Matches(EveryMatch::new(&request, &root)),
-            _ => Counted::Nothing,
+        let each = args.count_matches.then(|| EveryMatch::new(&request, &root));
+        let counted = match &each {
+            Some(each) => Counted::Matches(each),
+            None if args.count => Counted::Lines,
+            None => Counted::Nothing,
         };
         let names = Names {
             root: &root,

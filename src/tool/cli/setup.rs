@@ -103,6 +103,19 @@ impl Environment {
         }
     }
 
+    /// The same as it is now: git's global excludes may have come to be since it was read, or be others.
+    pub(super) fn now(&self) -> Environment {
+        Environment {
+            global_excludes: self.excludes_now(),
+            ..self.clone()
+        }
+    }
+
+    /// Returns git's file of what is to be ignored everywhere, if it is there now.
+    pub(super) fn excludes_now(&self) -> Option<PathBuf> {
+        global_excludes(self.working_dir.as_deref().ok())
+    }
+
     /// Returns the configuration file that counts when no argument names one. The usual one need not be there, and may come to be while a process lives.
     pub(super) fn config_file(&self) -> Option<PathBuf> {
         let usual = || self.usual_config.clone().filter(|file| file.exists());
@@ -130,8 +143,8 @@ impl Environment {
     }
 }
 
-/// Returns git's file of what is to be ignored everywhere, if it is there.
-pub(super) fn global_excludes(working_dir: Option<&Path>) -> Option<PathBuf> {
+/// Returns git's file of what is to be ignored everywhere, if it is there. Reads git's own configuration.
+fn global_excludes(working_dir: Option<&Path>) -> Option<PathBuf> {
     let file = ignore::gitignore::gitconfig_excludes_path()?;
     let file = match file.is_absolute() {
         true => file,

@@ -14,13 +14,13 @@ use crate::tool::render::escape_controls;
 use crate::tool::response::{Record, SearchResponse};
 
 /// What is counted in each file.
-pub(super) enum Counted<'a> {
+pub(super) enum Counted<'a, 'r> {
     /// Nothing.
     Nothing,
     /// The lines that match.
     Lines,
     /// The matches.
-    Matches(EveryMatch<'a>),
+    Matches(&'a EveryMatch<'r>),
 }
 
 /// How the names of files are printed.
@@ -63,7 +63,7 @@ impl Names<'_> {
 /// Prints each path once, with how much there is of what is counted. Returns false if not all could be told.
 pub(super) fn print_paths(
     response: &SearchResponse,
-    counted: &Counted<'_>,
+    counted: &Counted<'_, '_>,
     names: &Names<'_>,
     out: &mut dyn Write,
 ) -> io::Result<bool> {

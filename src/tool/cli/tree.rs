@@ -3,9 +3,9 @@
 //! Owns who answers for it: its daemon, or where there can be none, this process.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -17,20 +17,24 @@ use super::daemon::start::{Unconnected, connect_or_start};
 use super::explain::{WITH_STATS, to_program};
 use super::setup::{Environment, Setup, prepare};
 use super::{Failure, complain};
-use crate::exec::stop::{Deadline, SystemClock};
+use crate::exec::stop::{Clock, Deadline, SystemClock};
 use crate::tool::config::Config;
 use crate::tool::daemon::client::{ClientError, Connection};
+use crate::tool::daemon::handshake::Store;
 use crate::tool::daemon::reply::{ErrorCode, Failure as Refusal};
 use crate::tool::daemon::request::{Asked, Request, ToolCall};
 use crate::tool::daemon::service::{Admitted, Service, payload};
 use crate::tool::daemon::tree::{GivenUp, Tree};
 use crate::tool::error::ToolError;
 use crate::tool::indexing::BuildReport;
-use crate::tool::request::SearchRequest;
+use crate::tool::request::{SearchRequest, names_search};
 use crate::tool::search_files::FILES_NAME;
 
 /// How much longer than a search may take its answer is waited for.
 const MARGIN: Duration = Duration::from_secs(5);
+
+/// How long a daemon that is there may take to greet; never longer than half of the call's time. One that does not is not waited for.
+const GREETING: Duration = Duration::from_secs(5);
 
 /// How long it may take until a daemon answers how it is.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -46,12 +50,17 @@ pub(super) struct OpenTree {
     client_id: Option<String>,
     by_daemon: bool,
     /// For what is about the index and not about searching.
-    beside: OnceLock<Setup>,
+    beside: Mutex<Option<(Store, Arc<Setup>)>>,
     /// This process's own, where no daemon answers.
-    own: Mutex<Option<Arc<Service>>>,
+    own: Arc<Mutex<Own>>,
+    /// A signal ends that in order.
+    lingers: OnceLock<()>,
     /// Said that no daemon can be started.
     told: OnceLock<()>,
 }
+
+/// A service of this process itself, and what it answers for.
+type Own = Option<(Store, Arc<Service>)>;
 
 impl OpenTree {
     /// A tree with a canonical root, which `setup` names too. Only with `by_daemon` a daemon is asked.
@@ -68,8 +77,9 @@ impl OpenTree {
             only: None,
             client_id: None,
             by_daemon,
-            beside: OnceLock::new(),
-            own: Mutex::default(),
+            beside: Mutex::default(),
+            own: Arc::default(),
+            lingers: OnceLock::new(),
             told: OnceLock::new(),
         }
     }
@@ -100,27 +110,41 @@ impl OpenTree {
 
     /// Ends what this process itself does for it.
     pub(super) fn shut_down(&self) {
-        if let Some(service) = &*self.own() {
-            service.shut_down();
-        }
+        shut_down(&self.own);
     }
 
-    fn own(&self) -> std::sync::MutexGuard<'_, Option<Arc<Service>>> {
+    fn own(&self) -> MutexGuard<'_, Own> {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns this process's own service, if it has one that answers for the configuration as it is now. One that does not is let go.
+    fn own_for(&self, store: &Store) -> Option<Arc<Service>> {
+        let mut own = self.own();
+        let outdated = match &*own {
+            Some((of, service)) if of == store => return Some(service.clone()),
+            _ => own.take(),
+        };
+        drop(own);
+        if let Some((_, service)) = outdated {
+            service.become_stale();
+        }
+        None
     }
 
     /// Finds the daemon, by the configuration as it is now.
     fn meant(&self) -> Result<Meant, ToolError> {
         match &self.only {
             Some(daemon) => Ok(daemon.clone()),
-            None => Meant::find(&self.root, &self.setup, None, &self.environment),
+            None => Meant::find(&self.root, &self.setup, None, &self.environment.now()),
         }
     }
 
     fn connect(&self, meant: &Meant, until: &Deadline) -> Result<Connection, Unconnected> {
         let client_id = self.client_id.as_deref();
+        let greeting = GREETING.min(until.remaining() / 2);
         match &self.only {
-            None => connect_or_start(meant, client_id, until).map(|(connection, _)| connection),
+            None => connect_or_start(meant, client_id, until, greeting)
+                .map(|(connection, _)| connection),
             Some(_) => {
                 let caller = meant.caller(client_id, until.remaining());
                 Connection::open(&meant.socket, &meant.store, caller).map_err(Unconnected::Client)
@@ -128,17 +152,20 @@ impl OpenTree {
         }
     }
 
-    /// Asks the daemon, which may take what `time` says of its configuration; nothing if there is none and none can be started.
+    /// Asks the daemon, which may take what `time` says of its configuration.
     fn ask(
         &self,
         request: &Request,
         time: impl FnOnce(&Config) -> Duration,
         given_up: Option<&GivenUp>,
-    ) -> Result<Option<Value>, ToolError> {
-        if !self.by_daemon || self.own().is_some() {
-            return Ok(None);
+    ) -> Result<Asking, ToolError> {
+        if !self.by_daemon {
+            return Ok(Asking::NoDaemon);
         }
         let meant = self.meant()?;
+        if self.own_for(&meant.store).is_some() {
+            return Ok(Asking::NoDaemon);
+        }
         let until = Deadline::after(time(&meant.config), Arc::new(SystemClock));
         let mut again = true;
         loop {
@@ -148,9 +175,10 @@ impl OpenTree {
                     if self.told.set(()).is_ok() {
                         complain(&format!("this process answers by itself: {why}"));
                     }
-                    return Ok(None);
+                    return Ok(Asking::NoDaemon);
                 }
-                Err(Unconnected::Client(error)) => return Ok(Some(failure(error))),
+                Err(Unconnected::Client(ClientError::Late(_))) => return Ok(Asking::Late),
+                Err(Unconnected::Client(error)) => return Ok(Asking::Answered(failure(error))),
             };
             if let Some(given_up) = given_up
                 && let Ok(hang_up) = connection.hang_up()
@@ -160,14 +188,14 @@ impl OpenTree {
             let answer = match connection.ask(request, until.remaining()) {
                 Ok(answer) => answer,
                 Err(_) if given_up.is_some_and(GivenUp::is_given_up) => {
-                    return Ok(Some(ToolError::Cancelled.to_json()));
+                    return Ok(Asking::Answered(ToolError::Cancelled.to_json()));
                 }
                 // It ended before it answered; asking changes nothing.
                 Err(ClientError::Gone(_)) if again => {
                     again = false;
                     continue;
                 }
-                Err(error) => return Ok(Some(failure(error))),
+                Err(error) => return Ok(Asking::Answered(failure(error))),
             };
             let answer: Value =
                 serde_json::from_slice(&answer).map_err(|error| ToolError::ExecutionFailed {
@@ -179,42 +207,54 @@ impl OpenTree {
             let wait = busy["retry_after_ms"].as_u64().map(Duration::from_millis);
             match wait.filter(|wait| busy["code"] == "busy" && *wait < until.remaining()) {
                 Some(wait) if !given_up.is_some_and(GivenUp::is_given_up) => thread::sleep(wait),
-                _ => return Ok(Some(answer)),
+                _ => return Ok(Asking::Answered(answer)),
             }
         }
     }
 
     /// Returns this process's own service, which it becomes by the first call that no daemon answers.
     fn service(&self) -> Result<Arc<Service>, ToolError> {
+        let meant = self.meant()?;
+        if let Some(service) = self.own_for(&meant.store) {
+            return Ok(service);
+        }
         let mut own = self.own();
-        if let Some(service) = &*own {
+        if let Some((_, service)) = own.as_ref().filter(|(of, _)| *of == meant.store) {
             return Ok(service.clone());
         }
-        let meant = self.meant()?;
-        let setup = prepare(&meant.setup, &self.environment, None)?.for_files(&self.environment);
+        let environment = self.environment.now();
+        let setup = prepare(&meant.setup, &environment, None)?.for_files(&environment);
         let signals = setup.signals.clone();
-        let service = match live_service(setup, &meant, None, &self.environment) {
+        let service = match live_service(setup, &meant, None, &environment) {
             Ok(service) => Arc::new(service),
             Err(Failure::Tool(error)) => return Err(error),
             Err(_) => return Err(ToolError::Cancelled),
         };
-        let ending = service.clone();
-        // Where that is refused, a signal ends the process at once.
-        let _ = signals.linger(move || {
-            ending.shut_down();
-        });
-        *own = Some(service.clone());
+        if self.lingers.set(()).is_ok() {
+            let ending = self.own.clone();
+            // Where that is refused, a signal ends the process at once.
+            let _ = signals.linger(move || shut_down(&ending));
+        }
+        *own = Some((meant.store, service.clone()));
         Ok(service)
     }
 
-    fn beside(&self) -> Result<&Setup, ToolError> {
-        if let Some(setup) = self.beside.get() {
-            return Ok(setup);
-        }
+    /// Sets up what a command that ends has, as it is now.
+    fn prepared(&self, set: Option<&str>) -> Result<Setup, ToolError> {
         let mut args = self.setup.clone();
-        args.set.push(WITH_STATS.to_string());
-        let setup = prepare(&args, &self.environment, None)?;
-        Ok(self.beside.get_or_init(|| setup))
+        args.set.extend(set.map(str::to_string));
+        prepare(&args, &self.environment.now(), None)
+    }
+
+    fn beside(&self) -> Result<Arc<Setup>, ToolError> {
+        let store = self.meant()?.store;
+        let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, setup)) = beside.as_ref().filter(|(of, _)| *of == store) {
+            return Ok(setup.clone());
+        }
+        let setup = Arc::new(self.prepared(Some(WITH_STATS))?);
+        *beside = Some((store, setup.clone()));
+        Ok(setup)
     }
 
     /// Says how the daemon is, or else this process itself.
@@ -224,11 +264,14 @@ impl OpenTree {
         own: impl FnOnce(&Service) -> T,
     ) -> Result<Value, ToolError> {
         let asked = Request { id: None, asked };
-        if let Some(answer) = self.ask(&asked, |_| PATIENCE, None)? {
-            return Ok(answer);
+        match self.ask(&asked, |_| PATIENCE, None)? {
+            Asking::Answered(answer) => Ok(answer),
+            Asking::Late => Ok(failure(ClientError::Late(GREETING))),
+            Asking::NoDaemon => {
+                let own = own(&*self.service()?);
+                Ok(serde_json::to_value(own).unwrap_or_default())
+            }
         }
-        let own = own(&*self.service()?);
-        Ok(serde_json::to_value(own).unwrap_or_default())
     }
 
     /// Calls a tool: the daemon's, or else this process's own.
@@ -237,9 +280,12 @@ impl OpenTree {
             id: None,
             asked: Asked::Tool(call.clone()),
         };
+        let came = SystemClock.now();
         let time = |config: &Config| time_of(call, config);
-        if let Some(answer) = self.ask(&asked, time, Some(given_up))? {
-            return Ok(answer);
+        match self.ask(&asked, time, Some(given_up))? {
+            Asking::Answered(answer) => return Ok(answer),
+            Asking::Late => return self.called_once(call, given_up, came),
+            Asking::NoDaemon => {}
         }
         let service = self.service()?;
         let admitted = Admitted {
@@ -255,16 +301,62 @@ impl OpenTree {
         let answer = service.call(call, admitted).payload;
         Ok(serde_json::from_slice(&answer).unwrap_or_default())
     }
+
+    /// Calls a tool as a command does that ends with its search: for a call whose daemon does not greet in time, which the next one may.
+    fn called_once(
+        &self,
+        call: &ToolCall,
+        given_up: &GivenUp,
+        came: Instant,
+    ) -> Result<Value, ToolError> {
+        let mut setup = self.prepared(None)?;
+        setup.context.cancel = given_up.ending().cancel_handle();
+        setup.context.max_output_bytes = call.max_output_bytes;
+        setup.context.came = Some(came);
+        let request = Value::Object(call.request.clone());
+        let text = if names_search(&call.tool) {
+            setup.tool.call(request, &setup.context)?.to_json()
+        } else {
+            let setup = setup.for_files(&self.environment);
+            match setup.files.filter(|_| call.tool == FILES_NAME) {
+                Some(files) => files.call(request, &setup.context)?.to_json(),
+                None => {
+                    return Err(ToolError::UnknownTool {
+                        name: call.tool.clone(),
+                    });
+                }
+            }
+        };
+        Ok(serde_json::from_str(&text).unwrap_or_default())
+    }
 }
 
-/// Returns how long a daemon's answer to a call may take.
+/// What came of asking a daemon.
+enum Asking {
+    /// This.
+    Answered(Value),
+    /// There is none, and none can be started.
+    NoDaemon,
+    /// It does not greet in time.
+    Late,
+}
+
+/// Ends what a process itself does for a tree.
+fn shut_down(own: &Mutex<Own>) {
+    let own = own.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, service)) = &*own {
+        service.shut_down();
+    }
+}
+
+/// Returns how long a daemon's answer to a call may take. It gives no call more than it is configured to.
 fn time_of(call: &ToolCall, config: &Config) -> Duration {
     let asked = call.request.get("timeout_ms").and_then(Value::as_u64);
     let configured = match call.tool == FILES_NAME {
         true => config.search_files.default_timeout_ms,
         false => asked.unwrap_or(config.search.default_timeout_ms),
     };
-    Duration::from_millis(configured.max(config.daemon.query_timeout_ms)) + MARGIN
+    Duration::from_millis(configured.min(config.daemon.query_timeout_ms)) + MARGIN
 }
 
 impl Tree for OpenTree {
@@ -282,16 +374,17 @@ impl Tree for OpenTree {
     }
 
     fn explain(&self, request: &SearchRequest) -> Result<Value, ToolError> {
-        to_program(self.beside()?, request.clone())
+        to_program(&*self.beside()?, request.clone())
     }
 
     fn building(&self) -> Option<BuildReport> {
         let own = self.own().clone();
         match own {
-            Some(service) => service.building(),
+            Some((_, service)) => service.building(),
             None => {
                 // What the daemon says of itself to everybody.
-                let indexes = self.beside().ok()?.indexes()?;
+                let beside = self.beside().ok()?;
+                let indexes = beside.indexes()?;
                 let living = indexes.living(&self.root)?;
                 living.into_iter().find_map(|one| one.build)
             }

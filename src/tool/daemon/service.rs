@@ -126,6 +126,11 @@ impl Ending {
         self.cancel.cancel();
     }
 
+    /// Returns the handle of a call that ends with it.
+    pub fn cancel_handle(&self) -> CancelHandle {
+        self.cancel.clone()
+    }
+
     /// Returns the reason once it was ended.
     pub fn reason(&self) -> Option<StopReason> {
         self.stop.reason()

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::tool::render::{Note, closing_note, push_line};
 use crate::tool::response::{Record, RecordData, RecordKind, Text};
 
-/// What is said of an answer without any line.
+/// What is said of an answer that is whole and has no line.
 const NOTHING: &str = "[no line matches]\n";
 
 /// An answer.
@@ -37,7 +37,9 @@ impl Content {
             Some(Value::String(lines)) => lines,
             _ => lines_of_files(&fields),
         };
-        let mut text = match has_lines(&fields) {
+        // Of one that was cut, or ended too soon, that would be more than is known.
+        let is_cut = ["truncated", "timed_out"].map(|name| fields.get(name) == Some(&true.into()));
+        let mut text = match has_lines(&fields) || is_cut.contains(&true) {
             true => lines,
             false => format!("{NOTHING}{lines}"),
         };

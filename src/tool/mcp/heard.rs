@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use memchr::memmem;
 use tokio::io::{AsyncRead, ReadBuf};
+use tokio::sync::watch;
 
 /// How it is written that directories have changed. Where that is part of something else, they are asked for once more than need be.
 const CHANGED: [&[u8]; 2] = [b"roots/list_changed", b"roots\\/list_changed"];
@@ -17,22 +18,31 @@ const CHANGED: [&[u8]; 2] = [b"roots/list_changed", b"roots\\/list_changed"];
 /// How much of what came before may be the beginning of that.
 const LONGEST: usize = 18;
 
-/// A reader that counts how often a client says that its directories have changed, before it hands that on.
+/// What is known of a client by how it is heard.
+#[derive(Debug, Default)]
+pub struct Client {
+    /// How often it has said that its directories have changed.
+    pub changes: AtomicU64,
+    /// It will say nothing more.
+    pub ended: watch::Sender<bool>,
+}
+
+/// A reader that notes what a client says of its directories, and that it is gone, before it hands that on.
 #[derive(Debug)]
 pub struct Heard<R> {
     inner: R,
     /// The end of what came so far.
     tail: Vec<u8>,
-    changes: Arc<AtomicU64>,
+    client: Arc<Client>,
 }
 
 impl<R> Heard<R> {
-    /// Counts in `changes`.
-    pub fn new(inner: R, changes: Arc<AtomicU64>) -> Heard<R> {
+    /// Notes it in `client`.
+    pub fn new(inner: R, client: Arc<Client>) -> Heard<R> {
         Heard {
             inner,
             tail: Vec::new(),
-            changes,
+            client,
         }
     }
 
@@ -42,7 +52,7 @@ impl<R> Heard<R> {
             .iter()
             .any(|changed| memmem::find(&self.tail, changed).is_some())
         {
-            self.changes.fetch_add(1, Ordering::SeqCst);
+            self.client.changes.fetch_add(1, Ordering::SeqCst);
             self.tail.clear();
         }
         let keep = self.tail.len().saturating_sub(LONGEST);
@@ -57,26 +67,32 @@ impl<R: AsyncRead + Unpin> AsyncRead for Heard<R> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
         let before = buf.filled().len();
-        ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
+        let had_room = buf.remaining() > 0;
+        let read = ready!(Pin::new(&mut self.inner).poll_read(cx, buf));
         let new = buf.filled().get(before..).unwrap_or_default();
+        if read.is_err() || (new.is_empty() && had_room) {
+            self.client.ended.send_replace(true);
+        }
         self.hear(new);
-        Poll::Ready(Ok(()))
+        Poll::Ready(read)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncReadExt;
+
     use super::*;
 
     #[test]
     fn mcp_a_change_of_directories_is_heard_however_it_comes() {
         let heard = |parts: &[&str]| {
-            let changes = Arc::new(AtomicU64::new(0));
-            let mut heard = Heard::new(tokio::io::empty(), changes.clone());
+            let client = Arc::<Client>::default();
+            let mut heard = Heard::new(tokio::io::empty(), client.clone());
             for part in parts {
                 heard.hear(part.as_bytes());
             }
-            changes.load(Ordering::SeqCst)
+            client.changes.load(Ordering::SeqCst)
         };
         let message = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
         assert_eq!(heard(&[message]), 1);
@@ -93,5 +109,16 @@ mod tests {
         );
         assert_eq!(heard(&["roots/list", "roots/list", "_change"]), 0);
         assert!(CHANGED.iter().all(|changed| changed.len() <= LONGEST + 1));
+    }
+
+    #[tokio::test]
+    async fn mcp_the_end_of_a_client_is_heard() {
+        let client = Arc::<Client>::default();
+        let mut heard = Heard::new(&b"more"[..], client.clone());
+        let mut bytes = [0; 4];
+        heard.read_exact(&mut bytes).await.unwrap();
+        assert!(!*client.ended.borrow());
+        assert_eq!(heard.read(&mut bytes).await.unwrap(), 0);
+        assert!(*client.ended.borrow());
     }
 }

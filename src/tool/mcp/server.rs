@@ -6,23 +6,25 @@
 #![expect(deprecated)]
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
-    InputRequest, InputRequiredResult, InputResponses, JsonObject, ListResourcesResult,
-    ListRootsResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
-    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
-    ResourceContents, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
+    CustomResult, ErrorCode, Implementation, InputRequest, InputRequiredResult, InputResponses,
+    JsonObject, ListResourcesResult, ListRootsResult, ListToolsResult, PaginatedRequestParams,
+    ProgressNotificationParam, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+    ReadResourceResult, Resource, ResourceContents, ServerCapabilities, ServerConfig, Tool,
+    ToolAnnotations,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use serde_json::{Value, json};
+use serde_json::{Value, from_value, json};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::content::{Content, fields_schema};
+use super::heard::Client;
 use super::roots::{Trees, path_of};
 use crate::tool::daemon::request::ToolCall;
 use crate::tool::daemon::tree::{GivenUp, Tree};
@@ -68,8 +70,9 @@ const INSTRUCTIONS: &str = "\
 Search of this source tree that is exact, ordered and bounded, and sees every edit made before the call. Paths are relative to the \
 first root. `truncated: true` means that more lines match than are shown (the last line of the text says which limit cut it): narrow \
 the pattern, path or globs, or raise the limit. `timed_out: true` means that the time ended before the whole tree was searched: what is \
-shown is the beginning of the answer, and no match elsewhere is proven. With neither, the answer is all there is, so no match means \
-that there is none. Errors have a stable code before the colon.";
+shown is the beginning of the answer, and no match elsewhere is proven. With neither, and without `errors` and `max_matches_per_file`, the \
+answer is all there is in the files that are searched: those that are not hidden, ignored, binary, denied or larger than \
+max_file_size_bytes. Errors have a stable code before the colon.";
 
 /// The protocol's side of a tree, or of what a client's roots leave of one.
 pub struct Server {
@@ -78,8 +81,8 @@ pub struct Server {
     max_output_bytes: usize,
     /// The directories that the client has named, once it was asked.
     roots: tokio::sync::Mutex<Option<Named>>,
-    /// How often it has said that there are others.
-    changes: Arc<AtomicU64>,
+    /// What is heard of it.
+    client: Arc<Client>,
     /// What was last searched for.
     last: Mutex<Option<SearchRequest>>,
 }
@@ -131,14 +134,14 @@ impl Server {
             tools,
             max_output_bytes,
             roots: tokio::sync::Mutex::default(),
-            changes: Arc::default(),
+            client: Arc::default(),
             last: Mutex::default(),
         }
     }
 
-    /// Returns what counts how often the client has said that it works in other directories: for a [`Heard`](super::heard::Heard).
-    pub fn changes(&self) -> Arc<AtomicU64> {
-        self.changes.clone()
+    /// Returns what a [`Heard`](super::heard::Heard) notes of the client.
+    pub fn client(&self) -> Arc<Client> {
+        self.client.clone()
     }
 
     /// Finds out which directories the client works in. A client of the latest revision is asked in the answer to its request.
@@ -170,13 +173,18 @@ impl Server {
     /// Asks the client, unless it was asked already and has not said since that its answer would be another one.
     async fn listed(&self, peer: &Peer<RoleServer>) -> Result<Option<Vec<PathBuf>>, ToolError> {
         let mut roots = self.roots.lock().await;
-        let changes = self.changes.load(Ordering::SeqCst);
+        let changes = self.client.changes.load(Ordering::SeqCst);
         if let Some((until, known)) = &*roots
             && *until == changes
         {
             return Ok(known.clone());
         }
-        let listed = match timeout(PATIENCE, peer.list_roots()).await {
+        let mut ended = self.client.ended.subscribe();
+        let listed = tokio::select! {
+            listed = timeout(PATIENCE, peer.list_roots()) => listed,
+            _ = ended.wait_for(|ended| *ended) => return Err(unlisted("it is gone")),
+        };
+        let listed = match listed {
             Ok(Ok(listed)) => listed,
             Ok(Err(error)) => return Err(unlisted(&error.to_string())),
             Err(_) => return Err(unlisted(&format!("it did not answer within {PATIENCE:?}"))),
@@ -365,9 +373,32 @@ impl ServerHandler for Server {
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
 
+    /// Says what is wrong with a request of which the protocol's library can make nothing: one of those that there are, with something else in it than what
+    /// belongs there; or one that there is not.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let params = request.params.unwrap_or_default();
+        let wrong = match request.method.as_str() {
+            "tools/call" => from_value::<CallToolRequestParams>(params).err(),
+            "resources/read" => from_value::<ReadResourceRequestParams>(params).err(),
+            _ => None,
+        };
+        match wrong {
+            Some(error) => Err(ErrorData::invalid_params(error.to_string(), None)),
+            None => Err(ErrorData::new(
+                ErrorCode::METHOD_NOT_FOUND,
+                request.method,
+                None,
+            )),
+        }
+    }
+
     async fn on_roots_list_changed(&self, _: NotificationContext<RoleServer>) {
         // Also where nobody listens to what comes before it is handled.
-        self.changes.fetch_add(1, Ordering::SeqCst);
+        self.client.changes.fetch_add(1, Ordering::SeqCst);
     }
 }
 

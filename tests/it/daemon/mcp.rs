@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::program::{Place, ok, text};
+use super::program::{Place, kill, ok, text};
 use crate::cli::{SLOW, slow_text};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_forge-search");
@@ -171,9 +171,14 @@ impl Wire {
 
     /// Starts one, and greets it.
     fn greeted(place: &Place, args: &[&str]) -> Wire {
+        Wire::greeted_by(place, args, json!({}))
+    }
+
+    /// The same, by a client that can do something.
+    fn greeted_by(place: &Place, args: &[&str], capabilities: Value) -> Wire {
         let mut wire = Wire::start(&mut place.command(PROGRAM, &[&["mcp"], args].concat()));
         wire.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
+            "protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": {"name": "test", "version": "1"},
         }}));
         let about = wire.answer(0);
         assert_eq!(about["result"]["serverInfo"]["name"], "forge-search");
@@ -294,6 +299,117 @@ fn mcp_what_is_no_message_does_no_harm() {
     wire.call(9, json!({"pattern": "retry_delay"}), json!({}));
     assert_eq!(wire.answer(9)["result"]["structuredContent"]["count"], 2);
     assert_eq!(wire.end().0, Some(0));
+}
+
+#[test]
+fn mcp_parameters_that_are_none_are_named() {
+    let place = place();
+    let mut wire = Wire::greeted(&place, &["--no-daemon"]);
+    for (id, (method, params, code)) in [
+        (
+            "tools/call",
+            json!({"name": "Search", "arguments": []}),
+            -32602,
+        ),
+        ("tools/call", json!({"name": 5}), -32602),
+        ("tools/call", json!({}), -32602),
+        ("resources/read", json!({"uri": 5}), -32602),
+        ("no/such", json!({}), -32601),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = id as u64 + 1;
+        wire.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        let answer = wire.answer(id);
+        assert_eq!(answer["error"]["code"], code, "{method}: {answer}");
+    }
+    assert_eq!(wire.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn mcp_roots_that_are_none_of_this_machine_and_a_client_that_is_gone() {
+    let place = place();
+    let mut wire = Wire::greeted_by(&place, &["--no-daemon"], json!({"roots": {}}));
+    wire.call(1, json!({"pattern": "retry_delay"}), json!({}));
+    // It is asked, and answers.
+    let asked = wire.answer(0);
+    assert_eq!(asked["method"], "roots/list", "{asked}");
+    let roots = json!({"roots": [{"uri": "https://example.org/tree"}]});
+    wire.send(&json!({"jsonrpc": "2.0", "id": 0, "result": roots}));
+    let answer = wire.answer(1);
+    assert_eq!(answer["result"]["isError"], true, "{answer}");
+    let said = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(said.contains("file:"), "{said}");
+    drop(wire);
+    // One that is gone is not waited for.
+    let mut wire = Wire::greeted_by(&place, &["--no-daemon"], json!({"roots": {}}));
+    wire.call(1, json!({"pattern": "retry_delay"}), json!({}));
+    assert_eq!(wire.answer(0)["method"], "roots/list");
+    let began = std::time::Instant::now();
+    assert_eq!(wire.end().0, Some(0));
+    assert!(
+        began.elapsed() < std::time::Duration::from_secs(4),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+#[test]
+fn mcp_what_is_ignored_everywhere_counts_as_it_is_now() {
+    let excludes = |place: &Place| place.dir().join("config/git/ignore");
+    for more in [&[][..], &["--no-daemon"]] {
+        let place = place();
+        fs::create_dir(place.root().join(".git")).unwrap();
+        fs::create_dir_all(excludes(&place).parent().unwrap()).unwrap();
+        let mut wire = Wire::greeted(&place, more);
+        let counts = [("", 2), ("use.rs\n", 1), ("*.rs\n", 0), ("", 2)];
+        for (id, (ignored, count)) in (1..).zip(counts) {
+            match ignored {
+                "" => drop(fs::remove_file(excludes(&place))),
+                _ => fs::write(excludes(&place), ignored).unwrap(),
+            }
+            wire.call(id, json!({"pattern": "retry_delay"}), json!({}));
+            let answer = wire.answer(id);
+            assert_eq!(
+                answer["result"]["structuredContent"]["count"], count,
+                "{ignored}: {answer}"
+            );
+        }
+        assert_eq!(wire.end(), (Some(0), String::new()));
+    }
+}
+
+#[test]
+fn mcp_a_daemon_that_does_not_greet_is_not_waited_for() {
+    let place = place();
+    let mut wire = Wire::greeted(&place, &[]);
+    let request = json!({"pattern": "retry_delay", "timeout_ms": 10_000});
+    wire.call(1, request.clone(), json!({}));
+    assert_eq!(wire.answer(1)["result"]["structuredContent"]["count"], 2);
+    let daemons = place.daemons();
+    assert_eq!(daemons.len(), 1);
+    kill(daemons[0], rustix::process::Signal::STOP);
+    place.write("src/more.rs", "retry_delay\n");
+    wire.call(2, request.clone(), json!({}));
+    let answer = wire.answer(2);
+    assert_eq!(
+        answer["result"]["structuredContent"]["count"], 3,
+        "{answer}"
+    );
+    let params =
+        json!({"name": "search_files", "arguments": {"path": "src", "query": "retry_delay"}});
+    wire.send(&json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params}));
+    let answer = wire.answer(3);
+    assert_eq!(
+        answer["result"]["structuredContent"]["returned"], 3,
+        "{answer}"
+    );
+    // Once it goes on, it is asked again.
+    kill(daemons[0], rustix::process::Signal::CONT);
+    wire.call(4, request, json!({}));
+    assert_eq!(wire.answer(4)["result"]["structuredContent"]["count"], 3);
+    assert_eq!(wire.end(), (Some(0), String::new()));
 }
 
 #[test]

@@ -348,7 +348,9 @@ fn connect(
             let caller = meant.caller(client, until.remaining());
             Connection::open(&meant.socket, &meant.store, caller).map_err(Unconnected::Client)
         }
-        false => connect_or_start(meant, client, until).map(|(connection, _)| connection),
+        false => {
+            connect_or_start(meant, client, until, Duration::MAX).map(|(connection, _)| connection)
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::super::args::ServeArgs;
 use super::super::building;
-use super::super::setup::{Environment, Setup, global_excludes, load_config, prepare};
+use super::super::setup::{Environment, Setup, load_config, prepare};
 use super::super::signals::Signals;
 use super::super::tree::OpenTree;
 use super::super::{FAILED, Failure, complain};
@@ -301,17 +301,14 @@ pub(in super::super) fn live_service(
         building::follow(files.indexes(), &pace(setup.indexing_files()), &setup);
     }
     let arguments = meant.setup.clone();
-    // Where it began, and not where it is once it has let go of that.
-    let here = environment.working_dir.clone().ok();
+    // With where it began, and not where it is once it has let go of that.
+    let began = environment.clone();
     let own = Own {
         log,
         git: environment.programs(&meant.root).find("git"),
         git_settings: environment.git_settings.clone(),
         fingerprint: Some(Arc::new(move || {
-            let environment = Environment {
-                global_excludes: global_excludes(here.as_deref()),
-                ..Environment::read()
-            };
+            let environment = began.now();
             let now = match load_config(&arguments, &environment) {
                 Ok(config) => {
                     let excludes = environment.global_excludes.as_deref();

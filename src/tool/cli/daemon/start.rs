@@ -47,7 +47,7 @@ pub(super) fn in_background(meant: &Meant) -> Result<PathBuf, String> {
     if meant.log.is_some() && Connection::open(&meant.socket, &meant.store, caller).is_ok() {
         return Err("a daemon answers already, which logs where it was told to; end it with `ggrep stop` first, or leave out --log".to_string());
     }
-    connect_or_start(meant, None, &until)
+    connect_or_start(meant, None, &until, PATIENCE)
         .map(|(_, socket)| socket)
         .map_err(|error| match error {
             Unconnected::Client(error) => error.to_string(),
@@ -65,7 +65,7 @@ pub(in super::super) enum Unconnected {
 }
 
 /// Connects to the daemon that is meant; starts it first, if there is none, and if it just ended, another one. Returns its socket, too: of
-/// several that are started at once at different places, one goes on.
+/// several that are started at once at different places, one goes on. One that is there and does not greet within `greeting` is late.
 ///
 /// # Errors
 ///
@@ -74,6 +74,7 @@ pub(in super::super) fn connect_or_start(
     meant: &Meant,
     client_id: Option<&str>,
     until: &Deadline,
+    greeting: Duration,
 ) -> Result<(Connection, PathBuf), Unconnected> {
     let mut meant = Cow::Borrowed(meant);
     let mut turn = None;
@@ -85,7 +86,7 @@ pub(in super::super) fn connect_or_start(
         if left.is_zero() {
             return Err(Unconnected::Client(ClientError::Late(all)));
         }
-        let caller = meant.caller(client_id, left);
+        let caller = meant.caller(client_id, left.min(greeting));
         match Connection::open(&meant.socket, &meant.store, caller) {
             Ok(connection) => return Ok((connection, meant.socket.clone())),
             Err(ClientError::Unreachable(_) | ClientError::Gone(_)) => {}

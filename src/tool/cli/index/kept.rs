@@ -8,9 +8,10 @@ use serde_json::json;
 
 use super::{FAILED, row, setup_args};
 use crate::format::error::FormatError;
+use crate::format::manifest::{IgnoreRules, KeyParts};
 use crate::index::key::root_of;
 use crate::index::store::{Listed, Store};
-use crate::tool::cli::args::{IndexAllArgs, IndexArgs};
+use crate::tool::cli::args::{IndexAllArgs, IndexArgs, IndexListArgs};
 use crate::tool::cli::building::failed;
 use crate::tool::cli::setup::{Environment, load_config, prepare};
 use crate::tool::cli::show::{self, bytes, timestamp};
@@ -197,8 +198,13 @@ pub(super) fn verify(args: &IndexAllArgs, environment: &Environment) -> Result<u
 }
 
 /// Carries out `index list`.
-pub(super) fn list(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
-    let kept = Kept::open(args, environment, Store::list)?;
+pub(super) fn list(args: &IndexListArgs, environment: &Environment) -> Result<u8, Failure> {
+    let args = IndexArgs {
+        tree: None,
+        json: args.json,
+        setup: args.setup.clone(),
+    };
+    let kept = Kept::open(&args, environment, Store::list)?;
     let mut out = io::stdout().lock();
     let mut reports = Vec::new();
     for (store, listed) in kept.each() {
@@ -221,6 +227,13 @@ pub(super) fn list(args: &IndexArgs, environment: &Environment) -> Result<u8, Fa
                 "dir": listed.dir.to_string_lossy(),
                 "bytes": listed.bytes,
                 "files": files,
+                "hidden": manifest.map(|manifest| manifest.key.hidden),
+                "follow": manifest.map(|manifest| manifest.key.follow),
+                "ignore_rules": manifest.map(|manifest| match manifest.key.rules {
+                    IgnoreRules::All => "all",
+                    IgnoreRules::Git => "git",
+                    IgnoreRules::None => "none",
+                }),
                 "built": built.and_then(timestamp),
                 "accessed": listed.accessed_ms.and_then(timestamp),
                 "damaged": damaged,
@@ -239,6 +252,9 @@ pub(super) fn list(args: &IndexArgs, environment: &Environment) -> Result<u8, Fa
         if let Some(problem) = unchecked {
             let problem = format!("it can't be checked: {problem}");
             row(&mut out, "unknown", &escape_controls(&problem))?;
+        }
+        if let Some(manifest) = manifest {
+            row(&mut out, "for", &serves(&manifest.key))?;
         }
         if let Some(built) = built {
             row(&mut out, "built", &show::time(built))?;
@@ -261,6 +277,22 @@ pub(super) fn list(args: &IndexArgs, environment: &Environment) -> Result<u8, Fa
         writeln!(out, "no indexes are kept{store}")?;
     }
     Ok(0)
+}
+
+/// Says which searches can use an index.
+fn serves(key: &KeyParts) -> String {
+    let tool = match key.rules {
+        IgnoreRules::All => "Search",
+        IgnoreRules::Git => "search_files",
+        IgnoreRules::None => "both tools without ignore files",
+    };
+    let hidden = if key.hidden {
+        ", with hidden files"
+    } else {
+        ""
+    };
+    let follow = if key.follow { ", with links" } else { "" };
+    format!("{tool}{hidden}{follow}")
 }
 
 /// Carries out `index clear`.

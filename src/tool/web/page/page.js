@@ -95,10 +95,11 @@ function note(text, kind = "") {
   $("note").className = kind;
 }
 
-const decoder = new TextDecoder();
+// As they are, whatever they begin with.
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 const encoder = new TextEncoder();
 
-// The line, with its match marked: columns count bytes.
+// The line, with its match marked. Columns count bytes of the file, which are fewer than those of what is shown where some were no UTF-8.
 function content(row, data) {
   const line = data.lines.text;
   if (data.column === undefined || !data.match_text) {
@@ -106,13 +107,16 @@ function content(row, data) {
     return;
   }
   const bytes = encoder.encode(line);
-  const before = decoder.decode(bytes.subarray(0, data.column - 1));
-  const end = before.length + data.match_text.length;
-  if (line.slice(before.length, end) !== data.match_text) {
+  let start = Math.min(data.column - 1, bytes.length);
+  // Not within a character.
+  while (start < bytes.length && (bytes[start] & 0xc0) === 0x80) start += 1;
+  const from = decoder.decode(bytes.subarray(0, start)).length;
+  const at = line.indexOf(data.match_text, from);
+  if (at < 0) {
     row.append(line);
     return;
   }
-  row.append(before, element("mark", "", data.match_text), line.slice(end));
+  row.append(line.slice(0, at), element("mark", "", data.match_text), line.slice(at + data.match_text.length));
 }
 
 function show(answer, took) {
