@@ -60,8 +60,8 @@ def crashed(status):
     return status < 0 and -status not in (signal.SIGKILL, signal.SIGTERM, signal.SIGPIPE)
 
 
-def package(name, program):
-    """Returns the path of a program of a Debian package, which is fetched if PATH has none; None if neither works."""
+def package(name, program, *libraries):
+    """Returns the path of a program of a Debian package, which is fetched if PATH has none, and with it packages of libraries; None if neither works."""
     found = shutil.which(program)
     if found:
         return found
@@ -71,12 +71,16 @@ def package(name, program):
         say(f"fetching {name}")
         root.mkdir(parents=True, exist_ok=True)
         try:
-            subprocess.run(["apt-get", "download", name], cwd=root, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            subprocess.run(["apt-get", "download", name, *libraries], cwd=root, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             for archive in root.glob("*.deb"):
                 subprocess.run(["dpkg", "-x", archive, root], check=True)
         except (OSError, subprocess.CalledProcessError) as error:
             say(f"{name} can't be fetched and is left out: {error}")
             return None
+    # All programs here may have them: no other one has use for them.
+    beside = {str(found.parent) for found in root.glob("**/*.so.*")}
+    known = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    os.environ["LD_LIBRARY_PATH"] = ":".join(filter(None, [*known, *sorted(beside - set(known))]))
     # A package without what it depends on does not start; some have no `--version`.
     if not path.exists() or subprocess.run([path, "--help"], capture_output=True).returncode not in (0, 1, 2):
         say(f"{path} does not start and is left out")

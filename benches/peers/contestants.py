@@ -301,7 +301,7 @@ def all_contestants():
     csearch, cindex = package("codesearch", "csearch"), package("codesearch", "cindex")
     if csearch and cindex:
         found.append(Codesearch(csearch, cindex))
-    ag = package("silversearcher-ag", "ag")
+    ag = package("silversearcher-ag", "ag", "libpcre3")
     if ag:
         found.append(SilverSearcher(ag))
     return found

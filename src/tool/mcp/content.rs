@@ -199,6 +199,18 @@ mod tests {
     }
 
     #[test]
+    fn mcp_of_what_was_cut_it_is_not_said_that_there_is_nothing() {
+        for cut in ["truncated", "timed_out"] {
+            let mut response = json!({
+                "count": 0, "matches": [], "errors": [], "content": "[cut off]\n", "truncated": false, "timed_out": false,
+            });
+            assert!(Content::of(response.clone()).text.starts_with(NOTHING));
+            response[cut] = true.into();
+            assert_eq!(Content::of(response).text, "[cut off]\n");
+        }
+    }
+
+    #[test]
     fn mcp_the_schema_of_fields_has_no_text_and_no_words() {
         let schema = fields_schema(json!({
             "$schema": "x", "title": "T", "description": "d", "type": "object",

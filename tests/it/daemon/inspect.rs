@@ -536,6 +536,21 @@ fn ggrep_doctor_says_how_the_daemon_is_and_starts_none() {
         shown.contains(&format!("  process           {}\n", daemon.id())),
         "{shown}"
     );
+    // From below it is named: `ggrep` asks it there, and searches do not.
+    std::fs::create_dir(place.root().join(".git")).unwrap();
+    let below = || {
+        let mut doctor = place.command(env!("CARGO_BIN_EXE_forge-search"), &["doctor"]);
+        ok(&doctor
+            .current_dir(place.root().join("src"))
+            .output()
+            .unwrap())
+    };
+    let shown = below();
+    let around = format!("that of {} runs", place.root().display());
+    assert!(
+        shown.contains("none runs") && shown.contains(&around),
+        "{shown}"
+    );
     // One that hangs is something to be done about.
     kill(daemon.id().cast_signed(), rustix::process::Signal::STOP);
     let told = place.forge_search(&["doctor"]);
@@ -544,4 +559,5 @@ fn ggrep_doctor_says_how_the_daemon_is_and_starts_none() {
     assert!(said.contains("ggrep stop"), "{said}");
     kill(daemon.id().cast_signed(), rustix::process::Signal::KILL);
     daemon.wait().unwrap();
+    assert!(!below().contains("around"), "{}", below());
 }

@@ -10,10 +10,11 @@ use serde::Serialize;
 
 use super::super::args::SetupArgs;
 use super::super::setup::Environment;
-use super::Meant;
+use super::{Meant, root_of};
 use crate::tool::daemon::client::{ClientError, Connection};
 use crate::tool::daemon::report::{Health, Severity, Status};
 use crate::tool::daemon::request::{Asked, Request};
+use crate::tool::daemon::socket::is_taken;
 use crate::tool::render::escape_controls;
 
 /// How long a daemon may take to greet, and to say how it is.
@@ -34,6 +35,8 @@ pub(in super::super) struct DaemonReport {
     sync: Option<String>,
     /// Whether its configuration is no more.
     stale: Option<bool>,
+    /// The git working tree around the root whose daemon runs, which `ggrep` asks.
+    around: Option<String>,
 }
 
 /// Looks at the daemon of a tree, and says what needs doing about it. Nothing, where there is no place for one.
@@ -50,11 +53,15 @@ pub(in super::super) fn examine(
         version: None,
         sync: None,
         stale: None,
+        around: None,
     };
     let mut problems = Vec::new();
     let caller = meant.caller(None, PATIENCE);
     let mut connection = match Connection::open(&meant.socket, &meant.store, caller) {
-        Err(ClientError::Unreachable(_)) => return Some((report, problems)),
+        Err(ClientError::Unreachable(_)) => {
+            report.around = around(root, setup, environment);
+            return Some((report, problems));
+        }
         Err(error) => {
             problems.push(format!(
                 "what listens at {} does not answer as it should: {error}; end it with `ggrep stop`, or, if that does not help, by its process",
@@ -91,13 +98,32 @@ pub(in super::super) fn examine(
     Some((report, problems))
 }
 
+/// Returns the git working tree around a root, if that is another directory and its daemon runs.
+fn around(root: &Path, setup: &SetupArgs, environment: &Environment) -> Option<String> {
+    let around = root_of(None, Some(root), environment).ok()?;
+    let setup = SetupArgs {
+        root: None,
+        ..setup.clone()
+    };
+    let meant = Meant::find(&around, &setup, None, environment).ok()?;
+    (around != root && is_taken(&meant.socket)).then(|| around.display().to_string())
+}
+
 impl DaemonReport {
     /// Prints it for people.
     pub(in super::super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "\ndaemon")?;
         let socket = escape_controls(&self.socket);
         if !self.running {
-            return writeln!(out, "  none runs          (its socket would be {socket})");
+            writeln!(out, "  none runs          (its socket would be {socket})")?;
+            if let Some(around) = &self.around {
+                let around = escape_controls(around);
+                writeln!(
+                    out,
+                    "  around            that of {around} runs, which ggrep asks; searches from there ask it, too"
+                )?;
+            }
+            return Ok(());
         }
         let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_string());
         writeln!(out, "  socket            {socket}")?;
