@@ -116,6 +116,14 @@ def use(browser):
     browser.noted("3 lines in 3 files")
     print("edits are seen")
 
+    # Matches are marked where columns are of other bytes than those that are shown.
+    (ROOT / "src" / "odd.rs").write_bytes(b"\xef\xbb\xbf// an odd_line\n\xff\xfe\xff odd_line\n\xef\xbb\xbf \xc3\xbc odd_line\n")
+    browser.type("#pattern", "odd_line")
+    browser.noted("3 lines in 1 file")
+    marks = browser.run("return [...document.querySelectorAll('mark')].map(m => [m.innerText, m.nextSibling.textContent])")
+    assert marks == [["odd_line", ""]] * 3, marks
+    print("odd lines are marked")
+
     # A cut answer says so.
     browser.type("#pattern", "one of many")
     said = browser.noted("there is more")
