@@ -52,7 +52,7 @@ has_version() {
     case " $line " in *" $2 "*) return 0 ;; *) return 1 ;; esac
 }
 
-# The system's own ripgrep and ugrep, a tool that delivers mail, a browser, and what linking the fuzz targets needs.
+# The system's own ripgrep and ugrep, a tool that delivers mail, a browser, shells, what shows manual pages, and what linking the fuzz targets needs.
 install_system_packages() {
     local missing=()
     command -v rg >/dev/null || missing+=(ripgrep)
@@ -62,6 +62,9 @@ install_system_packages() {
     command -v python3 >/dev/null || missing+=(python3)
     command -v procmail >/dev/null || missing+=(procmail)
     command -v npm >/dev/null || missing+=(npm)
+    command -v zsh >/dev/null || missing+=(zsh)
+    command -v fish >/dev/null || missing+=(fish)
+    command -v groff >/dev/null || missing+=(groff-base)
     command -v chromium >/dev/null || missing+=(chromium)
     command -v chromedriver >/dev/null || missing+=(chromium-driver)
     if [ "${#missing[@]}" -gt 0 ]; then

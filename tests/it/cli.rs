@@ -406,14 +406,100 @@ fn schema_completions_and_manual_are_printed() {
     assert!(status == 2 && err.contains("grepper"), "{err}");
 }
 
+/// Runs a program that may not be there, for what it prints; nothing if it is not, and need not be.
+fn printed_by(program: &str, args: &[&str], stdin: &str) -> Option<(String, String)> {
+    let child = Command::new(program)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = child else {
+        assert!(
+            std::env::var_os("FORGE_SEARCH_REQUIRE_PEERS").is_none(),
+            "{program} is missing"
+        );
+        println!("passed over: {program} is missing");
+        return None;
+    };
+    let mut input = child.stdin.take().unwrap();
+    let text = stdin.to_string();
+    let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{program}: {output:?}");
+    Some((text(&output.stdout), text(&output.stderr)))
+}
+
 #[test]
-fn the_bash_completion_script_is_valid() {
+fn shells_complete_flags_commands_and_values() {
     let tree = tree();
-    let (_, script, _) = run(tree.path(), &["completions", "bash"]);
-    let file = tree.path().join("completion.bash");
-    fs::write(&file, script).unwrap();
-    let status = Command::new("bash").arg("-n").arg(&file).status().unwrap();
-    assert!(status.success());
+    let script = |shell: &str| {
+        let (_, script, _) = run(tree.path(), &["completions", shell]);
+        let file = tree.path().join(format!("completion.{shell}"));
+        fs::write(&file, script).unwrap();
+        file.to_str().unwrap().to_string()
+    };
+    let asked = [
+        ("--max-r", "--max-results"),
+        ("ind", "index"),
+        ("index b", "build"),
+        ("index build --js", "--json"),
+        ("search --hidd", "--hidden"),
+        ("--color al", "always"),
+    ];
+    let (bash, fish, zsh) = (script("bash"), script("fish"), script("zsh"));
+    for (typed, expected) in asked {
+        let words: Vec<&str> = typed.split(' ').collect();
+        let (last, before) = (words[words.len() - 1], words.len());
+        let previous = words.iter().rev().nth(1).unwrap_or(&"forge-search");
+        let ask = format!(
+            "source {bash}; COMP_WORDS=(forge-search {typed}); COMP_CWORD={before}; set -- $(complete -p forge-search); \
+             while [ \"$1\" != -F ]; do shift; done; $2 forge-search '{last}' '{previous}'; echo \"${{COMPREPLY[@]}}\""
+        );
+        if let Some((out, err)) = printed_by("bash", &["--norc", "-c", &ask], "") {
+            let mut found = out.split_whitespace();
+            assert!(
+                found.any(|one| one == expected),
+                "bash: {typed}: {out}{err}"
+            );
+        }
+        let ask = format!("source {fish}; complete -C 'forge-search {typed}'");
+        if let Some((out, err)) = printed_by("fish", &["--no-config", "-c", &ask], "") {
+            let mut found = out.lines().filter_map(|line| line.split('\t').next());
+            assert!(
+                found.any(|one| one == expected),
+                "fish: {typed}: {out}{err}"
+            );
+        }
+    }
+    if let Some((_, err)) = printed_by("zsh", &["-f", "-n", &zsh], "") {
+        assert_eq!(err, "");
+    }
+}
+
+#[test]
+fn manual_pages_have_nothing_that_roff_complains_of() {
+    let tree = tree();
+    for args in [
+        &["man"][..],
+        &["man", "index"],
+        &["man", "mcp"],
+        &["man", "search"],
+    ] {
+        let (_, page, _) = run(tree.path(), args);
+        // Without overstriking, which is how it shows what is bold.
+        let flags = ["-man", "-Tutf8", "-ww", "-rLL=100n", "-P-cbou"];
+        let Some((shown, complaints)) = printed_by("groff", &flags, &page) else {
+            return;
+        };
+        assert_eq!(complaints, "", "{args:?}");
+        assert!(
+            shown.contains("DESCRIPTION") && shown.contains("forge"),
+            "{shown}"
+        );
+    }
 }
 
 #[test]

@@ -209,9 +209,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
             Ok(0)
         }
         Some(Command::Completions { shell }) => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "forge-search", &mut script);
-            io::stdout().write_all(&script)?;
+            io::stdout().write_all(completions(shell).as_bytes())?;
             Ok(0)
         }
         Some(Command::Man { command }) => {
@@ -245,6 +243,37 @@ fn mistyped(query: &args::QueryArgs) -> Option<String> {
         .map(clap::Command::get_name)
         .min_by_key(|name| apart(name))?;
     (apart(near) <= 2 && near.len() > 3).then(|| near.to_string())
+}
+
+/// Returns what completes this program in a shell.
+fn completions(shell: clap_complete::Shell) -> String {
+    let mut script = Vec::new();
+    let mut program = completed_by(shell, Cli::command());
+    clap_complete::generate(shell, &mut program, "forge-search", &mut script);
+    let script = String::from_utf8_lossy(&script);
+    // For a program with a hyphen in its name the library writes the states of bash's commands in two ways. And in fish, a flag whose value is being typed
+    // is not complete, so that nothing would be completed.
+    let parse = "argparse -s (__fish_forge_search_global_optspecs) --";
+    script
+        .replace("forge__subcmd__search", "forge__search")
+        .replace(
+            &format!("{parse} $cmd 2>/dev/null\n"),
+            &format!("{parse} $cmd 2>/dev/null\n    or {parse} $cmd[1..-2] 2>/dev/null\n"),
+        )
+}
+
+/// Returns a command as a shell can complete it: fish takes no full stop for a flag, and completes none at all where one is.
+fn completed_by(shell: clap_complete::Shell, command: clap::Command) -> clap::Command {
+    if shell != clap_complete::Shell::Fish {
+        return command;
+    }
+    let without = |arg: clap::Arg| match arg.get_short() {
+        Some('.') => arg.short(None),
+        _ => arg,
+    };
+    command
+        .mut_args(without)
+        .mut_subcommands(move |sub| completed_by(shell, sub))
 }
 
 /// A tool that can be called.
