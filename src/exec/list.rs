@@ -17,17 +17,34 @@ const BATCH: usize = 1_024;
 
 /// An engine that has one event for each file, on no line, whatever is asked.
 #[derive(Debug)]
-pub struct Lister(EngineId);
+pub struct Lister {
+    id: EngineId,
+    /// Files that are too large are left out, for which each is looked at.
+    by_size: bool,
+}
 
 impl Default for Lister {
     fn default() -> Lister {
-        Lister(EngineId("list".to_string()))
+        Lister {
+            id: EngineId("list".to_string()),
+            by_size: false,
+        }
+    }
+}
+
+impl Lister {
+    /// The same, without files that are larger than a query searches, for which the system is asked about each.
+    pub fn of_size() -> Lister {
+        Lister {
+            by_size: true,
+            ..Lister::default()
+        }
     }
 }
 
 impl Engine for Lister {
     fn id(&self) -> &EngineId {
-        &self.0
+        &self.id
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -38,13 +55,18 @@ impl Engine for Lister {
         }
     }
 
-    fn prepare(&self, _: Arc<Query>) -> Result<Arc<dyn Prepared>, EngineError> {
-        Ok(Arc::new(Listing))
+    fn prepare(&self, query: Arc<Query>) -> Result<Arc<dyn Prepared>, EngineError> {
+        Ok(Arc::new(Listing {
+            most: self.by_size.then_some(query.max_file_size),
+        }))
     }
 }
 
 #[derive(Debug)]
-struct Listing;
+struct Listing {
+    /// The largest size of a file, if that counts.
+    most: Option<u64>,
+}
 
 impl Prepared for Listing {
     fn batching(&self) -> Batching {
@@ -55,11 +77,27 @@ impl Prepared for Listing {
     }
 
     fn worker(&self, stop: Stop) -> Box<dyn Worker> {
-        Box::new(Names(stop))
+        Box::new(Names {
+            stop,
+            most: self.most,
+        })
     }
 }
 
-struct Names(Stop);
+struct Names {
+    stop: Stop,
+    most: Option<u64>,
+}
+
+impl Names {
+    /// Says whether a file would be searched, as far as its size goes. One that can't be looked at would be.
+    fn is_small(&self, file: &EligibleFile) -> bool {
+        !self.most.is_some_and(|most| {
+            let meta = std::fs::metadata(file.absolute());
+            meta.is_ok_and(|meta| meta.len() > most)
+        })
+    }
+}
 
 impl Worker for Names {
     fn search(
@@ -67,9 +105,13 @@ impl Worker for Names {
         files: &[EligibleFile],
         emit: &mut dyn FnMut(usize, FileOutcome),
     ) -> Result<(), EngineError> {
-        for nth in 0..files.len() {
-            if self.0.is_raised() {
+        for (nth, file) in files.iter().enumerate() {
+            if self.stop.is_raised() {
                 break;
+            }
+            if !self.is_small(file) {
+                emit(nth, FileOutcome::nothing());
+                continue;
             }
             let event = Event {
                 kind: EventKind::Match {

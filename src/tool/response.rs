@@ -2,6 +2,8 @@
 //!
 //! Owns the shapes of FR-LS-04 and FR-LS-05. It does not search and decides nothing about order.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -57,6 +59,9 @@ pub struct Record {
     /// How much of the line is not shown, where it is longer than `max_line_bytes`.
     #[serde(skip)]
     pub left_out: Option<LeftOut>,
+    /// The path as the system has it, where it is not UTF-8, so that other files may be shown in the same way.
+    #[serde(skip)]
+    pub name: Option<Arc<Path>>,
 }
 
 /// How much of a line is not shown, in bytes of what would be shown.
@@ -300,7 +305,15 @@ impl Record {
                 match_text,
             },
             left_out: None,
+            name: None,
         }
+    }
+
+    /// Returns the path as the system has it, as far as that is known.
+    #[cfg(feature = "cli")]
+    pub(crate) fn name(&self) -> &Path {
+        let shown = || Path::new(&self.data.path.text);
+        self.name.as_deref().unwrap_or_else(shown)
     }
 
     /// Returns true for a line that matched.

@@ -440,11 +440,11 @@ impl SearchTool {
         let mut matches = Vec::with_capacity(run.count);
         for file in run.files {
             let path = shown.show(&file.path);
-            matches.extend(
-                file.events
-                    .into_iter()
-                    .map(|event| Record::new(&path, event)),
-            );
+            let name = shown.name(&file.path);
+            matches.extend(file.events.into_iter().map(|event| Record {
+                name: name.clone(),
+                ..Record::new(&path, event)
+            }));
         }
         if let max @ 1.. = self.config.max_line_bytes {
             matches
@@ -582,6 +582,12 @@ impl Shown {
             };
         }
         slashed(&self.prefix.join(path))
+    }
+
+    /// Returns the path itself, where it can't be shown as it is.
+    fn name(&self, path: &Path) -> Option<Arc<Path>> {
+        let is_shown = path.to_str().is_some() && self.prefix.to_str().is_some();
+        (!is_shown).then(|| self.prefix.join(path).into())
     }
 }
 

@@ -400,8 +400,14 @@ fn schema_completions_and_manual_are_printed() {
     assert!(status == 0 && page.starts_with(".") && page.contains("fixed\\-strings"));
     let (status, page, _) = run(tree.path(), &["man", "call"]);
     assert!(status == 0 && page.contains("jsonl"));
-    let (status, _, err) = run(tree.path(), &["man", "nothing"]);
-    assert!(status == 2 && err.contains("the commands are"), "{err}");
+    for none in [
+        &["man", "nothing"][..],
+        &["man", "execute-worker"],
+        &["man", "index", "nothing"],
+    ] {
+        let (status, _, err) = run(tree.path(), none);
+        assert!(status == 2 && err.contains("the commands are"), "{err}");
+    }
     let (status, _, err) = run(tree.path(), &["schema", "--tool", "grepper"]);
     assert!(status == 2 && err.contains("grepper"), "{err}");
 }
@@ -456,7 +462,7 @@ fn shells_complete_flags_commands_and_values() {
         let previous = words.iter().rev().nth(1).unwrap_or(&"forge-search");
         let ask = format!(
             "source {bash}; COMP_WORDS=(forge-search {typed}); COMP_CWORD={before}; set -- $(complete -p forge-search); \
-             while [ \"$1\" != -F ]; do shift; done; $2 forge-search '{last}' '{previous}'; echo \"${{COMPREPLY[@]}}\""
+             while [ $# -gt 0 ] && [ \"$1\" != -F ]; do shift; done; $2 forge-search '{last}' '{previous}'; echo \"${{COMPREPLY[@]}}\""
         );
         if let Some((out, err)) = printed_by("bash", &["--norc", "-c", &ask], "") {
             let mut found = out.split_whitespace();
@@ -474,8 +480,26 @@ fn shells_complete_flags_commands_and_values() {
             );
         }
     }
-    if let Some((_, err)) = printed_by("zsh", &["-f", "-n", &zsh], "") {
-        assert_eq!(err, "");
+    // It completes what is typed at a terminal, and nothing else.
+    for (typed, expected) in [
+        ("--max-r", "--max-results"),
+        ("ind", "index"),
+        ("index bu", "build"),
+        ("index build --js", "--json"),
+        ("schema --to", "--tool"),
+        ("completions fi", "fish"),
+        ("lease key", "keygen"),
+    ] {
+        let ask = format!(
+            "zmodload zsh/zpty; zpty z zsh -f -i; \
+             zpty -w z 'PS1=; unsetopt zle_bracketed_paste; autoload -U compinit; compinit -u -D; source {zsh}; echo rea''dy'; \
+             zpty -r z said '*ready*'; zpty -w -n z $'forge-search {typed}\t'; zpty -r z said '*{expected}*'; print -r -- \"$said\""
+        );
+        let bounded = ["60", "zsh", "-f", "-c", &ask];
+        if printed_by("zsh", &["-f", "-n", &zsh], "").is_some_and(|(_, err)| err.is_empty()) {
+            let (out, err) = printed_by("timeout", &bounded, "").unwrap();
+            assert!(out.contains(expected), "zsh: {typed}: {out}{err}");
+        }
     }
 }
 
@@ -484,7 +508,8 @@ fn manual_pages_have_nothing_that_roff_complains_of() {
     let tree = tree();
     for args in [
         &["man"][..],
-        &["man", "index"],
+        &["man", "index", "build"],
+        &["man", "index-list"],
         &["man", "mcp"],
         &["man", "search"],
     ] {

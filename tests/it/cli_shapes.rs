@@ -187,6 +187,8 @@ fn flags_that_other_tools_have_mean_the_same() {
         &["-u", "-l", "needle"],
         &["-uu", "-l", "needle"],
         &["-l", "--max-filesize", "1K", "needle"],
+        &["--files", "--max-filesize", "20"],
+        &["--files", "-t", "all", "-t", "all", "-T", "md", "-T", "md"],
     ] {
         same_as_rg(
             dir,
@@ -238,6 +240,7 @@ fn events_are_those_of_ripgreps_json() {
             &["-F", "-e", "needle", "-e", "fn"],
             &["-w", "needle", "-t", "md"],
             &["-m1", "-C2", "needle"],
+            &["needle$", "src"],
             &["-m1", "-A1", "e", "-t", "rust"],
             &["absent"],
         ] {
@@ -383,12 +386,105 @@ fn names_for_programs_are_those_of_the_files() {
     assert_eq!(told.stdout, b"d\xff/a\xfe\n:2\n");
     let told = run(tree.path(), &["-0", "--files", "--sortr", "modified"]);
     assert_eq!(told.stdout, b"plain\0d\xff/a\xfe\n\0");
-    // Which of them is meant can't be told.
-    write(b"d\xfe/a\xfe\n", b"needle\n");
+    // Others that are shown in the same way are others.
+    write(b"d\xfe/a\xfe\n", b"\nneedle\n");
     let told = run(tree.path(), &["-0", "-l", "needle"]);
+    assert_eq!(told.stdout, b"d\xfe/a\xfe\n\0d\xff/a\xfe\n\0plain\0");
+    let told = run(
+        tree.path(),
+        &["-0", "--count-matches", "needle", "-g", "!plain"],
+    );
+    assert_eq!(told.stdout, b"d\xfe/a\xfe\n\x001\nd\xff/a\xfe\n\x002\n");
+    let told = run(tree.path(), &["-c", "needle"]);
+    assert_eq!(lines(&told).len(), 3);
+}
+
+#[test]
+fn each_match_is_told_of_lines_that_are_shortened_or_approximate() {
+    let tree = tempfile::tempdir().unwrap();
+    let dir = tree.path();
+    let long = format!("{} needle {} needle\n", "x".repeat(100), "y".repeat(100));
+    fs::write(dir.join("long"), &long).unwrap();
+    let short = ["--set", "max_line_bytes=30", "needle"];
+    for (shape, expected) in [
+        ("-o", "long:1:102:needle\nlong:1:210:needle\n".to_string()),
+        ("--count-matches", "long:2\n".to_string()),
+        ("--vimgrep", format!("long:1:102:{long}long:1:210:{long}")),
+    ] {
+        let told = run(dir, &[&[shape], &short[..]].concat());
+        assert_eq!(String::from_utf8(told.stdout).unwrap(), expected);
+        assert_eq!(told.stderr, b"");
+    }
+    fs::write(dir.join("near"), "kmalloc_array(x)\n").unwrap();
+    let near = ["-F", "--set", "fuzzy_fallback=true", "kmalloc_aray"];
+    for (shape, expected) in [
+        ("-o", "near:1:1:kmalloc_array\n"),
+        ("--count-matches", "near:1\n"),
+        ("--vimgrep", "near:1:1:kmalloc_array(x)\n"),
+    ] {
+        let told = run(dir, &[&[shape], &near[..]].concat());
+        assert_eq!(String::from_utf8(told.stdout).unwrap(), expected);
+    }
+    // ripgrep has no words for it.
+    let told = run(dir, &[&["--rg-json"], &near[..]].concat());
     assert_eq!(told.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&told.stderr).into_owned();
-    assert!(said.contains("not UTF-8"), "{said}");
+    assert!(String::from_utf8_lossy(&told.stderr).contains("approximate"));
+}
+
+#[cfg(unix)]
+#[test]
+fn files_behind_links_and_outside_are_looked_into_again_where_they_were_found() {
+    use std::os::unix::fs::symlink;
+    let place = tempfile::tempdir().unwrap();
+    let (out, cwd) = (place.path().join("out"), place.path().join("cwd"));
+    fs::create_dir_all(out.join("sub")).unwrap();
+    fs::create_dir(&cwd).unwrap();
+    fs::write(out.join("sub/real"), b"needle \xff needle\n").unwrap();
+    symlink("real", out.join("sub/link")).unwrap();
+    symlink("sub", out.join("dir")).unwrap();
+    for (at, path) in [(&cwd, "../out"), (&out, ".")] {
+        let told = run(at, &["-L", "--count-matches", "needle", path]);
+        let counts = lines(&told);
+        assert_eq!(counts.len(), 4, "{counts:?}");
+        assert!(counts.iter().all(|line| line.ends_with(":2")), "{counts:?}");
+        let told = run(at, &["-L", "--rg-json", "needle", path]);
+        assert_eq!(told.status.code(), Some(0), "{told:?}");
+        let told = String::from_utf8(told.stdout).unwrap();
+        assert_eq!(told.matches("\"type\":\"match\"").count(), 4, "{told}");
+    }
+}
+
+#[test]
+fn what_ends_a_line_is_no_part_of_it_in_any_shape() {
+    let tree = tempfile::tempdir().unwrap();
+    fs::write(tree.path().join("crlf"), "a needle\r\nneedle\r").unwrap();
+    let told = |args: &[&str]| String::from_utf8(run(tree.path(), args).stdout).unwrap();
+    assert_eq!(
+        told(&["-o", "needle$"]),
+        "crlf:1:3:needle\ncrlf:2:1:needle\n"
+    );
+    let json = told(&["--rg-json", "needle.?$"]);
+    assert_eq!(json.matches("\"type\":\"match\"").count(), 2, "{json}");
+    assert_eq!(
+        json.matches(r#"{"match":{"text":"needle"}"#).count(),
+        2,
+        "{json}"
+    );
+    assert_eq!(told(&["--count-matches", "\\s"]), "crlf:1\n");
+}
+
+#[test]
+fn long_lines_with_many_matches_take_no_longer_than_they_are_long() {
+    let tree = tempfile::tempdir().unwrap();
+    fs::write(tree.path().join("a.js"), "a".repeat(2_000_000)).unwrap();
+    // Quadratic would be minutes.
+    let began = std::time::Instant::now();
+    let told = run(tree.path(), &["--rg-json", "a"]);
+    assert_eq!(told.status.code(), Some(0));
+    assert!(told.stdout.len() > 40_000_000);
+    let told = run(tree.path(), &["--count-matches", "a"]);
+    assert_eq!(lines(&told), ["a.js:2000000"]);
+    assert!(began.elapsed() < Duration::from_secs(60));
 }
 
 #[test]
@@ -401,6 +497,10 @@ fn what_flags_can_not_mean_is_said() {
         (&["-nU", "needle"], "within one line"),
         (&["-uuu", "needle"], "binary"),
         (&["-x", "-w", "needle"], "cannot be used with"),
+        (&["-o", "-C2", "needle"], "lines around"),
+        (&["--files", "-e", "needle"], "looks for nothing"),
+        (&["-g", "!!*.rs", "needle"], "takes back"),
+        (&["--max-filesize", "99999999999G", "needle"], "too large"),
         (&["-x", "-e", "a)", "-e", "(b"], "the pattern `a)`"),
         (&["--max-filesize", "1T", "needle"], "500K"),
         (&["--max-filesize", "0", "needle"], "1.."),
@@ -534,9 +634,10 @@ fn rg_json_looks_into_nothing_but_what_was_found() {
     // Another one that is shown in the same way.
     fs::write(tree.join(OsStr::from_bytes(b"inv\xfe")), "a needle\n").unwrap();
     let told = run(&tree, &["--rg-json", "needle"]);
-    let err = String::from_utf8(told.stderr).unwrap();
-    assert_eq!(told.status.code(), Some(2), "{err}");
-    assert!(err.contains("not UTF-8"), "{err}");
+    assert_eq!(told.status.code(), Some(0));
+    let out = String::from_utf8(told.stdout).unwrap();
+    assert!(out.contains(r#""path":{"bytes":"aW52/w=="}"#), "{out}");
+    assert!(out.contains(r#""path":{"bytes":"aW52/g=="}"#), "{out}");
     // Lines have numbers, whether or not somebody asks for them.
     let told = forge_search(&tree)
         .args(["-n", "the needle"])

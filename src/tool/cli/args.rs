@@ -177,8 +177,8 @@ Example:
 Example:
   forge-search man | man -l -")]
     Man {
-        /// The command whose page to print.
-        command: Option<String>,
+        /// The command whose page to print, as in `index build`.
+        command: Vec<String>,
     },
 }
 
@@ -279,6 +279,9 @@ fn size(text: &str) -> Result<u64, String> {
     match bytes.and_then(|count| count.checked_mul(unit)) {
         Some(0) => Err("it is not in 1..".to_string()),
         Some(bytes) => Ok(bytes),
+        None if !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit()) => {
+            Err("it is too large".to_string())
+        }
         None => Err("write a number of bytes, as in 1000000, 500K, 10M or 1G".to_string()),
     }
 }
@@ -329,7 +332,7 @@ pub(super) struct QueryArgs {
     /// Search only files of TYPE, such as rust or py, and of those that -g leaves; --type-list shows all; repeatable.
     #[arg(short = 't', long = "type", value_name = "TYPE")]
     pub(super) types: Vec<String>,
-    /// Search no files of TYPE; repeatable.
+    /// Search no files of TYPE, whatever -t says; repeatable.
     #[arg(short = 'T', long = "type-not", value_name = "TYPE")]
     pub(super) types_not: Vec<String>,
     /// Search hidden files and directories.
@@ -417,7 +420,7 @@ pub(super) struct SearchArgs {
     /// Show at most so many matching lines of a file.
     #[arg(short = 'm', long, value_name = "NUM", value_parser = at_least_one())]
     pub(super) max_count: Option<u64>,
-    /// Show at most so many lines, context included [default: 200].
+    /// Show at most so many lines, context included [default: 200]. With -o and --vimgrep each of them has a line for each of its matches.
     #[arg(long, value_name = "NUM", value_parser = at_least_one())]
     pub(super) max_results: Option<u64>,
     /// Search at most so many files.
@@ -459,7 +462,7 @@ pub(super) struct SearchArgs {
     /// Print the types that -t and -T know, with their globs.
     #[arg(long, group = "shape")]
     pub(super) type_list: bool,
-    /// Print a line for each match, as editors take it: path:line:column:text.
+    /// Print a line for each match, as editors take it: path:line:column:text. Lines are never shortened.
     #[arg(long, group = "shape")]
     pub(super) vimgrep: bool,
     /// Print events as JSON lines, then a summary.

@@ -2,7 +2,6 @@
 //!
 //! Owns which trees there are for a client.
 
-use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +15,7 @@ use super::daemon::canonical;
 use super::setup::{Environment, load_config};
 use super::tree::OpenTree;
 use super::{Failure, complain};
-use crate::tool::config::{Backend, Config};
+use crate::tool::config::Config;
 use crate::tool::daemon::tree::Tree;
 use crate::tool::engines::Engines;
 use crate::tool::error::{DenialReason, ToolError};
@@ -28,6 +27,12 @@ use crate::tool::search_files::FilesTool;
 
 /// How long the end waits for threads that still search.
 const LAST: Duration = Duration::from_millis(200);
+
+/// How long what a client that is gone has asked for last may take to be written.
+const GONE: Duration = Duration::from_secs(6);
+
+/// Trees that are open at once: those that were asked last.
+const TREES: usize = 4;
 
 /// Serves until the client closes standard input.
 pub(super) fn run(args: &McpArgs, environment: &Environment) -> Result<u8, Failure> {
@@ -55,12 +60,25 @@ pub(super) fn run(args: &McpArgs, environment: &Environment) -> Result<u8, Failu
     let served =
         runtime.block_on(async {
             let (reader, writer) = stdio_pipes();
-            let reader = Heard::new(reader, server.client());
+            let client = server.client();
+            let reader = Heard::new(reader, client.clone());
             let served = rmcp::serve_server(server, (reader, writer)).await;
             match served {
-                Ok(running) => running.waiting().await.map(|_| ()).map_err(|error| {
-                    failed(format!("the server ended in an unexpected way: {error}"))
-                }),
+                Ok(running) => {
+                    let mut ended = client.ended.subscribe();
+                    let gone = async {
+                        // Nobody but the server itself drops what it waits for.
+                        let _ = ended.wait_for(|ended| *ended).await;
+                        tokio::time::sleep(GONE).await;
+                    };
+                    tokio::select! {
+                        ended = running.waiting() => ended.map(|_| ()).map_err(|error| {
+                            failed(format!("the server ended in an unexpected way: {error}"))
+                        }),
+                        // It may have kept open what it does not read.
+                        () = gone => Ok(()),
+                    }
+                }
                 // A client that says nothing is one that only looks whether there is a program.
                 Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
                 Err(error) => Err(failed(format!(
@@ -80,9 +98,12 @@ struct Forest {
     setup: SetupArgs,
     environment: Environment,
     by_daemon: bool,
-    /// By what is left of the allowed roots.
-    opened: Mutex<BTreeMap<Option<Vec<PathBuf>>, Arc<OpenTree>>>,
+    /// By what is left of the allowed roots; what was asked last comes last.
+    opened: Mutex<Vec<(Left, Arc<OpenTree>)>>,
 }
+
+/// What a client's roots leave of the allowed ones, where that is not all.
+type Left = Option<Vec<PathBuf>>;
 
 impl Forest {
     fn new(args: &McpArgs, environment: &Environment) -> Result<Forest, ToolError> {
@@ -113,13 +134,14 @@ impl Forest {
     fn one(&self, left: Option<&[PathBuf]>) -> Result<OpenTree, ToolError> {
         let mut setup = self.setup.clone();
         let mut root = self.root.clone();
+        // What a client's paths are relative to.
+        let allowed = self.allowed()?;
+        if let Some(first) = left.unwrap_or(&allowed).first()
+            && !self.has_root(left.unwrap_or(&allowed))
+        {
+            root.clone_from(first);
+        }
         if let Some(left) = left {
-            // What a client's paths are relative to.
-            if let Some(first) = left.first()
-                && !left.iter().any(|one| root.starts_with(one))
-            {
-                root.clone_from(first);
-            }
             let list = toml_list(left)?;
             setup
                 .set
@@ -129,14 +151,34 @@ impl Forest {
             }
         }
         setup.root = Some(root.clone());
-        // Programs are found by the environment, which is the daemon's there.
-        let by_daemon = self.by_daemon && self.config()?.search.backend == Backend::Embedded;
-        Ok(OpenTree::new(root, setup, &self.environment, by_daemon))
+        Ok(OpenTree::new(
+            root,
+            setup,
+            &self.environment,
+            self.by_daemon,
+        ))
+    }
+
+    /// Returns the canonical directories that may be searched.
+    fn allowed(&self) -> Result<Vec<PathBuf>, ToolError> {
+        let mut allowed = Vec::new();
+        for configured in &self.config()?.sandbox.allowed_roots {
+            allowed.push(canonical(&self.root.join(configured), &self.environment)?);
+        }
+        if allowed.is_empty() {
+            allowed.push(self.root.clone());
+        }
+        Ok(allowed)
+    }
+
+    /// Returns whether the root is in one of these.
+    fn has_root(&self, roots: &[PathBuf]) -> bool {
+        roots.iter().any(|one| self.root.starts_with(one))
     }
 
     fn shut_down(&self) {
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        for tree in opened.values() {
+        for (_, tree) in &*opened {
             tree.shut_down();
         }
     }
@@ -147,18 +189,12 @@ impl Trees for Forest {
         let left = match client_roots {
             None => None,
             Some(named) => {
-                let config = self.config()?;
-                let mut allowed = Vec::new();
-                for configured in &config.sandbox.allowed_roots {
-                    allowed.push(canonical(&self.root.join(configured), &self.environment)?);
-                }
-                if allowed.is_empty() {
-                    allowed.push(self.root.clone());
-                }
-                // One that is not there has nothing.
+                let mut allowed = self.allowed()?;
+                // One that is not there, or is no directory, has nothing.
                 let named: Vec<PathBuf> = named
                     .iter()
                     .filter_map(|root| root.canonicalize().ok())
+                    .filter(|root| root.is_dir())
                     .collect();
                 let left = within(&allowed, &named);
                 if left.is_empty() {
@@ -176,15 +212,24 @@ impl Trees for Forest {
                 allowed.sort();
                 let mut sorted = left.clone();
                 sorted.sort();
-                (sorted != allowed).then_some(left)
+                // In which order they come counts only where paths are relative to the first.
+                (sorted != allowed || !self.has_root(&left)).then_some(left)
             }
         };
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(one) = opened.get(&left) {
-            return Ok(one.clone());
+        let one = match opened.iter().position(|(of, _)| *of == left) {
+            Some(at) => opened.remove(at).1,
+            None => Arc::new(self.one(left.as_deref())?),
+        };
+        opened.push((left, one.clone()));
+        let gone = match opened.len() > TREES {
+            true => Some(opened.remove(0).1),
+            false => None,
+        };
+        drop(opened);
+        if let Some(gone) = gone {
+            gone.let_go();
         }
-        let one = Arc::new(self.one(left.as_deref())?);
-        opened.insert(left, one.clone());
         Ok(one)
     }
 }

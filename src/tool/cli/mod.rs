@@ -96,7 +96,13 @@ pub fn main() -> u8 {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are no failures.
-            let unwritten = error.print().is_err_and(|error| !is_closed(&error));
+            let printed = error.print();
+            let unwritten = printed.as_ref().is_err_and(|error| !is_closed(error));
+            if let Err(error) = printed
+                && unwritten
+            {
+                complain(&format!("the output can't be written: {error}"));
+            }
             if let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg)
                 && let Some(hint) = habits::hint(flag)
             {
@@ -213,7 +219,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
             Ok(0)
         }
         Some(Command::Man { command }) => {
-            manual(command.as_deref())?;
+            manual(&command)?;
             Ok(0)
         }
     }
@@ -248,7 +254,7 @@ fn mistyped(query: &args::QueryArgs) -> Option<String> {
 /// Returns what completes this program in a shell.
 fn completions(shell: clap_complete::Shell) -> String {
     let mut script = Vec::new();
-    let mut program = completed_by(shell, Cli::command());
+    let mut program = completed_by(shell, &Cli::command());
     clap_complete::generate(shell, &mut program, "forge-search", &mut script);
     let script = String::from_utf8_lossy(&script);
     // For a program with a hyphen in its name the library writes the states of bash's commands in two ways. And in fish, a flag whose value is being typed
@@ -262,18 +268,40 @@ fn completions(shell: clap_complete::Shell) -> String {
         )
 }
 
-/// Returns a command as a shell can complete it: fish takes no full stop for a flag, and completes none at all where one is.
-fn completed_by(shell: clap_complete::Shell, command: clap::Command) -> clap::Command {
-    if shell != clap_complete::Shell::Fish {
-        return command;
-    }
-    let without = |arg: clap::Arg| match arg.get_short() {
-        Some('.') => arg.short(None),
-        _ => arg,
-    };
-    command
-        .mut_args(without)
-        .mut_subcommands(move |sub| completed_by(shell, sub))
+/// Returns a command as a shell can complete it: without what is hidden. Fish takes no full stop for a flag, and completes none at all where one is; zsh takes
+/// what stands before commands for them.
+fn completed_by(shell: clap_complete::Shell, command: &clap::Command) -> clap::Command {
+    use clap_complete::Shell;
+    let commands = command.get_subcommands().filter(|sub| !sub.is_hide_set());
+    let commands: Vec<_> = commands.map(|sub| completed_by(shell, sub)).collect();
+    let args = command.get_arguments().filter(|arg| {
+        let in_the_way = shell == Shell::Zsh && arg.is_positional() && !commands.is_empty();
+        !arg.is_hide_set() && !in_the_way
+    });
+    // Only what completing is about, without what may be together, which names what is hidden.
+    let args = args.map(|arg| {
+        let short = arg
+            .get_short()
+            .filter(|short| shell != Shell::Fish || *short != '.');
+        let mut plain = clap::Arg::new(arg.get_id().to_string())
+            .action(arg.get_action().clone())
+            .value_parser(arg.get_value_parser().clone())
+            .value_hint(arg.get_value_hint())
+            .help(arg.get_help().cloned().unwrap_or_default())
+            .short(short);
+        if let Some(long) = arg.get_long() {
+            plain = plain.long(long.to_string());
+        }
+        if let Some(count) = arg.get_num_args() {
+            plain = plain.num_args(count);
+        }
+        plain
+    });
+    clap::Command::new(command.get_name().to_string())
+        .about(command.get_about().cloned().unwrap_or_default())
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(args)
+        .subcommands(commands)
 }
 
 /// A tool that can be called.
@@ -296,28 +324,24 @@ fn tool_of(args: &ToolArgs) -> Result<Tool, ToolError> {
     })
 }
 
-/// Prints a manual page.
-fn manual(command: Option<&str>) -> Result<(), Failure> {
-    let mut program = Cli::command();
-    program.build();
-    let page = match command {
-        None => program,
-        Some(name) => match program.find_subcommand(name) {
-            Some(command) => command.clone(),
-            None => {
-                let known: Vec<&str> = program
-                    .get_subcommands()
-                    .filter(|sub| !sub.is_hide_set())
-                    .map(|sub| sub.get_name())
-                    .collect();
-                return Err(ToolError::bad_args(format!(
-                    "there is no command `{name}`; the commands are {}",
-                    known.join(", ")
-                ))
-                .into());
-            }
-        },
-    };
+/// Prints a manual page: of the program, or of a command, which may be written as in the names of pages.
+fn manual(words: &[String]) -> Result<(), Failure> {
+    let mut page = Cli::command();
+    page.build();
+    for word in words.iter().flat_map(|word| word.split('-')) {
+        let known = || page.get_subcommands().filter(|sub| !sub.is_hide_set());
+        let Some(command) = known().find(|sub| sub.get_name() == word) else {
+            let known: Vec<&str> = known().map(clap::Command::get_name).collect();
+            let what = match known.is_empty() {
+                true => "there are none below that".to_string(),
+                false => format!("the commands are {}", known.join(", ")),
+            };
+            return Err(
+                ToolError::bad_args(format!("there is no command `{word}`; {what}")).into(),
+            );
+        };
+        page = command.clone();
+    }
     clap_mangen::Man::new(page).render(&mut io::stdout())?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 //!
 //! Owns how several patterns become one and types become globs, and which of the positional arguments is what.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -158,6 +159,8 @@ pub(super) fn globs_of(names: &[String]) -> Result<Vec<String>, ToolError> {
         globs.extend(found.globs().iter().cloned());
     }
     globs.push("!*/".to_string());
+    let mut seen = BTreeSet::new();
+    globs.retain(|glob| seen.insert(glob.clone()));
     Ok(globs)
 }
 

@@ -16,8 +16,8 @@ use crate::tool::render::{escape_controls, left_out};
 use crate::tool::request::SearchRequest;
 use crate::tool::response::{Record, RecordKind, SearchResponse};
 
-/// How results look.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How results look: on a terminal, or in a pipe.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Style {
     /// Colours.
     pub(super) color: bool,
@@ -79,7 +79,8 @@ impl<'a> Printer<'a> {
     pub(super) fn print(&self, response: &SearchResponse, out: &mut dyn Write) -> io::Result<()> {
         let mut last: Option<&Record> = None;
         for record in &response.matches {
-            let same_file = last.is_some_and(|last| last.data.path == record.data.path);
+            let same_file = last
+                .is_some_and(|last| last.data.path == record.data.path && last.name == record.name);
             let adjacent = same_file
                 && last.is_some_and(|last| last.data.line_number + 1 == record.data.line_number);
             if self.style.headings && !same_file {
@@ -130,7 +131,8 @@ impl<'a> Printer<'a> {
     fn highlighted(&self, record: &Record) -> String {
         let text = &record.data.lines.text;
         let mut hits = Vec::new();
-        if let Some(matcher) = &self.matcher {
+        // What matches a part of a line need not match in the whole line.
+        if let Some(matcher) = self.matcher.as_ref().filter(|_| record.left_out.is_none()) {
             let _ = matcher.find_iter(text.as_bytes(), |found| {
                 hits.push((found.start(), found.end()));
                 true
@@ -155,7 +157,23 @@ impl<'a> Printer<'a> {
         shown
     }
 
-    fn escaped<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    /// Prints where a match is, up to its text.
+    pub(super) fn place(
+        &self,
+        record: &Record,
+        column: u64,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let line = self.paint(LINE, &record.data.line_number.to_string());
+        write!(out, "{}:{line}:{column}:", self.path(record))
+    }
+
+    /// Returns the text of a match as it is shown.
+    pub(super) fn matched(&self, text: &str) -> String {
+        self.paint(MATCH, &self.escaped(text))
+    }
+
+    pub(super) fn escaped<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if self.style.raw {
             Cow::Borrowed(text)
         } else {
@@ -164,14 +182,14 @@ impl<'a> Printer<'a> {
     }
 
     /// Returns the path of a line, which leads there.
-    fn path(&self, record: &Record) -> String {
+    pub(super) fn path(&self, record: &Record) -> String {
         let path = &record.data.path.text;
         let painted = self.paint(PATH, &self.escaped(path));
         let Some((format, host)) = &self.style.links else {
             return painted;
         };
         let (line, column) = (record.data.line_number, record.data.column.unwrap_or(1));
-        let url = format.url(&self.root.join(path), host, line.max(1), column);
+        let url = format.url(&self.root.join(record.name()), host, line.max(1), column);
         format!("\x1b]8;;{url}\x1b\\{painted}\x1b]8;;\x1b\\")
     }
 

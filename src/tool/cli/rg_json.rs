@@ -4,7 +4,6 @@
 //! says where in the file each line begins, and of each line every match.
 
 use std::io::{self, Write};
-use std::path::Path;
 use std::time::Duration;
 
 use grep_matcher::{LineTerminator, Match, Matcher, NoCaptures};
@@ -12,7 +11,7 @@ use grep_printer::{JSON, Stats};
 use grep_searcher::{BinaryDetection, SearcherBuilder};
 use serde_json::json;
 
-use super::again::open;
+use super::again::Roots;
 use super::complain;
 use super::printer::every_match;
 use super::shapes::files;
@@ -22,7 +21,7 @@ use crate::tool::render::escape_controls;
 use crate::tool::request::SearchRequest;
 use crate::tool::response::SearchResponse;
 
-/// Prints a response. `root` is what its paths are relative to. Returns false if a file with a match could not be looked into again.
+/// Prints a response. Returns false if a file with a match could not be looked into again.
 ///
 /// # Errors
 ///
@@ -31,7 +30,7 @@ pub(super) fn print(
     response: &SearchResponse,
     request: &SearchRequest,
     context: (usize, usize),
-    root: &Path,
+    roots: &Roots,
     took: Duration,
     out: &mut dyn Write,
 ) -> Result<bool, super::Failure> {
@@ -42,12 +41,11 @@ pub(super) fn print(
         .into());
     };
     let matcher = PerLine(matcher);
-    let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
     let mut is_whole = true;
     let mut stats = Stats::new();
     let mut printer = JSON::new(&mut *out);
     for records in files(response) {
-        let path = &records[0].data.path.text;
+        let (path, name) = (&records[0].data.path.text, records[0].name());
         let lines = records.iter().filter(|record| record.is_match()).count();
         let mut searcher = SearcherBuilder::new()
             .line_number(true)
@@ -56,11 +54,18 @@ pub(super) fn print(
             .binary_detection(BinaryDetection::quit(0))
             .max_matches(Some(lines as u64))
             .build();
-        let searched = open(&root, path, request.follow).and_then(|(name, file)| {
-            let mut sink = printer.sink_with_path(&matcher, &name);
-            let searched = searcher.search_file(&matcher, &file, &mut sink);
-            stats += sink.stats();
-            searched
+        let searched = roots.open(name, request.follow).and_then(|file| {
+            let mut sink = printer.sink_with_path(&matcher, name);
+            searcher.search_file(&matcher, &file, &mut sink)?;
+            let found = sink.stats().clone();
+            let is_found = found.matched_lines() > 0;
+            stats += &found;
+            match is_found {
+                true => Ok(()),
+                false => Err(io::Error::other(
+                    "what was found is not there any more, or is approximate; --json tells of it",
+                )),
+            }
         });
         match searched {
             Ok(()) => {}
@@ -88,24 +93,65 @@ pub(super) fn print(
 /// Finds matches in lines, of which the library gives more than one.
 struct PerLine(WorkerMatcher);
 
+impl PerLine {
+    /// Returns where the line around a place begins, and where it ends, without what ends it.
+    fn around(haystack: &[u8], at: usize) -> (usize, usize, usize) {
+        let start = memchr::memrchr(b'\n', &haystack[..at]).map_or(0, |end| end + 1);
+        PerLine::from(haystack, start)
+    }
+
+    /// Returns the line that begins at a place, and where the next one does.
+    fn from(haystack: &[u8], start: usize) -> (usize, usize, usize) {
+        let rest = &haystack[start..];
+        let (end, next) = match memchr::memchr(b'\n', rest) {
+            Some(end) => (start + end, start + end + 1),
+            None => (haystack.len(), haystack.len() + 1),
+        };
+        // As where it was searched (FR-LS-04a).
+        let line = &haystack[start..end];
+        let end = start + line.strip_suffix(b"\r").unwrap_or(line).len();
+        (start, end, next)
+    }
+}
+
 impl Matcher for PerLine {
     type Captures = NoCaptures;
     type Error = <WorkerMatcher as Matcher>::Error;
 
     fn find_at(&self, haystack: &[u8], at: usize) -> Result<Option<Match>, Self::Error> {
-        let mut start = memchr::memrchr(b'\n', &haystack[..at]).map_or(0, |end| end + 1);
+        let mut first = None;
+        let found = self.try_find_iter_at(haystack, at, |found| {
+            first = Some(found);
+            Ok::<bool, std::convert::Infallible>(false)
+        })?;
+        found.unwrap_or_else(|never| match never {});
+        Ok(first)
+    }
+
+    /// Looks for the ends of each line once, where the default would do so for each match.
+    fn try_find_iter_at<F, E>(
+        &self,
+        haystack: &[u8],
+        at: usize,
+        mut matched: F,
+    ) -> Result<Result<(), E>, Self::Error>
+    where
+        F: FnMut(Match) -> Result<bool, E>,
+    {
+        let (mut start, mut end, mut next) = PerLine::around(haystack, at);
         let mut at = at;
         loop {
-            let end =
-                memchr::memchr(b'\n', &haystack[start..]).map_or(haystack.len(), |n| start + n);
+            let mut goes_on = true;
             let line = &haystack[start..end];
-            if let Some(found) = self.0.find_at(line, (at - start).min(line.len()))? {
-                return Ok(Some(found.offset(start)));
+            let from = (at - start).min(line.len());
+            let done = self.0.try_find_iter_at(line, from, |found| {
+                goes_on = matched(found.offset(start))?;
+                Ok(goes_on)
+            })?;
+            if done.is_err() || !goes_on || next > haystack.len() {
+                return Ok(done);
             }
-            if end == haystack.len() {
-                return Ok(None);
-            }
-            start = end + 1;
+            (start, end, next) = PerLine::from(haystack, next);
             at = start;
         }
     }

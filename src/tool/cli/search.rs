@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::again::EveryMatch;
+use super::again::{EveryMatch, Roots};
 use super::args::{QueryArgs, SearchArgs, SetupArgs, SortBy, When};
 use super::building::before_search;
 #[cfg(unix)]
@@ -49,6 +49,10 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
     if args.stats {
         setup_args.set.push("emit_stats=true".to_string());
     }
+    if is_each_match(args) {
+        // Of a part of a line it can't be told what matches.
+        setup_args.set.push("max_line_bytes=0".to_string());
+    }
     let clock = SystemClock;
     let began = clock.now();
     #[cfg(unix)]
@@ -60,6 +64,7 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
     };
     #[cfg(not(unix))]
     let answered = None;
+    let mut others: Vec<PathBuf> = extra_root.iter().cloned().collect();
     let (mut response, root) = match answered {
         Some(answered) => answered,
         None => {
@@ -68,12 +73,17 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
             let mut setup = prepare(&setup_args, environment, extra_root.as_deref())?;
             if args.files {
                 // Looking into none needs no index.
-                let lister = Engines::new(vec![Arc::new(Lister::default())], String::new());
+                let lister = match args.max_filesize {
+                    Some(_) => Lister::of_size(),
+                    None => Lister::default(),
+                };
+                let lister = Engines::new(vec![Arc::new(lister)], String::new());
                 setup.tool = SearchTool::new(setup.config.search.clone(), lister);
             } else {
                 before_search(&setup, environment, &request)?;
             }
             setup.context.came = clock.now().checked_sub(spent);
+            others.extend(setup.config.sandbox.allowed_roots.iter().cloned());
             let search = || {
                 setup
                     .tool
@@ -96,11 +106,20 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
         let most = most(args, &wanted, &setup_args, environment)?;
         if shapes::sort(&mut response, by, reversed, &root, most) {
             response.truncated = true;
+            let what = match is_per_file(args) {
+                true => "there are more than max_results = {most} files",
+                false => "more than max_results = {most} lines match",
+            };
+            let what = what.replace("{most}", &most.to_string());
             notes.push(format!(
-                "truncated: more than max_results = {most} lines match; narrow the search, or raise --max-results"
+                "truncated: {what}; narrow the search, or raise --max-results"
             ));
         }
     }
+    let roots = Roots::new(&root, &others);
+    let each = || EveryMatch::new(&request, &roots);
+    let has_context = extras.context != Some((0, 0));
+    let printer = || Printer::new(style(args, environment), &request, has_context, &root);
     let mut out = BufWriter::new(io::stdout().lock());
     if args.quiet {
         // Its status says it.
@@ -109,37 +128,32 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
     } else if args.rg_json {
         let took = clock.now().saturating_duration_since(began);
         let context = extras.context.unwrap_or_default();
-        is_whole = rg_json::print(&response, &request, context, &root, took, &mut out)?;
+        is_whole = rg_json::print(&response, &request, context, &roots, took, &mut out)?;
     } else if args.vimgrep {
-        let each = EveryMatch::new(&request, &root);
-        shapes::print_each_match(
-            &response,
-            &each,
-            args.raw,
-            |_, record| &record.data.lines.text,
-            &mut out,
-        )?;
+        // For programs.
+        let plain = Style {
+            raw: args.raw,
+            ..Style::default()
+        };
+        let printer = Printer::new(plain, &request, false, &root);
+        shapes::print_each_match(&response, &each(), &printer, false, &mut out)?;
     } else if args.only_matching {
-        let each = EveryMatch::new(&request, &root);
-        shapes::print_each_match(&response, &each, args.raw, |hit, _| &hit.text, &mut out)?;
+        shapes::print_each_match(&response, &each(), &printer(), true, &mut out)?;
     } else if is_per_file(args) {
-        let each = args.count_matches.then(|| EveryMatch::new(&request, &root));
+        let each = args.count_matches.then(each);
         let counted = match &each {
             Some(each) => Counted::Matches(each),
             None if args.count => Counted::Lines,
             None => Counted::Nothing,
         };
         let names = Names {
-            root: &root,
-            follow: request.follow,
+            printer: printer(),
             raw: args.raw,
             null: args.null,
         };
-        is_whole = shapes::print_paths(&response, &counted, &names, &mut out)?;
+        shapes::print_paths(&response, &counted, &names, &mut out)?;
     } else {
-        let style = style(args, environment);
-        let has_context = extras.context != Some((0, 0));
-        Printer::new(style, &request, has_context, &root).print(&response, &mut out)?;
+        printer().print(&response, &mut out)?;
     }
     out.flush()?;
     drop(out);
@@ -167,12 +181,37 @@ fn check(args: &SearchArgs) -> Result<(), ToolError> {
             "-0 ends paths, which -l, -c, --count-matches and --files print; give one of them too",
         ));
     }
+    let has_context = [args.context, args.before_context, args.after_context];
+    if (args.only_matching || args.vimgrep) && has_context.iter().flatten().any(|lines| *lines > 0)
+    {
+        return Err(ToolError::bad_args(
+            "-o and --vimgrep print matches only, so there are no lines around them; leave out -A, -B and -C, or use --json",
+        ));
+    }
+    let looks =
+        !args.query.regexp.is_empty() || !args.query.file.is_empty() || args.query.fuzzy.is_some();
+    if args.files && (looks || args.max_count.is_some()) {
+        return Err(ToolError::bad_args(
+            "--files looks for nothing, so that -e, -f, --fuzzy and -m mean nothing with it; -l prints files with a match",
+        ));
+    }
+    let takes_back = |glob: &&String| glob.starts_with("!!");
+    if let Some(glob) = args.query.glob.iter().find(takes_back) {
+        return Err(ToolError::bad_args(format!(
+            "-g {glob}: with two !, it takes back what another glob leaves out; leave that one out, or write what is meant without !!"
+        )));
+    }
     if args.query.unrestricted > 2 {
         return Err(ToolError::bad_args(
             "-uuu would search binary files too, which are never searched; -uu is the most there is",
         ));
     }
     Ok(())
+}
+
+/// Returns true if what is printed is about each match of a line.
+fn is_each_match(args: &SearchArgs) -> bool {
+    args.vimgrep || args.only_matching || args.count_matches || args.rg_json
 }
 
 /// Returns true if what is printed is about files and not their lines.

@@ -6,11 +6,10 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::SystemTime;
 
-use super::again::{self, EveryMatch, Hit};
+use super::again::EveryMatch;
 use super::args::SortBy;
-use super::complain;
 use super::patterns::types;
-use crate::tool::render::escape_controls;
+use super::printer::Printer;
 use crate::tool::response::{Record, SearchResponse};
 
 /// What is counted in each file.
@@ -24,12 +23,9 @@ pub(super) enum Counted<'a, 'r> {
 }
 
 /// How the names of files are printed.
-#[derive(Clone, Copy, Debug)]
 pub(super) struct Names<'a> {
-    /// What they are relative to.
-    pub(super) root: &'a Path,
-    /// Links may have led there.
-    pub(super) follow: bool,
+    /// How they look to people.
+    pub(super) printer: Printer<'a>,
     /// Control characters, and bytes that are not UTF-8, are printed as they are.
     pub(super) raw: bool,
     /// So are they, and each ends with a zero byte: they are for a program.
@@ -37,43 +33,38 @@ pub(super) struct Names<'a> {
 }
 
 impl Names<'_> {
-    /// Prints one; returns false if it can't be told.
-    fn print(&self, path: &str, out: &mut dyn Write) -> io::Result<bool> {
-        let mut is_told = true;
-        if self.raw || self.null {
-            match again::name(self.root, path, self.follow) {
-                Ok(name) => out.write_all(name.as_os_str().as_encoded_bytes())?,
-                Err(error) => {
-                    complain(&format!("{path}: {error}"));
-                    out.write_all(path.as_bytes())?;
-                    is_told = false;
-                }
-            }
-        } else {
-            // A name is one line.
-            out.write_all(escape_controls(path).as_bytes())?;
+    fn print(&self, record: &Record, out: &mut dyn Write) -> io::Result<()> {
+        match self.raw || self.null {
+            true => out.write_all(record.name().as_os_str().as_encoded_bytes())?,
+            false => out.write_all(self.printer.path(record).as_bytes())?,
         }
         if self.null {
             out.write_all(b"\0")?;
         }
-        Ok(is_told)
+        Ok(())
     }
 }
 
-/// Prints each path once, with how much there is of what is counted. Returns false if not all could be told.
+/// Prints each path once, with how much there is of what is counted.
 pub(super) fn print_paths(
     response: &SearchResponse,
     counted: &Counted<'_, '_>,
     names: &Names<'_>,
     out: &mut dyn Write,
-) -> io::Result<bool> {
-    let mut is_whole = true;
+) -> io::Result<()> {
     for records in files(response) {
-        is_whole &= names.print(&records[0].data.path.text, out)?;
+        names.print(&records[0], out)?;
         let count = match counted {
             Counted::Nothing => None,
             Counted::Lines => Some(records.iter().filter(|one| one.is_match()).count()),
-            Counted::Matches(each) => Some(each.of(records).iter().map(|(_, of)| of.len()).sum()),
+            Counted::Matches(each) => {
+                let mut count = 0;
+                each.of(records, |_, _| {
+                    count += 1;
+                    Ok(())
+                })?;
+                Some(count)
+            }
         };
         match (count, names.null) {
             (Some(count), true) => writeln!(out, "{count}")?,
@@ -82,30 +73,25 @@ pub(super) fn print_paths(
             (None, false) => writeln!(out)?,
         }
     }
-    Ok(is_whole)
+    Ok(())
 }
 
-/// Prints a line for each match, with what `shown` takes of it.
+/// Prints a line for each match: with the whole line that it is in, or by itself.
 pub(super) fn print_each_match(
     response: &SearchResponse,
     each: &EveryMatch<'_>,
-    raw: bool,
-    shown: impl for<'a> Fn(&'a Hit, &'a Record) -> &'a str,
+    printer: &Printer<'_>,
+    by_itself: bool,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let printed = |text: &str| match raw {
-        true => text.to_string(),
-        false => escape_controls(text).into_owned(),
-    };
     for records in files(response) {
-        let path = printed(&records[0].data.path.text);
-        for (record, hits) in each.of(records) {
-            let number = record.data.line_number;
-            for hit in &hits {
-                let text = printed(shown(hit, record));
-                writeln!(out, "{path}:{number}:{}:{text}", hit.column)?;
+        each.of(records, |record, hit| {
+            printer.place(record, hit.column, out)?;
+            match by_itself {
+                true => writeln!(out, "{}", printer.matched(&hit.text)),
+                false => writeln!(out, "{}", printer.escaped(&record.data.lines.text)),
             }
-        }
+        })?;
     }
     Ok(())
 }
@@ -129,10 +115,9 @@ pub(super) fn sort(
     let mut groups: Vec<Vec<Record>> = files(response).map(<[Record]>::to_vec).collect();
     if by == SortBy::Modified {
         let modified = |records: &Vec<Record>| -> Option<SystemTime> {
-            // One that is gone by now, or can't be told, comes first. Links count only where they were followed, as what they lead to.
-            let path = again::name(root, &records[0].data.path.text, true).ok()?;
-            let modified = root.join(path).metadata().and_then(|meta| meta.modified());
-            modified.ok()
+            // One that is gone by now comes first.
+            let path = root.join(records[0].name());
+            path.metadata().and_then(|meta| meta.modified()).ok()
         };
         groups.sort_by_cached_key(modified);
     }
@@ -148,5 +133,6 @@ pub(super) fn sort(
 
 /// Returns the events of each file.
 pub(super) fn files(response: &SearchResponse) -> impl Iterator<Item = &[Record]> {
-    response.matches.chunk_by(|a, b| a.data.path == b.data.path)
+    let is_same = |a: &Record, b: &Record| a.data.path == b.data.path && a.name == b.name;
+    response.matches.chunk_by(is_same)
 }

@@ -3,7 +3,7 @@
 //! Owns who answers for it: its daemon, or where there can be none, this process.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,9 +16,10 @@ use super::daemon::serve::live_service;
 use super::daemon::start::{Unconnected, connect_or_start};
 use super::explain::{WITH_STATS, to_program};
 use super::setup::{Environment, Setup, prepare};
+use super::signals::Signals;
 use super::{Failure, complain};
 use crate::exec::stop::{Clock, Deadline, SystemClock};
-use crate::tool::config::Config;
+use crate::tool::config::{Backend, Config};
 use crate::tool::daemon::client::{ClientError, Connection};
 use crate::tool::daemon::handshake::Store;
 use crate::tool::daemon::reply::{ErrorCode, Failure as Refusal};
@@ -35,6 +36,16 @@ const MARGIN: Duration = Duration::from_secs(5);
 
 /// How long a daemon that is there may take to greet; never longer than half of the call's time. One that does not is not waited for.
 const GREETING: Duration = Duration::from_secs(5);
+
+/// How long one that did not greet in time counts as one that does not, and how long it has for it meanwhile.
+const LATE: Duration = Duration::from_secs(30);
+const GLANCE: Duration = Duration::from_millis(250);
+
+/// How often the configuration is read, while a file that nobody has named is coming or going.
+const LOOKS: u32 = 3;
+
+/// What this process itself does for its trees; a signal ends it in order.
+static LINGERING: Mutex<Vec<Weak<Mutex<Own>>>> = Mutex::new(Vec::new());
 
 /// How long it may take until a daemon answers how it is.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -53,8 +64,8 @@ pub(super) struct OpenTree {
     beside: Mutex<Option<(Store, Arc<Setup>)>>,
     /// This process's own, where no daemon answers.
     own: Arc<Mutex<Own>>,
-    /// A signal ends that in order.
-    lingers: OnceLock<()>,
+    /// The daemon that did not greet in time last, and when.
+    late: Mutex<Option<(Store, Instant)>>,
     /// Said that no daemon can be started.
     told: OnceLock<()>,
 }
@@ -79,7 +90,7 @@ impl OpenTree {
             by_daemon,
             beside: Mutex::default(),
             own: Arc::default(),
-            lingers: OnceLock::new(),
+            late: Mutex::default(),
             told: OnceLock::new(),
         }
     }
@@ -105,6 +116,14 @@ impl OpenTree {
         OpenTree {
             told: OnceLock::from(()),
             ..self
+        }
+    }
+
+    /// Ends what this process itself does for it, while others may still be answered: it is not asked any more.
+    pub(super) fn let_go(&self) {
+        let own = self.own().take();
+        if let Some((_, service)) = own {
+            service.become_stale();
         }
     }
 
@@ -135,13 +154,31 @@ impl OpenTree {
     fn meant(&self) -> Result<Meant, ToolError> {
         match &self.only {
             Some(daemon) => Ok(daemon.clone()),
-            None => Meant::find(&self.root, &self.setup, None, &self.environment.now()),
+            None => self.looked(|| {
+                Meant::find(&self.root, &self.setup, None, &self.environment.now())
+            }),
         }
     }
 
-    fn connect(&self, meant: &Meant, until: &Deadline) -> Result<Connection, Unconnected> {
+    /// Does what reads the configuration; again, if that fails where no file is named: there may have been one, and is none any more.
+    fn looked<T>(&self, read: impl Fn() -> Result<T, ToolError>) -> Result<T, ToolError> {
+        let mut done = read();
+        for _ in 1..LOOKS {
+            if done.is_ok() || self.setup.config.is_some() {
+                break;
+            }
+            done = read();
+        }
+        done
+    }
+
+    fn connect(
+        &self,
+        meant: &Meant,
+        until: &Deadline,
+        greeting: Duration,
+    ) -> Result<Connection, Unconnected> {
         let client_id = self.client_id.as_deref();
-        let greeting = GREETING.min(until.remaining() / 2);
         match &self.only {
             None => connect_or_start(meant, client_id, until, greeting)
                 .map(|(connection, _)| connection),
@@ -163,13 +200,25 @@ impl OpenTree {
             return Ok(Asking::NoDaemon);
         }
         let meant = self.meant()?;
+        // Programs are found by the environment, which is the daemon's there.
+        if meant.config.search.backend != Backend::Embedded {
+            return Ok(Asking::NoDaemon);
+        }
         if self.own_for(&meant.store).is_some() {
             return Ok(Asking::NoDaemon);
         }
-        let until = Deadline::after(time(&meant.config), Arc::new(SystemClock));
+        let time = time(&meant.config);
+        let until = Deadline::after(time, Arc::new(SystemClock));
+        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        late.take_if(|(of, at)| *of != meant.store || at.elapsed() > LATE);
+        let greeting = match late {
+            Some(_) => GLANCE,
+            None => GREETING,
+        };
+        let greeting = greeting.min(time.saturating_sub(MARGIN) / 2);
         let mut again = true;
         loop {
-            let mut connection = match self.connect(&meant, &until) {
+            let mut connection = match self.connect(&meant, &until, greeting) {
                 Ok(connection) => connection,
                 Err(Unconnected::NotStarted(why)) => {
                     if self.told.set(()).is_ok() {
@@ -177,7 +226,11 @@ impl OpenTree {
                     }
                     return Ok(Asking::NoDaemon);
                 }
-                Err(Unconnected::Client(ClientError::Late(_))) => return Ok(Asking::Late),
+                Err(Unconnected::Client(ClientError::Late(_))) => {
+                    let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+                    *late = Some((meant.store, SystemClock.now()));
+                    return Ok(Asking::Late);
+                }
                 Err(Unconnected::Client(error)) => return Ok(Asking::Answered(failure(error))),
             };
             if let Some(given_up) = given_up
@@ -223,27 +276,29 @@ impl OpenTree {
             return Ok(service.clone());
         }
         let environment = self.environment.now();
-        let setup = prepare(&meant.setup, &environment, None)?.for_files(&environment);
+        let setup = self.looked(|| prepare(&self.anywhere()?, &environment, None))?;
+        let setup = setup.for_files(&environment);
         let signals = setup.signals.clone();
         let service = match live_service(setup, &meant, None, &environment) {
             Ok(service) => Arc::new(service),
             Err(Failure::Tool(error)) => return Err(error),
             Err(_) => return Err(ToolError::Cancelled),
         };
-        if self.lingers.set(()).is_ok() {
-            let ending = self.own.clone();
-            // Where that is refused, a signal ends the process at once.
-            let _ = signals.linger(move || shut_down(&ending));
-        }
+        linger(&self.own, &signals);
         *own = Some((meant.store, service.clone()));
         Ok(service)
     }
 
     /// Sets up what a command that ends has, as it is now.
     fn prepared(&self, set: Option<&str>) -> Result<Setup, ToolError> {
-        let mut args = self.setup.clone();
+        let mut args = self.anywhere()?;
         args.set.extend(set.map(str::to_string));
-        prepare(&args, &self.environment.now(), None)
+        self.looked(|| prepare(&args, &self.environment.now(), None))
+    }
+
+    /// Returns the arguments with the root as theirs, wherever they came from.
+    fn anywhere(&self) -> Result<SetupArgs, ToolError> {
+        self.setup.anywhere(Some(&self.root), &self.environment)
     }
 
     fn beside(&self) -> Result<Arc<Setup>, ToolError> {
@@ -339,6 +394,27 @@ enum Asking {
     NoDaemon,
     /// It does not greet in time.
     Late,
+}
+
+/// Has a signal end in order what this process itself does for a tree.
+fn linger(own: &Arc<Mutex<Own>>, signals: &Signals) {
+    static LINGERS: OnceLock<()> = OnceLock::new();
+    let all = || LINGERING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut lingering = all();
+    lingering.retain(|one| one.strong_count() > 0);
+    if !lingering.iter().any(|one| one.as_ptr() == Arc::as_ptr(own)) {
+        lingering.push(Arc::downgrade(own));
+    }
+    drop(lingering);
+    if LINGERS.set(()).is_ok() {
+        // Where that is refused, a signal ends the process at once.
+        let _ = signals.linger(move || {
+            let lingering = all().clone();
+            for own in lingering.iter().filter_map(Weak::upgrade) {
+                shut_down(&own);
+            }
+        });
+    }
 }
 
 /// Ends what a process itself does for a tree.

@@ -20,14 +20,13 @@ use ratatui::crossterm::event::{
 use ratatui::crossterm::execute;
 
 use super::Failure;
-use super::again;
+use super::again::Roots;
 use super::args::TuiArgs;
 use super::daemon::canonical;
 use super::setup::Environment;
 use super::signals::Signals;
 use super::tree::OpenTree;
 use crate::exec::stop::{Clock, SystemClock};
-use crate::tool::config::Backend;
 use crate::tool::error::ToolError;
 
 use self::asker::Asker;
@@ -54,12 +53,11 @@ pub(super) fn run(args: &TuiArgs, environment: &Environment) -> Result<u8, Failu
     let root = canonical(named, environment)?;
     let setup = args.setup.anywhere(Some(&root), environment)?;
     // What is wrong with it is said before the screen is taken.
-    let config = super::setup::load_config(&setup, environment)?;
-    let by_daemon = !args.no_daemon && config.search.backend == Backend::Embedded;
-    let tree = OpenTree::new(root.clone(), setup, environment, by_daemon).quiet();
+    super::setup::load_config(&setup, environment)?;
+    let tree = OpenTree::new(root.clone(), setup, environment, !args.no_daemon).quiet();
     let tree = Arc::new(tree.named("tui"));
     let signals = Signals::take_over()?;
-    let asker = Asker::start(tree.clone(), root.clone(), Arc::new(SystemClock))?;
+    let asker = Asker::start(tree.clone(), Roots::new(&root, &[]), Arc::new(SystemClock))?;
     let state = State::new(
         root.display().to_string(),
         args.pattern.clone().unwrap_or_default(),
@@ -157,7 +155,7 @@ impl Screen<'_> {
 
     /// Gives the terminal to an editor until that ends.
     fn edit(&mut self, path: &str, line: u64) -> io::Result<()> {
-        let path = match again::open(self.root, path, false) {
+        let path = match Roots::new(self.root, &[]).find(path) {
             Ok((path, _)) => self.root.join(path),
             Err(error) => {
                 self.state.complain(format!("{path}: {error}"));

@@ -126,6 +126,7 @@ fn record(one: &Map<String, Value>, line: u64, column: Option<u64>, text: &str) 
             match_text: None,
         },
         left_out: None,
+        name: None,
     }
 }
 

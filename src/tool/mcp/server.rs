@@ -21,7 +21,8 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, Peer, RequestContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, from_value, json};
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::content::{Content, fields_schema};
 use super::heard::Client;
@@ -39,6 +40,9 @@ pub const MAX_OUTPUT_BYTES: usize = 75_000;
 
 /// How long a client may take to say which directories it works in.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a client that is gone may have what it has asked for.
+const LAST: Duration = Duration::from_secs(1);
 
 /// How often a client that asked for it is told how far the index is.
 const PROGRESS: Duration = Duration::from_millis(200);
@@ -70,7 +74,7 @@ const INSTRUCTIONS: &str = "\
 Search of this source tree that is exact, ordered and bounded, and sees every edit made before the call. Paths are relative to the \
 first root. `truncated: true` means that more lines match than are shown (the last line of the text says which limit cut it): narrow \
 the pattern, path or globs, or raise the limit. `timed_out: true` means that the time ended before the whole tree was searched: what is \
-shown is the beginning of the answer, and no match elsewhere is proven. With neither, and without `errors` and `max_matches_per_file`, the \
+shown is the beginning of the answer, and no match elsewhere is proven. Without a path, the first root is searched; others by their absolute path. With neither, and without `errors` and `max_matches_per_file`, the \
 answer is all there is in the files that are searched: those that are not hidden, ignored, binary, denied or larger than \
 max_file_size_bytes. Errors have a stable code before the colon.";
 
@@ -81,6 +85,8 @@ pub struct Server {
     max_output_bytes: usize,
     /// The directories that the client has named, once it was asked.
     roots: tokio::sync::Mutex<Option<Named>>,
+    /// Why it did not say so, and when.
+    unlisted: Mutex<Option<(Instant, String)>>,
     /// What is heard of it.
     client: Arc<Client>,
     /// What was last searched for.
@@ -134,6 +140,7 @@ impl Server {
             tools,
             max_output_bytes,
             roots: tokio::sync::Mutex::default(),
+            unlisted: Mutex::default(),
             client: Arc::default(),
             last: Mutex::default(),
         }
@@ -158,7 +165,10 @@ impl Server {
             .protocol_version()
             .is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
         if !is_new {
-            return self.listed(&context.peer).await.map(Roots::Known);
+            return self
+                .listed(&context.peer, &context.ct)
+                .await
+                .map(Roots::Known);
         }
         let Some(answer) = answers.and_then(|answers| answers.get(ROOTS)) else {
             let ask = InputRequest::ListRoots(Default::default());
@@ -171,8 +181,17 @@ impl Server {
     }
 
     /// Asks the client, unless it was asked already and has not said since that its answer would be another one.
-    async fn listed(&self, peer: &Peer<RoleServer>) -> Result<Option<Vec<PathBuf>>, ToolError> {
+    async fn listed(
+        &self,
+        peer: &Peer<RoleServer>,
+        cancelled: &CancellationToken,
+    ) -> Result<Option<Vec<PathBuf>>, ToolError> {
+        let came = Instant::now();
         let mut roots = self.roots.lock().await;
+        // Whoever waited for the same question has its failure, too.
+        if let Some((at, why)) = self.unlisted().as_ref().filter(|(at, _)| *at >= came) {
+            return Err(unlisted(&format!("{why} ({:?} ago)", at.elapsed())));
+        }
         let changes = self.client.changes.load(Ordering::SeqCst);
         if let Some((until, known)) = &*roots
             && *until == changes
@@ -183,15 +202,23 @@ impl Server {
         let listed = tokio::select! {
             listed = timeout(PATIENCE, peer.list_roots()) => listed,
             _ = ended.wait_for(|ended| *ended) => return Err(unlisted("it is gone")),
+            () = cancelled.cancelled() => return Err(ToolError::Cancelled),
         };
-        let listed = match listed {
-            Ok(Ok(listed)) => listed,
-            Ok(Err(error)) => return Err(unlisted(&error.to_string())),
-            Err(_) => return Err(unlisted(&format!("it did not answer within {PATIENCE:?}"))),
+        let why = match listed {
+            Ok(Ok(listed)) => {
+                let named = paths(&listed);
+                *roots = Some((changes, named.clone()));
+                return Ok(named);
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("it did not answer within {PATIENCE:?}"),
         };
-        let named = paths(&listed);
-        *roots = Some((changes, named.clone()));
-        Ok(named)
+        *self.unlisted() = Some((Instant::now(), why.clone()));
+        Err(unlisted(&why))
+    }
+
+    fn unlisted(&self) -> std::sync::MutexGuard<'_, Option<(Instant, String)>> {
+        self.unlisted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the tree that a client means.
@@ -215,12 +242,20 @@ impl Server {
             blocking(move || tree.call(&call, &given_up))
         });
         let mut reporting = context.meta.get_progress_token().map(Reporting::new);
+        let mut ended = self.client.ended.subscribe();
+        let mut gone = Box::pin(async move {
+            // What is asked by a pipe that ends with its last question is answered, if that does not take long.
+            let _ = ended.wait_for(|ended| *ended).await;
+            sleep(LAST).await;
+        });
         let mut ticks = interval(PROGRESS);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 answered = &mut answer => return answered,
                 () = context.ct.cancelled(), if !given_up.is_given_up() => given_up.give_up(),
+                // It is given up with that.
+                () = &mut gone => return Err(ToolError::Cancelled),
                 _ = ticks.tick(), if reporting.is_some() => {
                     let tree = tree.clone();
                     let building = blocking(move || tree.building()).await;
@@ -368,6 +403,11 @@ impl ServerHandler for Server {
             Roots::Ask(asked) => return Ok(asked.into()),
         };
         let value = self.read(&uri, roots).await.map_err(failed)?;
+        if let Some(error) = value.get("error").filter(|error| error.is_object()) {
+            let message = error.get("message").and_then(Value::as_str);
+            let message = message.unwrap_or_default().to_string();
+            return Err(ErrorData::internal_error(message, Some(error.clone())));
+        }
         let text = self.written(value);
         let contents = ResourceContents::text(text, uri).with_mime_type("application/json");
         Ok(ReadResourceResult::new(vec![contents]).into())

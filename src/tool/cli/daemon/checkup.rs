@@ -35,6 +35,8 @@ pub(in super::super) struct DaemonReport {
     sync: Option<String>,
     /// Whether its configuration is no more.
     stale: Option<bool>,
+    /// What it warns of. None of it has to be done.
+    warnings: Vec<String>,
     /// The git working tree around the root whose daemon runs, which `ggrep` asks.
     around: Option<String>,
 }
@@ -53,6 +55,7 @@ pub(in super::super) fn examine(
         version: None,
         sync: None,
         stale: None,
+        warnings: Vec::new(),
         around: None,
     };
     let mut problems = Vec::new();
@@ -84,13 +87,16 @@ pub(in super::super) fn examine(
         Err(error) => problems.push(format!("the daemon does not say how it is: {error}")),
     }
     match ask(Asked::Health, HEALTH).map(|answer| serde_json::from_slice::<Health>(&answer)) {
-        Ok(Ok(health)) => problems.extend(
-            health
-                .checks
-                .into_iter()
-                .filter(|check| check.severity != Severity::Ok)
-                .map(|check| format!("{}: {}", check.code, check.message)),
-        ),
+        Ok(Ok(health)) => {
+            for check in health.checks {
+                let said = format!("{}: {}", check.code, check.message);
+                match check.severity {
+                    Severity::Ok => {}
+                    Severity::Warn => report.warnings.push(said),
+                    Severity::Fail => problems.push(said),
+                }
+            }
+        }
         // Somebody else asks the same; or it is another one's affair.
         Ok(Err(_)) => {}
         Err(error) => problems.push(format!("the daemon does not check itself: {error}")),
@@ -135,10 +141,11 @@ impl DaemonReport {
             "  version           {}",
             escape_controls(&known(&self.version))
         )?;
-        writeln!(
-            out,
-            "  index             {}",
-            escape_controls(&known(&self.sync))
-        )
+        let sync = known(&self.sync);
+        writeln!(out, "  index             {}", escape_controls(&sync))?;
+        for warning in &self.warnings {
+            writeln!(out, "  warning           {}", escape_controls(warning))?;
+        }
+        Ok(())
     }
 }

@@ -68,6 +68,14 @@ pub(in super::super) fn ask(
     // Where it does not come in time, the connection ends, and with it what was asked.
     let answer = daemon.ask(&asked, patience).ok()?;
     let response: SearchResponse = serde_json::from_slice(&answer).ok()?;
+    // Which file is meant by a name that is not UTF-8, it can't say.
+    if response
+        .matches
+        .iter()
+        .any(|found| found.data.path.text.contains('\u{fffd}'))
+    {
+        return None;
+    }
     // A daemon gives no query more time than it is configured to, and its answers fit into one message.
     let is_cut = response.timed_out || (response.truncated && (response.count as u64) < most);
     (!is_cut).then_some((response, root))

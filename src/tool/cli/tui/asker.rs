@@ -4,7 +4,6 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -12,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::from_value;
 
-use super::super::again::{open, text};
+use super::super::again::{Roots, text};
 use super::super::tree::OpenTree;
 use crate::exec::stop::Clock;
 use crate::tool::daemon::request::ToolCall;
@@ -91,7 +90,7 @@ impl Asker {
     /// There can be no more threads.
     pub(super) fn start(
         tree: Arc<OpenTree>,
-        root: PathBuf,
+        roots: Roots,
         clock: Arc<dyn Clock>,
     ) -> io::Result<Asker> {
         let (tell, told) = channel();
@@ -109,7 +108,8 @@ impl Asker {
         };
         let show = move |place: Place| {
             let first = place.line.saturating_sub(AROUND).max(1);
-            let lines = open(&root, &place.path, false)
+            let lines = roots
+                .find(&place.path)
                 .and_then(|(_, file)| lines(file, first, place.line, place.line + AROUND))
                 .map_err(|error| format!("{}: {error}", place.path));
             Some(Told::Lines {
@@ -274,7 +274,7 @@ mod tests {
         std::fs::write(&path, format!("one\ntwo\n{long}\nfour\nfive")).unwrap();
         let root = dir.path().canonicalize().unwrap();
         let lines = |first, whole, last| {
-            let (_, file) = open(&root, "a", false).unwrap();
+            let (_, file) = Roots::new(&root, &[]).find("a").unwrap();
             super::lines(file, first, whole, last).unwrap()
         };
         assert_eq!(lines(2, 2, 2), ["two"]);
@@ -291,7 +291,7 @@ mod tests {
         std::os::unix::fs::symlink("/etc/passwd", root.join("link")).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", root.join("\u{fffd}")).unwrap();
         for path in ["none", "link", "\u{fffd}", "../x"] {
-            assert!(open(&root, path, false).is_err(), "{path}");
+            assert!(Roots::new(&root, &[]).find(path).is_err(), "{path}");
         }
     }
 
