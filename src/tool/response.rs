@@ -327,6 +327,18 @@ impl Record {
         let (text, found) = (&self.data.lines.text, self.data.match_text.as_ref()?);
         let column = usize::try_from(self.data.column?).ok()?.checked_sub(1)?;
         let column = column.saturating_sub(self.left_out.map_or(0, |left_out| left_out.before));
+        // Most of what is no UTF-8 is single bytes, each of which is shown as three.
+        let (mut at, mut bytes) = (0, 0);
+        for c in text.chars() {
+            if bytes >= column {
+                break;
+            }
+            at += c.len_utf8();
+            bytes += if c == '\u{fffd}' { 1 } else { c.len_utf8() };
+        }
+        if bytes == column && text.get(at..)?.starts_with(found.as_str()) {
+            return Some((at, at + found.len()));
+        }
         let from = (column..=text.len()).find(|&at| text.is_char_boundary(at))?;
         let start = from + text.get(from..)?.find(found.as_str())?;
         Some((start, start + found.len()))

@@ -117,11 +117,13 @@ def use(browser):
     print("edits are seen")
 
     # Matches are marked where columns are of other bytes than those that are shown.
-    (ROOT / "src" / "odd.rs").write_bytes(b"\xef\xbb\xbf// an odd_line\n\xff\xfe\xff odd_line\n\xef\xbb\xbf \xc3\xbc odd_line\n")
+    (ROOT / "src" / "odd.rs").write_bytes(b"\xef\xbb\xbf// an odd_line\n\xff\xfe\xff odd_line\n\xef\xbb\xbf \xc3\xbc odd_line\n\xff\xff\xff\xff odd_lines odd_line\n")
+    browser.click("#word")
     browser.type("#pattern", "odd_line")
-    browser.noted("3 lines in 1 file")
+    browser.noted("4 lines in 1 file")
     marks = browser.run("return [...document.querySelectorAll('mark')].map(m => [m.innerText, m.nextSibling.textContent])")
-    assert marks == [["odd_line", ""]] * 3, marks
+    assert marks == [["odd_line", ""]] * 4, marks
+    browser.click("#word")
     print("odd lines are marked")
 
     # A cut answer says so.

@@ -57,35 +57,34 @@ pub(super) fn run(args: &McpArgs, environment: &Environment) -> Result<u8, Failu
         .worker_threads(2)
         .enable_all()
         .build()?;
-    let served =
-        runtime.block_on(async {
-            let (reader, writer) = stdio_pipes();
-            let client = server.client();
-            let reader = Heard::new(reader, client.clone());
-            let served = rmcp::serve_server(server, (reader, writer)).await;
-            match served {
-                Ok(running) => {
-                    let mut ended = client.ended.subscribe();
-                    let gone = async {
-                        // Nobody but the server itself drops what it waits for.
-                        let _ = ended.wait_for(|ended| *ended).await;
-                        tokio::time::sleep(GONE).await;
-                    };
-                    tokio::select! {
-                        ended = running.waiting() => ended.map(|_| ()).map_err(|error| {
-                            failed(format!("the server ended in an unexpected way: {error}"))
-                        }),
-                        // It may have kept open what it does not read.
-                        () = gone => Ok(()),
-                    }
+    let served = runtime.block_on(async {
+        let (reader, writer) = stdio_pipes();
+        let client = server.client();
+        let reader = Heard::new(reader, client.clone());
+        let served = rmcp::serve_server(server, (reader, writer)).await;
+        match served {
+            Ok(running) => {
+                let mut ended = client.ended.subscribe();
+                let gone = async {
+                    // Nobody but the server itself drops what it waits for.
+                    let _ = ended.wait_for(|ended| *ended).await;
+                    tokio::time::sleep(GONE).await;
+                };
+                tokio::select! {
+                    ended = running.waiting() => ended.map(|_| ()).map_err(|error| {
+                        failed(format!("the server ended in an unexpected way: {error}"))
+                    }),
+                    // It may have kept open what it does not read.
+                    () = gone => Ok(()),
                 }
-                // A client that says nothing is one that only looks whether there is a program.
-                Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
-                Err(error) => Err(failed(format!(
-                    "the client does not speak the Model Context Protocol: {error}"
-                ))),
             }
-        });
+            // A client that says nothing is one that only looks whether there is a program.
+            Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+            Err(error) => Err(failed(format!(
+                "the client does not speak the Model Context Protocol: {error}"
+            ))),
+        }
+    });
     runtime.shutdown_timeout(LAST);
     forest.shut_down();
     served.map(|()| 0)

@@ -154,9 +154,9 @@ impl OpenTree {
     fn meant(&self) -> Result<Meant, ToolError> {
         match &self.only {
             Some(daemon) => Ok(daemon.clone()),
-            None => self.looked(|| {
-                Meant::find(&self.root, &self.setup, None, &self.environment.now())
-            }),
+            None => {
+                self.looked(|| Meant::find(&self.root, &self.setup, None, &self.environment.now()))
+            }
         }
     }
 
@@ -209,7 +209,11 @@ impl OpenTree {
         }
         let time = time(&meant.config);
         let until = Deadline::after(time, Arc::new(SystemClock));
-        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut late = self
+            .late
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         late.take_if(|(of, at)| *of != meant.store || at.elapsed() > LATE);
         let greeting = match late {
             Some(_) => GLANCE,

@@ -18,11 +18,10 @@ use rmcp::model::{
     ReadResourceResult, Resource, ResourceContents, ServerCapabilities, ServerConfig, Tool,
     ToolAnnotations,
 };
-use rmcp::service::{NotificationContext, Peer, RequestContext};
+use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, from_value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
-use tokio_util::sync::CancellationToken;
 
 use super::content::{Content, fields_schema};
 use super::heard::Client;
@@ -165,10 +164,7 @@ impl Server {
             .protocol_version()
             .is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
         if !is_new {
-            return self
-                .listed(&context.peer, &context.ct)
-                .await
-                .map(Roots::Known);
+            return self.listed(context).await.map(Roots::Known);
         }
         let Some(answer) = answers.and_then(|answers| answers.get(ROOTS)) else {
             let ask = InputRequest::ListRoots(Default::default());
@@ -183,8 +179,7 @@ impl Server {
     /// Asks the client, unless it was asked already and has not said since that its answer would be another one.
     async fn listed(
         &self,
-        peer: &Peer<RoleServer>,
-        cancelled: &CancellationToken,
+        context: &RequestContext<RoleServer>,
     ) -> Result<Option<Vec<PathBuf>>, ToolError> {
         let came = Instant::now();
         let mut roots = self.roots.lock().await;
@@ -200,9 +195,9 @@ impl Server {
         }
         let mut ended = self.client.ended.subscribe();
         let listed = tokio::select! {
-            listed = timeout(PATIENCE, peer.list_roots()) => listed,
+            listed = timeout(PATIENCE, context.peer.list_roots()) => listed,
             _ = ended.wait_for(|ended| *ended) => return Err(unlisted("it is gone")),
-            () = cancelled.cancelled() => return Err(ToolError::Cancelled),
+            () = context.ct.cancelled() => return Err(ToolError::Cancelled),
         };
         let why = match listed {
             Ok(Ok(listed)) => {

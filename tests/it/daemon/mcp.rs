@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::program::{Place, kill, ok, text};
+use super::program::{Place, kill, ok, text, wait_until};
 use crate::cli::{SLOW, slow_text};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_forge-search");
@@ -355,6 +355,104 @@ fn mcp_roots_that_are_none_of_this_machine_and_a_client_that_is_gone() {
     );
 }
 
+/// Answers the question for roots that comes before the answer to a call.
+fn with_roots(wire: &mut Wire, asked: u64, roots: &[PathBuf]) {
+    let question = wire.answer(asked);
+    assert_eq!(question["method"], "roots/list", "{question}");
+    let uri = |root: &PathBuf| json!({"uri": format!("file://{}", root.display())});
+    let roots: Vec<Value> = roots.iter().map(uri).collect();
+    wire.send(&json!({"jsonrpc": "2.0", "id": asked, "result": {"roots": roots}}));
+}
+
+#[test]
+fn mcp_roots_that_are_files_add_nothing_and_allowed_ones_are_roots_of_paths() {
+    let place = place();
+    let mut wire = Wire::greeted_by(&place, &["--no-daemon"], json!({"roots": {}}));
+    wire.call(1, json!({"pattern": "retry_delay"}), json!({}));
+    let root = place.root();
+    with_roots(&mut wire, 0, &[root.join("many.txt"), root.join("src")]);
+    let answer = wire.answer(1);
+    assert_eq!(
+        answer["result"]["structuredContent"]["count"], 2,
+        "{answer}"
+    );
+    let shown = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(shown.contains("delay.rs:1:"), "{shown}");
+    drop(wire);
+    // Where the root itself is not allowed, paths are those of what is.
+    place.write("sub/x.txt", "retry_delay\n");
+    let config = place.dir().join("config/forge-search");
+    fs::create_dir_all(&config).unwrap();
+    let allowed = format!(
+        "[tools.sandbox]\nallowed_roots = [{:?}]\n",
+        root.join("sub")
+    );
+    fs::write(config.join("config.toml"), allowed).unwrap();
+    for capabilities in [json!({}), json!({"roots": {}})] {
+        let has_roots = capabilities.get("roots").is_some();
+        let mut wire = Wire::greeted_by(&place, &["--no-daemon"], capabilities);
+        wire.call(1, json!({"pattern": "retry_delay"}), json!({}));
+        if has_roots {
+            with_roots(&mut wire, 0, &[root.join("sub")]);
+        }
+        let answer = wire.answer(1);
+        let shown = answer["result"]["content"][0]["text"].as_str().unwrap();
+        assert_eq!(shown, "x.txt:1:1:retry_delay\n", "{answer}");
+    }
+}
+
+#[test]
+fn mcp_roots_that_change_leave_nothing_open() {
+    let place = place();
+    let mut wire = Wire::greeted_by(&place, &["--no-daemon"], json!({"roots": {}}));
+    let threads = |wire: &Wire| {
+        let tasks = fs::read_dir(format!("/proc/{}/task", wire.child.id())).unwrap();
+        tasks.count()
+    };
+    let mut after_some = 0;
+    for n in 0..24 {
+        let path = format!("d{n}/x.txt");
+        place.write(&path, "here\n");
+        if n > 0 {
+            wire.send(&json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}));
+        }
+        wire.call(n + 1_000, json!({"pattern": "here"}), json!({}));
+        with_roots(&mut wire, n, &[place.root().join(format!("d{n}"))]);
+        let answer = wire.answer(n + 1_000);
+        assert_eq!(
+            answer["result"]["structuredContent"]["count"], 1,
+            "{answer}"
+        );
+        if n == 7 {
+            after_some = threads(&wire);
+        }
+    }
+    // What ends in the background may take a moment.
+    wait_until("what is not asked any more has ended", || {
+        threads(&wire) <= after_some + 12
+    });
+    assert_eq!(wire.end().0, Some(0));
+}
+
+#[test]
+fn mcp_what_a_client_that_is_gone_has_asked_for_is_given_up() {
+    let place = place();
+    let mut wire = Wire::greeted(&place, &["--no-daemon"]);
+    for id in 1..9 {
+        let request = json!({"pattern": SLOW, "path": "slow.txt", "timeout_ms": 600_000});
+        wire.call(id, request, json!({}));
+    }
+    wire.call(9, json!({"pattern": "retry_delay"}), json!({}));
+    assert_eq!(wire.answer(9)["result"]["structuredContent"]["count"], 2);
+    let began = std::time::Instant::now();
+    assert_eq!(wire.end().0, Some(0));
+    assert!(
+        began.elapsed() < std::time::Duration::from_secs(5),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
 #[test]
 fn mcp_what_is_ignored_everywhere_counts_as_it_is_now() {
     let excludes = |place: &Place| place.dir().join("config/git/ignore");
@@ -384,7 +482,7 @@ fn mcp_what_is_ignored_everywhere_counts_as_it_is_now() {
 fn mcp_a_daemon_that_does_not_greet_is_not_waited_for() {
     let place = place();
     let mut wire = Wire::greeted(&place, &[]);
-    let request = json!({"pattern": "retry_delay", "timeout_ms": 10_000});
+    let request = json!({"pattern": "retry_delay", "timeout_ms": 4_000});
     wire.call(1, request.clone(), json!({}));
     assert_eq!(wire.answer(1)["result"]["structuredContent"]["count"], 2);
     let daemons = place.daemons();

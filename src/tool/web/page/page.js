@@ -95,8 +95,6 @@ function note(text, kind = "") {
   $("note").className = kind;
 }
 
-// As they are, whatever they begin with.
-const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 const encoder = new TextEncoder();
 
 // The line, with its match marked. Columns count bytes of the file, which are fewer than those of what is shown where some were no UTF-8.
@@ -106,12 +104,25 @@ function content(row, data) {
     row.append(line);
     return;
   }
-  const bytes = encoder.encode(line);
-  let start = Math.min(data.column - 1, bytes.length);
-  // Not within a character.
-  while (start < bytes.length && (bytes[start] & 0xc0) === 0x80) start += 1;
-  const from = decoder.decode(bytes.subarray(0, start)).length;
-  const at = line.indexOf(data.match_text, from);
+  // Most of what is no UTF-8 is single bytes, each of which is shown as a character of three. Where that is not so, or the beginning of a long line is not
+  // shown, it is the next place that has such a text, or the first.
+  let at = 0;
+  let bytes = 0;
+  for (const c of line) {
+    if (bytes >= data.column - 1) break;
+    at += c.length;
+    bytes += c === "\ufffd" ? 1 : encoder.encode(c).length;
+  }
+  if (bytes !== data.column - 1 || !line.startsWith(data.match_text, at)) {
+    let from = 0;
+    for (let seen = 0; from < line.length && seen < data.column - 1; ) {
+      const c = String.fromCodePoint(line.codePointAt(from));
+      seen += encoder.encode(c).length;
+      from += c.length;
+    }
+    at = line.indexOf(data.match_text, from);
+    if (at < 0) at = line.indexOf(data.match_text);
+  }
   if (at < 0) {
     row.append(line);
     return;
