@@ -1,22 +1,34 @@
 //! What comes from a client, looked at before anybody acts on it.
 //!
 //! Owns that a client's word about its directories holds for everything that it says afterwards: messages are handled side by side, so a call that follows may
-//! be handled before what it follows.
+//! be handled before what it follows. And that each request is answered, also one of which the protocol's library makes nothing.
 
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
-use memchr::memmem;
+use memchr::{memchr, memmem};
+use rmcp::model::ClientJsonRpcMessage;
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::watch;
 
-/// How it is written that directories have changed. Where that is part of something else, they are asked for once more than need be.
-const CHANGED: [&[u8]; 2] = [b"roots/list_changed", b"roots\\/list_changed"];
+/// The method that stands for a request which is none: its parameters say which method was meant, and what came with it.
+pub(super) const MALFORMED: &str = "forge-search/malformed";
 
-/// How much of what came before may be the beginning of that.
-const LONGEST: usize = 18;
+/// What a client says when its directories have changed.
+const CHANGED: &str = "notifications/roots/list_changed";
+
+/// How it may be written. Where that is part of something else, directories are asked for once more than need be.
+const WRITTEN: [&[u8]; 2] = [b"roots/list_changed", b"roots\\/list_changed"];
+
+/// Bytes that are read at once.
+const CHUNK: usize = 16 << 10;
+
+/// The longest line that is looked at, in bytes. The library takes none that is longer.
+const LONGEST: usize = 16 << 20;
 
 /// What is known of a client by how it is heard.
 #[derive(Debug, Default)]
@@ -27,13 +39,18 @@ pub struct Client {
     pub ended: watch::Sender<bool>,
 }
 
-/// A reader that notes what a client says of its directories, and that it is gone, before it hands that on.
+/// A reader of lines that notes what a client says of its directories, and that it is gone, before it hands that on.
 #[derive(Debug)]
 pub struct Heard<R> {
     inner: R,
-    /// The end of what came so far.
-    tail: Vec<u8>,
     client: Arc<Client>,
+    chunk: Box<[u8]>,
+    /// The beginning of a line.
+    line: Vec<u8>,
+    /// What is to be handed on.
+    out: Vec<u8>,
+    /// How much of that was.
+    handed: usize,
 }
 
 impl<R> Heard<R> {
@@ -41,23 +58,63 @@ impl<R> Heard<R> {
     pub fn new(inner: R, client: Arc<Client>) -> Heard<R> {
         Heard {
             inner,
-            tail: Vec::new(),
             client,
+            chunk: vec![0; CHUNK].into(),
+            line: Vec::new(),
+            out: Vec::new(),
+            handed: 0,
         }
     }
 
-    fn hear(&mut self, bytes: &[u8]) {
-        self.tail.extend_from_slice(bytes);
-        if CHANGED
-            .iter()
-            .any(|changed| memmem::find(&self.tail, changed).is_some())
-        {
-            self.client.changes.fetch_add(1, Ordering::SeqCst);
-            self.tail.clear();
+    /// Takes in what came. Linear in it.
+    fn hear(&mut self, mut bytes: &[u8]) {
+        while let Some(end) = memchr(b'\n', bytes) {
+            let (line, rest) = bytes.split_at(end + 1);
+            bytes = rest;
+            self.line.extend_from_slice(line);
+            self.look();
         }
-        let keep = self.tail.len().saturating_sub(LONGEST);
-        self.tail.drain(..keep);
+        self.line.extend_from_slice(bytes);
+        if self.line.len() > LONGEST {
+            self.out.append(&mut self.line);
+        }
     }
+
+    /// Looks at a line, and hands it on, or what stands for it.
+    fn look(&mut self) {
+        let is_written = |written: &&[u8]| memmem::find(&self.line, written).is_some();
+        let is_escaped = || {
+            memmem::find(&self.line, b"\\u").is_some()
+                && serde_json::from_slice::<Value>(&self.line)
+                    .is_ok_and(|message| message["method"] == CHANGED)
+        };
+        if WRITTEN.iter().any(is_written) || is_escaped() {
+            self.client.changes.fetch_add(1, Ordering::SeqCst);
+        }
+        match instead_of(&self.line) {
+            Some(other) => {
+                self.out.extend_from_slice(other.to_string().as_bytes());
+                self.out.push(b'\n');
+                self.line.clear();
+            }
+            None => self.out.append(&mut self.line),
+        }
+    }
+}
+
+/// Returns what stands for a request of which the library makes nothing, so that it would never be answered.
+fn instead_of(line: &[u8]) -> Option<Value> {
+    if serde_json::from_slice::<ClientJsonRpcMessage>(line).is_ok() {
+        return None;
+    }
+    let message: Value = serde_json::from_slice(line).ok()?;
+    let (id, method) = (message.get("id")?, message.get("method")?.as_str()?);
+    // Who does not even begin as a client does is none.
+    let is_request = (id.is_string() || id.is_i64()) && method != "initialize";
+    let params = message.get("params");
+    is_request.then(|| {
+        json!({"jsonrpc": "2.0", "id": id, "method": MALFORMED, "params": {"method": method, "params": params}})
+    })
 }
 
 impl<R: AsyncRead + Unpin> AsyncRead for Heard<R> {
@@ -65,16 +122,30 @@ impl<R: AsyncRead + Unpin> AsyncRead for Heard<R> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        let before = buf.filled().len();
-        let had_room = buf.remaining() > 0;
-        let read = ready!(Pin::new(&mut self.inner).poll_read(cx, buf));
-        let new = buf.filled().get(before..).unwrap_or_default();
-        if read.is_err() || (new.is_empty() && had_room) {
-            self.client.ended.send_replace(true);
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        while this.handed == this.out.len() {
+            this.out.clear();
+            this.handed = 0;
+            let mut chunk = ReadBuf::new(&mut this.chunk);
+            let read = ready!(Pin::new(&mut this.inner).poll_read(cx, &mut chunk));
+            let bytes = chunk.filled().to_vec();
+            if read.is_err() || bytes.is_empty() {
+                this.client.ended.send_replace(true);
+                read?;
+                if this.line.is_empty() {
+                    return Poll::Ready(Ok(()));
+                }
+                // A last line without an end.
+                this.look();
+            }
+            this.hear(&bytes);
         }
-        self.hear(new);
-        Poll::Ready(read)
+        let rest = this.out.get(this.handed..).unwrap_or_default();
+        let count = rest.len().min(buf.remaining());
+        buf.put_slice(rest.get(..count).unwrap_or_default());
+        this.handed += count;
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -84,41 +155,71 @@ mod tests {
 
     use super::*;
 
+    /// What is handed on of parts, and how often directories have changed.
+    fn heard(parts: &[&str]) -> (String, u64) {
+        let client = Arc::<Client>::default();
+        let mut heard = Heard::new(tokio::io::empty(), client.clone());
+        for part in parts {
+            heard.hear(part.as_bytes());
+        }
+        let out = String::from_utf8(heard.out).unwrap();
+        (out, client.changes.load(Ordering::SeqCst))
+    }
+
     #[test]
     fn mcp_a_change_of_directories_is_heard_however_it_comes() {
-        let heard = |parts: &[&str]| {
-            let client = Arc::<Client>::default();
-            let mut heard = Heard::new(tokio::io::empty(), client.clone());
-            for part in parts {
-                heard.hear(part.as_bytes());
-            }
-            client.changes.load(Ordering::SeqCst)
-        };
-        let message = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
-        assert_eq!(heard(&[message]), 1);
-        assert_eq!(heard(&[message, "\n", message]), 2);
+        let message = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/roots/list_changed\"}\n";
+        assert_eq!(heard(&[message]), (message.to_string(), 1));
+        assert_eq!(heard(&[message, message]).1, 2);
         for at in 0..message.len() {
-            assert_eq!(heard(&[&message[..at], &message[at..]]), 1, "{at}");
+            let parts = [&message[..at], &message[at..]];
+            assert_eq!(heard(&parts), (message.to_string(), 1), "{at}");
         }
-        let bytes: Vec<String> = message.chars().map(String::from).collect();
-        let bytes: Vec<&str> = bytes.iter().map(String::as_str).collect();
-        assert_eq!(heard(&bytes), 1);
-        assert_eq!(
-            heard(&[r#"{"method":"notifications\/roots\/list_changed"}"#]),
-            1
-        );
-        assert_eq!(heard(&["roots/list", "roots/list", "_change"]), 0);
-        assert!(CHANGED.iter().all(|changed| changed.len() <= LONGEST + 1));
+        for escaped in [
+            "roots\\/list_changed",
+            "roots/list\\u005fchanged",
+            "r\\u006fots/list_changed",
+        ] {
+            let message = message.replace("roots/list_changed", escaped);
+            assert_eq!(heard(&[&message]), (message.clone(), 1));
+        }
+        assert_eq!(heard(&["roots/list", "roots/list", "_change\n"]).1, 0);
+    }
+
+    #[test]
+    fn mcp_a_request_that_is_none_is_handed_on_as_such() {
+        let handed = |line: &str| heard(&[line, "\n"]).0;
+        for same in [
+            "",
+            "xx",
+            "{}",
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":1}}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"no/such","params":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":[]}"#,
+            r#"{"jsonrpc":"2.0","method":"tools/call","params":[]}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+        ] {
+            assert_eq!(handed(same), format!("{same}\n"));
+        }
+        let other = handed(r#"{"jsonrpc":"2.0","id":"a","method":"ping","params":[5]}"#);
+        let other: Value = serde_json::from_str(&other).unwrap();
+        let expected = json!({"jsonrpc": "2.0", "id": "a", "method": MALFORMED, "params": {"method": "ping", "params": [5]}});
+        assert_eq!(other, expected);
+        // What is too long to be looked at is not kept.
+        let long = "x".repeat(LONGEST + 1);
+        assert_eq!(heard(&[&long]).0.len(), long.len());
     }
 
     #[tokio::test]
     async fn mcp_the_end_of_a_client_is_heard() {
         let client = Arc::<Client>::default();
-        let mut heard = Heard::new(&b"more"[..], client.clone());
-        let mut bytes = [0; 4];
+        let mut heard = Heard::new(&b"more\nand"[..], client.clone());
+        let mut bytes = [0; 5];
         heard.read_exact(&mut bytes).await.unwrap();
         assert!(!*client.ended.borrow());
-        assert_eq!(heard.read(&mut bytes).await.unwrap(), 0);
+        let mut rest = String::new();
+        heard.read_to_string(&mut rest).await.unwrap();
+        assert_eq!((&bytes, rest.as_str()), (b"more\n", "and"));
         assert!(*client.ended.borrow());
     }
 }

@@ -24,7 +24,7 @@ use serde_json::{Value, from_value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 use super::content::{Content, fields_schema};
-use super::heard::Client;
+use super::heard::{Client, MALFORMED};
 use super::roots::{Trees, path_of};
 use crate::tool::daemon::request::ToolCall;
 use crate::tool::daemon::tree::{GivenUp, Tree};
@@ -415,20 +415,28 @@ impl ServerHandler for Server {
         request: CustomRequest,
         _: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        let params = request.params.unwrap_or_default();
-        let wrong = match request.method.as_str() {
+        let (method, params) = match request.method.as_str() {
+            MALFORMED => {
+                let meant = request.params.unwrap_or_default();
+                let method = meant["method"].as_str().unwrap_or_default().to_string();
+                (method, meant["params"].clone())
+            }
+            _ => (request.method, request.params.unwrap_or_default()),
+        };
+        let wrong = match method.as_str() {
             "tools/call" => from_value::<CallToolRequestParams>(params).err(),
             "resources/read" => from_value::<ReadResourceRequestParams>(params).err(),
-            _ => None,
+            "ping" | "tools/list" | "resources/list" => None,
+            _ => {
+                let code = ErrorCode::METHOD_NOT_FOUND;
+                return Err(ErrorData::new(code, method, None));
+            }
         };
-        match wrong {
-            Some(error) => Err(ErrorData::invalid_params(error.to_string(), None)),
-            None => Err(ErrorData::new(
-                ErrorCode::METHOD_NOT_FOUND,
-                request.method,
-                None,
-            )),
-        }
+        let why = match wrong {
+            Some(error) => error.to_string(),
+            None => format!("the parameters of {method} are not as they have to be"),
+        };
+        Err(ErrorData::invalid_params(why, None))
     }
 
     async fn on_roots_list_changed(&self, _: NotificationContext<RoleServer>) {

@@ -314,7 +314,13 @@ fn mcp_parameters_that_are_none_are_named() {
         ("tools/call", json!({"name": 5}), -32602),
         ("tools/call", json!({}), -32602),
         ("resources/read", json!({"uri": 5}), -32602),
+        ("tools/call", json!([]), -32602),
+        ("tools/call", json!({"name": "Search", "_meta": 5}), -32602),
+        ("ping", json!([]), -32602),
+        ("tools/list", json!("x"), -32602),
+        ("resources/list", json!([]), -32602),
         ("no/such", json!({}), -32601),
+        ("no/such", json!(5), -32601),
     ]
     .into_iter()
     .enumerate()
