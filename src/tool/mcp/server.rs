@@ -41,7 +41,7 @@ pub const MAX_OUTPUT_BYTES: usize = 75_000;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a client that is gone may have what it has asked for.
-const LAST: Duration = Duration::from_secs(1);
+const LAST: Duration = Duration::from_secs(2);
 
 /// How often a client that asked for it is told how far the index is.
 const PROGRESS: Duration = Duration::from_millis(200);
@@ -182,7 +182,12 @@ impl Server {
         context: &RequestContext<RoleServer>,
     ) -> Result<Option<Vec<PathBuf>>, ToolError> {
         let came = Instant::now();
-        let mut roots = self.roots.lock().await;
+        let mut ended = self.client.ended.subscribe();
+        let mut roots = tokio::select! {
+            roots = self.roots.lock() => roots,
+            _ = ended.wait_for(|ended| *ended) => return Err(unlisted("it is gone")),
+            () = context.ct.cancelled() => return Err(ToolError::Cancelled),
+        };
         // Whoever waited for the same question has its failure, too.
         if let Some((at, why)) = self.unlisted().as_ref().filter(|(at, _)| *at >= came) {
             return Err(unlisted(&format!("{why} ({:?} ago)", at.elapsed())));
@@ -193,7 +198,6 @@ impl Server {
         {
             return Ok(known.clone());
         }
-        let mut ended = self.client.ended.subscribe();
         let listed = tokio::select! {
             listed = timeout(PATIENCE, context.peer.list_roots()) => listed,
             _ = ended.wait_for(|ended| *ended) => return Err(unlisted("it is gone")),

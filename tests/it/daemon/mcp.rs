@@ -405,8 +405,22 @@ fn mcp_roots_that_are_files_add_nothing_and_allowed_ones_are_roots_of_paths() {
         let shown = answer["result"]["content"][0]["text"].as_str().unwrap();
         assert_eq!(shown, "x.txt:1:1:retry_delay\n", "{answer}");
     }
+    // Also where it is written relative to the root; and what is below has such a name, too.
+    place.write("sub/sub/y.txt", "retry_delay\n");
+    place.write("beside/z.txt", "retry_delay\n");
+    let allowed = "[tools.sandbox]\nallowed_roots = [\"sub\"]\n";
+    fs::write(config.join("config.toml"), allowed).unwrap();
+    let mut wire = Wire::greeted(&place, &["--no-daemon"]);
+    wire.call(1, json!({"pattern": "retry_delay"}), json!({}));
+    let answer = wire.answer(1);
+    let shown = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert_eq!(
+        shown, "sub/y.txt:1:1:retry_delay\nx.txt:1:1:retry_delay\n",
+        "{answer}"
+    );
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn mcp_roots_that_change_leave_nothing_open() {
     let place = place();

@@ -22,14 +22,24 @@ const GREETING: Duration = Duration::from_millis(250);
 /// cost a search what it would find by itself.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Returns what a daemon answers, and the root of its tree; nothing if there is none, or if it can't be told that its answer is the one
+/// What a daemon answers.
+pub(in super::super) struct Answered {
+    /// The answer.
+    pub(in super::super) response: SearchResponse,
+    /// What its paths are relative to.
+    pub(in super::super) root: PathBuf,
+    /// Where else files may be.
+    pub(in super::super) allowed: Vec<PathBuf>,
+}
+
+/// Returns what a daemon answers; nothing if there is none, or if it can't be told that its answer is the one
 /// that this process would give. That process then says what is wrong, where something is.
 pub(in super::super) fn ask(
     request: &SearchRequest,
     extras: &SearchExtras,
     setup: &SetupArgs,
     environment: &Environment,
-) -> Option<(SearchResponse, PathBuf)> {
+) -> Option<Answered> {
     let root = setup.root.clone().unwrap_or_else(|| PathBuf::from("."));
     let root = canonical(&root, environment).ok()?;
     let meant = Meant::find(&root, setup, None, environment).ok()?;
@@ -78,5 +88,9 @@ pub(in super::super) fn ask(
     }
     // A daemon gives no query more time than it is configured to, and its answers fit into one message.
     let is_cut = response.timed_out || (response.truncated && (response.count as u64) < most);
-    (!is_cut).then_some((response, root))
+    (!is_cut).then(|| Answered {
+        response,
+        root,
+        allowed: meant.config.sandbox.allowed_roots.clone(),
+    })
 }
