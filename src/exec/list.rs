@@ -17,7 +17,10 @@ const BATCH: usize = 1_024;
 
 /// An engine that has one event for each file, on no line, whatever is asked.
 #[derive(Debug)]
-pub struct Lister {
+pub struct Lister(Which);
+
+#[derive(Debug)]
+struct Which {
     id: EngineId,
     /// Files that are too large are left out, for which each is looked at.
     by_size: bool,
@@ -25,26 +28,26 @@ pub struct Lister {
 
 impl Default for Lister {
     fn default() -> Lister {
-        Lister {
+        Lister(Which {
             id: EngineId("list".to_string()),
             by_size: false,
-        }
+        })
     }
 }
 
 impl Lister {
     /// The same, without files that are larger than a query searches, for which the system is asked about each.
     pub fn of_size() -> Lister {
-        Lister {
+        Lister(Which {
             by_size: true,
-            ..Lister::default()
-        }
+            ..Lister::default().0
+        })
     }
 }
 
 impl Engine for Lister {
     fn id(&self) -> &EngineId {
-        &self.id
+        &self.0.id
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -57,7 +60,7 @@ impl Engine for Lister {
 
     fn prepare(&self, query: Arc<Query>) -> Result<Arc<dyn Prepared>, EngineError> {
         Ok(Arc::new(Listing {
-            most: self.by_size.then_some(query.max_file_size),
+            most: self.0.by_size.then_some(query.max_file_size),
         }))
     }
 }
