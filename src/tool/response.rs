@@ -309,6 +309,12 @@ impl Record {
         }
     }
 
+    /// Returns whether another line is of the same file.
+    #[cfg(feature = "cli")]
+    pub(crate) fn is_of_file_of(&self, other: &Record) -> bool {
+        self.data.path == other.data.path && self.name == other.name
+    }
+
     /// Returns the path as the system has it, as far as that is known.
     #[cfg(feature = "cli")]
     pub(crate) fn name(&self) -> &Path {
@@ -334,7 +340,11 @@ impl Record {
                 break;
             }
             at += c.len_utf8();
-            bytes += if c == '\u{fffd}' { 1 } else { c.len_utf8() };
+            bytes += if c == char::REPLACEMENT_CHARACTER {
+                1
+            } else {
+                c.len_utf8()
+            };
         }
         if bytes == column && text.get(at..)?.starts_with(found.as_str()) {
             return Some((at, at + found.len()));

@@ -17,9 +17,6 @@ use crate::index::beneath::RootDir;
 use crate::tool::request::SearchRequest;
 use crate::tool::response::Record;
 
-/// What a byte that is not UTF-8 is shown as.
-const REPLACED: char = '\u{fffd}';
-
 /// What the paths of an answer are relative to, and where all of it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Roots {
@@ -65,9 +62,7 @@ impl Roots {
         };
         RootDir::open(&root)?.open_file(&rel)
     }
-}
 
-impl Roots {
     /// Opens a file by what its name is shown as, and returns the name, too.
     ///
     /// # Errors
@@ -95,13 +90,13 @@ pub(super) fn text(file: File) -> impl Read {
 /// There is none any more, or there are several.
 fn name(root: &Path, path: &str) -> io::Result<PathBuf> {
     let mut whole = PathBuf::new();
-    if !path.contains(REPLACED) {
+    if !path.contains(char::REPLACEMENT_CHARACTER) {
         whole.push(path);
         return Ok(whole);
     }
     for component in Path::new(path).components() {
         let shown = component.as_os_str().to_string_lossy();
-        if !shown.contains(REPLACED) {
+        if !shown.contains(char::REPLACEMENT_CHARACTER) {
             whole.push(component);
             continue;
         }
@@ -164,7 +159,7 @@ impl EveryMatch<'_> {
         let mut file = Reread::default();
         for record in records.iter().filter(|record| record.is_match()) {
             // How many bytes what is no UTF-8 has, only the file says.
-            let line = match record.data.lines.text.contains(REPLACED) {
+            let line = match record.data.lines.text.contains(char::REPLACEMENT_CHARACTER) {
                 true => file.line(record, self),
                 false => None,
             };
@@ -183,7 +178,7 @@ impl EveryMatch<'_> {
         let line = bytes.unwrap_or(text.as_bytes());
         // Of a line that has changed since, what stands before is as it was.
         let known = match bytes {
-            None => text.find(REPLACED).unwrap_or(text.len()),
+            None => text.find(char::REPLACEMENT_CHARACTER).unwrap_or(text.len()),
             Some(bytes) => bytes.len(),
         };
         let mut told = false;

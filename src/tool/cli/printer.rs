@@ -79,8 +79,7 @@ impl<'a> Printer<'a> {
     pub(super) fn print(&self, response: &SearchResponse, out: &mut dyn Write) -> io::Result<()> {
         let mut last: Option<&Record> = None;
         for record in &response.matches {
-            let same_file = last
-                .is_some_and(|last| last.data.path == record.data.path && last.name == record.name);
+            let same_file = last.is_some_and(|last| last.is_of_file_of(record));
             let adjacent = same_file
                 && last.is_some_and(|last| last.data.line_number + 1 == record.data.line_number);
             if self.style.headings && !same_file {

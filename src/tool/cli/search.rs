@@ -113,10 +113,9 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
         if shapes::sort(&mut response, by, reversed, &root, most) {
             response.truncated = true;
             let what = match is_per_file(args) {
-                true => "there are more than max_results = {most} files",
-                false => "more than max_results = {most} lines match",
+                true => format!("there are more than max_results = {most} files"),
+                false => format!("more than max_results = {most} lines match"),
             };
-            let what = what.replace("{most}", &most.to_string());
             notes.push(format!(
                 "truncated: {what}; narrow the search, or raise --max-results"
             ));

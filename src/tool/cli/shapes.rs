@@ -133,6 +133,5 @@ pub(super) fn sort(
 
 /// Returns the events of each file.
 pub(super) fn files(response: &SearchResponse) -> impl Iterator<Item = &[Record]> {
-    let is_same = |a: &Record, b: &Record| a.data.path == b.data.path && a.name == b.name;
-    response.matches.chunk_by(is_same)
+    response.matches.chunk_by(Record::is_of_file_of)
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::args::SetupArgs;
 use super::daemon::Meant;
-use super::daemon::serve::live_service;
+use super::daemon::serve::{self, live_service, service};
 use super::daemon::start::{Unconnected, connect_or_start};
 use super::explain::{WITH_STATS, to_program};
 use super::setup::{Environment, Setup, prepare};
@@ -29,7 +29,7 @@ use crate::tool::daemon::service::{Admitted, Service, payload};
 use crate::tool::daemon::tree::{GivenUp, Tree};
 use crate::tool::error::ToolError;
 use crate::tool::indexing::BuildReport;
-use crate::tool::request::{SearchRequest, names_search};
+use crate::tool::request::SearchRequest;
 use crate::tool::search_files::FILES_NAME;
 
 /// How much longer than a search may take its answer is waited for.
@@ -41,6 +41,8 @@ const GREETING: Duration = Duration::from_secs(5);
 /// How long one that did not greet in time counts as one that does not, and how long it has for it meanwhile.
 const LATE: Duration = Duration::from_secs(30);
 const GLANCE: Duration = Duration::from_millis(250);
+
+/// How long one must have had to greet, to count as one that does not.
 const ENOUGH: Duration = Duration::from_secs(1);
 
 /// How often the configuration is read, while a file that nobody has named is coming or going.
@@ -295,11 +297,8 @@ impl OpenTree {
         let setup = self.looked(|| prepare(&self.anywhere()?, &environment, None))?;
         let setup = setup.for_files(&environment);
         let signals = setup.signals.clone();
-        let service = match live_service(setup, &meant, None, &environment) {
-            Ok(service) => Arc::new(service),
-            Err(Failure::Tool(error)) => return Err(error),
-            Err(_) => return Err(ToolError::Cancelled),
-        };
+        let service = live_service(setup, &meant, None, &environment);
+        let service = service.map(Arc::new).map_err(told)?;
         linger(&self.own, &signals);
         *own = Some((meant.store, service.clone()));
         Ok(service)
@@ -353,21 +352,19 @@ impl OpenTree {
         };
         let came = SystemClock.now();
         let time = |config: &Config| time_of(call, config);
-        match self.ask(&asked, time, Some(given_up))? {
+        let (service, came) = match self.ask(&asked, time, Some(given_up))? {
             Asking::Answered(answer) => return Ok(answer),
-            Asking::Late => return self.called_once(call, given_up, came),
-            // What would be set up for it, nobody would end.
-            Asking::NoDaemon if self.gone.load(Ordering::SeqCst) => {
-                return self.called_once(call, given_up, came);
-            }
-            Asking::NoDaemon => {}
-        }
-        let service = self.service()?;
+            // Its time has begun.
+            Asking::Late => (self.once()?, Some(came)),
+            // What would be kept for it, nobody would end.
+            Asking::NoDaemon if self.gone.load(Ordering::SeqCst) => (self.once()?, Some(came)),
+            Asking::NoDaemon => (self.service()?, None),
+        };
         let admitted = Admitted {
             id: None,
             ending: given_up.ending(),
             deadline: Deadline::after(service.time_of(call), service.clock().clone()),
-            came: None,
+            came,
             waited: Duration::ZERO,
             queued: false,
             max_response_bytes: usize::MAX,
@@ -377,32 +374,11 @@ impl OpenTree {
         Ok(serde_json::from_slice(&answer).unwrap_or_default())
     }
 
-    /// Calls a tool as a command does that ends with its search: for a call whose daemon does not greet in time, which the next one may.
-    fn called_once(
-        &self,
-        call: &ToolCall,
-        given_up: &GivenUp,
-        came: Instant,
-    ) -> Result<Value, ToolError> {
-        let mut setup = self.prepared(None)?;
-        setup.context.cancel = given_up.ending().cancel_handle();
-        setup.context.max_output_bytes = call.max_output_bytes;
-        setup.context.came = Some(came);
-        let request = Value::Object(call.request.clone());
-        let text = if names_search(&call.tool) {
-            setup.tool.call(request, &setup.context)?.to_json()
-        } else {
-            let setup = setup.for_files(&self.environment);
-            match setup.files.filter(|_| call.tool == FILES_NAME) {
-                Some(files) => files.call(request, &setup.context)?.to_json(),
-                None => {
-                    return Err(ToolError::UnknownTool {
-                        name: call.tool.clone(),
-                    });
-                }
-            }
-        };
-        Ok(serde_json::from_str(&text).unwrap_or_default())
+    /// Sets up a service that has what a command has that ends with its search: for a call whose daemon does not greet in time, which the next one may.
+    fn once(&self) -> Result<Arc<Service>, ToolError> {
+        let setup = self.prepared(None)?.for_files(&self.environment);
+        let service = service(setup, None, serve::Own::default());
+        service.map(Arc::new).map_err(told)
     }
 }
 
@@ -485,6 +461,14 @@ impl Tree for OpenTree {
                 living.into_iter().find_map(|one| one.build)
             }
         }
+    }
+}
+
+/// Makes of why nothing could be set up what agents are told.
+fn told(failure: Failure) -> ToolError {
+    match failure {
+        Failure::Tool(error) => error,
+        _ => ToolError::Cancelled,
     }
 }
 

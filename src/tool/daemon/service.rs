@@ -126,11 +126,6 @@ impl Ending {
         self.cancel.cancel();
     }
 
-    /// Returns the handle of a call that ends with it.
-    pub fn cancel_handle(&self) -> CancelHandle {
-        self.cancel.clone()
-    }
-
     /// Returns the reason once it was ended.
     pub fn reason(&self) -> Option<StopReason> {
         self.stop.reason()

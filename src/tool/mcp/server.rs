@@ -71,9 +71,10 @@ const RESOURCES: [(&str, &str, &str); 3] = [
 /// What agents are told before they ask anything.
 const INSTRUCTIONS: &str = "\
 Search of this source tree that is exact, ordered and bounded, and sees every edit made before the call. Paths are relative to the \
-first root. `truncated: true` means that more lines match than are shown (the last line of the text says which limit cut it): narrow \
+first root, which is searched where there is no path; other roots are by their absolute path. `truncated: true` means that more \
+lines match than are shown (the last line of the text says which limit cut it): narrow \
 the pattern, path or globs, or raise the limit. `timed_out: true` means that the time ended before the whole tree was searched: what is \
-shown is the beginning of the answer, and no match elsewhere is proven. Without a path, the first root is searched; others by their absolute path. With neither, and without `errors` and `max_matches_per_file`, the \
+shown is the beginning of the answer, and no match elsewhere is proven. With neither, and without `errors` and `max_matches_per_file`, the \
 answer is all there is in the files that are searched: those that are not hidden, ignored, binary, denied or larger than \
 max_file_size_bytes. Errors have a stable code before the colon.";
 

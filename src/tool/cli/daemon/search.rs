@@ -82,7 +82,7 @@ pub(in super::super) fn ask(
     if response
         .matches
         .iter()
-        .any(|found| found.data.path.text.contains('\u{fffd}'))
+        .any(|found| found.data.path.text.contains(char::REPLACEMENT_CHARACTER))
     {
         return None;
     }

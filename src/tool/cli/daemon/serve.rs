@@ -339,7 +339,7 @@ fn gentle(config: SearchConfig) -> SearchConfig {
 
 /// What only a daemon has.
 #[derive(Default)]
-pub(super) struct Own {
+pub(in super::super) struct Own {
     log: Option<PathBuf>,
     git: Option<PathBuf>,
     git_settings: Vec<(OsString, OsString)>,
@@ -351,7 +351,7 @@ pub(super) struct Own {
 /// # Errors
 ///
 /// [`ToolError::ExecutionFailed`] if there can be no more threads.
-pub(super) fn service(
+pub(in super::super) fn service(
     setup: Setup,
     files: Option<FilesTool>,
     own: Own,
