@@ -12,7 +12,7 @@ test *ARGS:
     use_installed_tools
     cargo test --locked {{ARGS}}
 
-# Most of the tests that are sized by the environment, ten times as large as `.ci/run` has them: some hours.
+# Most of the tests that are sized by the environment, 10 to 25 times as large as `.ci/run` has them: some hours.
 soak *ARGS:
     #!/usr/bin/env bash
     set -euo pipefail
@@ -26,7 +26,10 @@ soak *ARGS:
     export FORGE_SEARCH_TEST_LOAD_SECONDS="${FORGE_SEARCH_TEST_LOAD_SECONDS:-600}"
     export FORGE_SEARCH_TEST_FRAMES="${FORGE_SEARCH_TEST_FRAMES:-2000000}"
     export FORGE_SEARCH_TEST_KILLS="${FORGE_SEARCH_TEST_KILLS:-400}"
-    cargo test --release --locked --test it {{ARGS}} -- --nocapture fire:: living:: live::real live::safety
+    export FORGE_SEARCH_TEST_REQUESTS="${FORGE_SEARCH_TEST_REQUESTS:-20000}"
+    export FORGE_SEARCH_TEST_COMBINATIONS="${FORGE_SEARCH_TEST_COMBINATIONS:-50000}"
+    export FORGE_SEARCH_TEST_PATTERNS="${FORGE_SEARCH_TEST_PATTERNS:-60000}"
+    cargo test --release --locked --test it {{ARGS}} -- --nocapture fire:: living:: live::real live::safety request_lines:: git_rules:: daemon::combinations
 
 # Formatting and lints, as `.ci/run` checks them.
 lint:

@@ -99,7 +99,12 @@ fn processor(criterion: &mut Criterion<Processor>) {
         .measurement_time(Duration::from_secs(20));
     group.bench_function("build, files up to 1 MiB", |bencher| {
         let top = small.sandbox.working_dir();
-        bencher.iter(|| small.indexes.build(top, &small.sandbox, &Host).unwrap());
+        bencher.iter(|| {
+            small
+                .indexes
+                .build(top, small.sandbox.reach(), &Host)
+                .unwrap()
+        });
     });
     drop(small);
     let (indexed, _) = indexed(&top, Config::command_line_default());

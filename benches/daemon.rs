@@ -51,7 +51,7 @@ impl World {
         let indexes = Indexes::new(&config.search, &engines, &sandbox, None, &places).unwrap();
         let indexes = Arc::new(indexes);
         indexes
-            .live(&config.search, &Surroundings::new(sandbox.clone()))
+            .live(&config.search, &Surroundings::new(sandbox.reach().clone()))
             .unwrap();
         let began = Instant::now();
         while !indexes
@@ -71,7 +71,8 @@ impl World {
             search: SearchTool::new(config.search.clone(), engines.clone())
                 .with_indexes(Some(indexes)),
             files: FilesTool::new(&config, engines),
-            context: ToolContext::new(sandbox),
+            context: ToolContext::new(sandbox.clone()),
+            people: sandbox,
             root: top,
             config,
             wall: Arc::new(wall_clock_ns),
@@ -114,6 +115,9 @@ fn call(pattern: &str) -> Request {
             tool: "Search".to_string(),
             request: request.as_object().unwrap().clone(),
             max_output_bytes: None,
+            text: false,
+            person: false,
+            whole: false,
         }),
     }
 }

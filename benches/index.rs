@@ -30,7 +30,7 @@ use forge_search::index::enumerate::{DirEntry, Enumeration, FileEntry};
 use forge_search::index::plan::{Strategy, SupersetSafe};
 use forge_search::index::segment::Segment;
 use forge_search::index::stamp::Stamp;
-use forge_search::index::walk::Place;
+use forge_search::index::walk::{Place, RuleSets};
 use forge_search::tool::config::Config;
 use forge_search::tool::request::{Case, SearchRequest};
 use indexed::{Host, indexed};
@@ -47,7 +47,12 @@ fn real_tree(criterion: &mut Criterion) {
         .measurement_time(Duration::from_secs(20));
     group.bench_function("build", |bencher| {
         let top = indexed.sandbox.working_dir();
-        bencher.iter(|| indexed.indexes.build(top, &indexed.sandbox, &Host).unwrap());
+        bencher.iter(|| {
+            indexed
+                .indexes
+                .build(top, indexed.sandbox.reach(), &Host)
+                .unwrap()
+        });
     });
     // As a program that links the library has it by default.
     let mut config = Config::command_line_default();
@@ -55,7 +60,12 @@ fn real_tree(criterion: &mut Criterion) {
     let (small, _) = self::indexed::indexed(&top, config);
     group.bench_function("build, files up to 1 MiB", |bencher| {
         let top = small.sandbox.working_dir();
-        bencher.iter(|| small.indexes.build(top, &small.sandbox, &Host).unwrap());
+        bencher.iter(|| {
+            small
+                .indexes
+                .build(top, small.sandbox.reach(), &Host)
+                .unwrap()
+        });
     });
     drop(small);
     group
@@ -133,6 +143,7 @@ fn million(criterion: &mut Criterion) {
         parent: 0,
         ranks: 0..count,
         stamp: Some(stamp),
+        sets: RuleSets::EVERY,
     });
     for rank in 0..count {
         if rank % 20 == 0 {
@@ -141,6 +152,7 @@ fn million(criterion: &mut Criterion) {
                 parent: 0,
                 ranks: rank..(rank + 20).min(count),
                 stamp: Some(stamp),
+                sets: RuleSets::EVERY,
             });
         }
         tree.files.push(FileEntry {
@@ -148,6 +160,7 @@ fn million(criterion: &mut Criterion) {
             name: OsString::from(format!("module_{:02}.c", rank % 20)),
             stamp: Some(stamp),
             linked: false,
+            sets: RuleSets::EVERY,
         });
     }
     let options = BuildOptions {

@@ -80,7 +80,7 @@ impl World {
         };
         let indexes = Indexes::new(&config.search, &engines, &sandbox, None, &places).unwrap();
         let indexes = Arc::new(indexes);
-        let around = Surroundings::new(sandbox.clone());
+        let around = Surroundings::new(sandbox.reach().clone());
         indexes.live(&config.search, &around).unwrap();
         World {
             plain: SearchTool::new(plain, engines.clone()),

@@ -13,6 +13,7 @@
 mod tree;
 
 use std::hint::black_box;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use std::time::Duration;
 use criterion::{Criterion, criterion_group, criterion_main};
 use forge_search::exec::collect::Limits;
 use forge_search::exec::eligible::{EligibleFile, ListSource};
-use forge_search::exec::query::{CaseMode, Query, QueryOptions, Reports};
+use forge_search::exec::query::{Query, QueryOptions, Report};
 use forge_search::exec::schedule::{self, Abandoned, RunOptions};
 use forge_search::exec::stop::{CancelHandle, Deadline, SystemClock};
 use forge_search::index::beneath::RootDir;
@@ -140,25 +141,20 @@ fn small_searches(criterion: &mut Criterion) {
     for (label, text, fixed) in patterns {
         let options = QueryOptions {
             fixed_strings: fixed,
-            word: false,
-            case: CaseMode::Smart,
-            before: 0,
-            after: 0,
             max_results: 200,
             max_matches_per_file: 1_000,
             max_file_size: 1 << 20,
-            fuzzy: None,
-            reports: Reports::Lines,
+            ..QueryOptions::default()
         };
         for count in [0, 1, 10, 16] {
             let files = known_files(&root, count);
             let run = || {
-                let query = Query::new(text, &options).unwrap();
+                let query = Query::new(&[text], &options).unwrap();
                 let options = RunOptions {
                     limits: Limits {
                         max_results: 200,
                         max_files: 1_000_000,
-                        reports: Reports::Lines,
+                        report: Report::Lines,
                     },
                     threads,
                     deadline: Deadline::after(Duration::from_secs(60), Arc::new(SystemClock)),
@@ -166,9 +162,19 @@ fn small_searches(criterion: &mut Criterion) {
                     abandoned: Abandoned::default(),
                 };
                 let prepared = engine.prepare(Arc::new(query)).unwrap();
-                schedule::run(ListSource(files.clone()), prepared, &options).unwrap()
+                let mut drop_part = |part| {
+                    black_box(part);
+                    ControlFlow::Continue(())
+                };
+                schedule::run(
+                    ListSource(files.clone()),
+                    prepared,
+                    &options,
+                    &mut drop_part,
+                )
+                .unwrap()
             };
-            assert_eq!(run().files_scanned, count as u64);
+            assert_eq!(run().totals.files_scanned, count as u64);
             group.bench_function(format!("{label}_in_{count}_known_files"), |bencher| {
                 bencher.iter(|| black_box(run()));
             });

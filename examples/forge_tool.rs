@@ -74,7 +74,7 @@ impl Search {
         };
         let indexes = Indexes::new(&config.search, &engines, &sandbox, None, &places).map(Arc::new);
         if let Some(indexes) = &indexes {
-            indexes.live(&config.search, &Surroundings::new(sandbox.clone()))?;
+            indexes.live(&config.search, &Surroundings::new(sandbox.reach().clone()))?;
         }
         let tool = SearchTool::new(config.search, engines).with_indexes(indexes);
         Ok(Search {

@@ -45,7 +45,7 @@ fn set_up(tree: &Path) -> Result<Setup, Box<dyn Error>> {
     let indexes = Indexes::new(&config.search, &engines, &sandbox, None, &places)
         .map(Arc::new)
         .ok_or("index_mode is not off")?;
-    indexes.live(&config.search, &Surroundings::new(sandbox.clone()))?;
+    indexes.live(&config.search, &Surroundings::new(sandbox.reach().clone()))?;
     let tool = SearchTool::new(config.search, engines).with_indexes(Some(indexes.clone()));
     Ok(Setup {
         tool: Arc::new(tool),

@@ -173,6 +173,43 @@ def write_growth(rows, out):
     (out / "growth.md").write_text(text)
 
 
+def write_surfaces(data, tree, out):
+    """Writes what whole processes take."""
+    date = datetime.date.today()
+    parts = [
+        f"# Whole processes\n\n`benches/peers/run --only surfaces`, {date}, {machine()}, {tree}. Medians of runs in turns, from the start of a process to its end.\n",
+        "## With a daemon, and without\n\nMilliseconds by the clock, in brackets those of the processor in the process itself, and how many times as long as ripgrep.\n",
+    ]
+
+    def cell(times, peer):
+        if times is None:
+            return "–"
+        ratio = f", {number(times[0] / peer[0], 2)}×" if peer else ""
+        return f"{number(times[0])} ({number(times[1])}){ratio}"
+
+    rows = [
+        [row["name"], cell(row["daemon"], row["ripgrep"]), cell(row["command"], row["ripgrep"]), cell(row["ripgrep"], None)]
+        for row in data["asked"]
+    ]
+    parts.append(table(["question", "by the daemon", "without a daemon", "ripgrep"], rows))
+    below = data["below"]
+    parts.append(
+        f"An absent text without a daemon, in the root of the tree that is indexed: {number(below['root'])} ms; in its directory `drivers/net`: {number(below['below'])} ms.\n"
+    )
+    parts.append("## An answer of millions of lines\n\nAll lines with an `e`, read from a pipe.\n")
+    rows = [
+        [row["name"], number(row["first_ms"]), number(row["s"]), number(row["cpu_s"]), number(row["bytes"] / 1e6), number(row["memory"] / 1e6)]
+        for row in data["large"]
+    ]
+    parts.append(table(["program", "first bytes, ms", "all, s", "s of processors", "MB printed", "peak MB"], rows))
+    parts.append("## A command after edits\n\nAn absent text, without a daemon, before and after edits of a kind; the index is that of before.\n")
+    rows = [
+        [row["name"], number(row["before_ms"]), number(row["after_ms"]), f"{number(row['after_ms'] / row['before_ms'])}×"] for row in data["edits"]
+    ]
+    parts.append(table(["edit", "before, ms", "after, ms", ""], rows))
+    (out / "surfaces.md").write_text("\n".join(parts))
+
+
 def plotter():
     import matplotlib
 

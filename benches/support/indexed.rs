@@ -58,7 +58,7 @@ pub(crate) fn indexed(top: &Path, config: Config) -> (Indexed, Arc<Snapshot>) {
     let indexes = Indexes::new(&config.search, &engines, &sandbox, None, &places).unwrap();
     let indexes = Arc::new(indexes);
     let (built, snapshot) = indexes
-        .build(sandbox.working_dir(), &sandbox, &Host)
+        .build(sandbox.working_dir(), sandbox.reach(), &Host)
         .unwrap();
     let size = built.summary.len as f64 / built.meta.text_bytes as f64;
     println!(

@@ -2,7 +2,8 @@
 //! expression matches as it is has no edits, no line is passed over, and literals are found as by a plain table; and what is similar to a short
 //! literal is what the definition says.
 
-use forge_search::exec::fuzzy::{FuzzyMatcher, FuzzyWorker, SimilarMatcher, Span, Threshold};
+use forge_search::exec::event::Span;
+use forge_search::exec::fuzzy::{FuzzyMatcher, FuzzyWorker, SimilarMatcher, Threshold};
 use forge_search::exec::matcher::LineMatcher;
 use forge_search::exec::pattern::Pattern;
 use forge_search::exec::query::Fold;
@@ -145,7 +146,7 @@ fn check(pattern: &Pattern, level: u32, plain: Option<&[char]>, text: &[u8]) {
             }
         }
         if let Some(exact) = &exact
-            && let Ok(Some((start, end))) = exact.find_in_line(line)
+            && let Ok(Some(Span { start, end, .. })) = exact.find_in_line(line)
         {
             let nearest = found.map(|span| (span.edits, span.start));
             assert_eq!(nearest, Some((0, start)), "{pattern:?} {level}: {line:?}");

@@ -77,7 +77,11 @@ impl Sample {
             assert_eq!(segment.dir_path(number).expect("a path"), path);
             assert_eq!(segment.find_dir(path).expect("a path"), Some(number));
         }
-        let container = Container::open(Storage::from(file.clone()), FileKind::Segment, 1);
+        let container = Container::open(
+            Storage::from(file.clone()),
+            FileKind::Segment,
+            SEGMENT_VERSION,
+        );
         let container = container.expect("a container");
         let section = |id| {
             let section = container.section(id).expect("it is listed");

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use forge_search::exec::embedded::FileSearcher;
 use forge_search::exec::matcher::LineMatcher;
-use forge_search::exec::query::{CaseMode, Fold, Query, QueryOptions, Reports};
+use forge_search::exec::query::{CaseMode, Fold, Query, QueryOptions};
 use forge_search::exec::stop::Stop;
 use forge_search::format::segment::StampRecord;
 use forge_search::index::beneath::RootDir;
@@ -21,7 +21,7 @@ use forge_search::index::casefold::Casefold;
 use forge_search::index::enumerate::{DirEntry, Enumeration, FileEntry, SideEntry};
 use forge_search::index::plan::{Strategy, SupersetSafe};
 use forge_search::index::stamp::Stamp;
-use forge_search::index::walk::Place;
+use forge_search::index::walk::{Place, RuleSets};
 
 /// The longest text that is tokenized.
 pub(crate) const MAX_TEXT: u64 = 1 << 20;
@@ -61,6 +61,7 @@ pub(crate) fn assemble_to(
             parent: *parent,
             ranks: ranks.clone(),
             stamp: Some(stamp(0)),
+            sets: RuleSets::EVERY,
         });
     }
     for (dir, name, text) in &texts.files {
@@ -69,6 +70,7 @@ pub(crate) fn assemble_to(
             name: name.clone(),
             stamp: Some(stamp(text.len())),
             linked: false,
+            sets: RuleSets::EVERY,
         });
     }
     for (dir, before_rank, name) in &texts.side {
@@ -76,6 +78,7 @@ pub(crate) fn assemble_to(
             dir: *dir,
             before_rank: *before_rank,
             name: name.clone(),
+            sets: RuleSets::EVERY,
         });
     }
     let options = BuildOptions {
@@ -154,15 +157,12 @@ impl Asked {
                 true => CaseMode::Insensitive,
                 false => CaseMode::Sensitive,
             },
-            before: 0,
-            after: 0,
             max_results: 1,
             max_matches_per_file: 1,
             max_file_size: u64::MAX,
-            fuzzy: None,
-            reports: Reports::Lines,
+            ..QueryOptions::default()
         };
-        let query = Arc::new(Query::new(&self.pattern, &options).ok()?);
+        let query = Arc::new(Query::new(&[&self.pattern], &options).ok()?);
         let matcher = LineMatcher::new(&query.pattern).ok()?;
         Some(Search { query, matcher })
     }
@@ -188,6 +188,6 @@ impl Search {
         let mut searcher = FileSearcher::new(self.query.clone(), &self.matcher, Stop::new());
         let outcome = searcher.search_bytes(text);
         assert!(outcome.complete);
-        !outcome.events.is_empty() || outcome.error.is_some()
+        outcome.has_match() || outcome.error.is_some()
     }
 }

@@ -13,8 +13,8 @@
 //! - a class with many ranges beyond ASCII gets everything beyond ASCII;
 //! - `^` also stands behind a byte-order mark, `$` also before a carriage return.
 //!
-//! And these take nothing away that can lie on a searched line: NUL and line feed leave the classes, for a
-//! searched line holds neither.
+//! The line feed leaves the classes, which takes nothing away: no line holds one. NUL stays. A line
+//! that holds NUL is not shown, but where one matches the answer says that it is missing.
 //!
 //! ugrep's dialect and its search ahead are its own, so it is only asked for literals: those of which every
 //! match must hold one.
@@ -113,19 +113,14 @@ fn check_length(text: &str) -> Result<(), String> {
 fn weaken(hir: &Hir) -> Option<Hir> {
     match hir.kind() {
         HirKind::Empty => Some(Hir::empty()),
-        HirKind::Literal(Literal(bytes)) => {
-            (!bytes.contains(&0) && !bytes.contains(&b'\n')).then(|| hir.clone())
-        }
+        HirKind::Literal(Literal(bytes)) => (!bytes.contains(&b'\n')).then(|| hir.clone()),
         HirKind::Class(Class::Unicode(class)) => {
             let class = weaken_class(class);
             (!class.ranges().is_empty()).then(|| Hir::class(Class::Unicode(class)))
         }
         HirKind::Class(Class::Bytes(class)) => {
             let mut class = class.clone();
-            class.difference(&ClassBytes::new([
-                ClassBytesRange::new(0, 0),
-                ClassBytesRange::new(b'\n', b'\n'),
-            ]));
+            class.difference(&ClassBytes::new([ClassBytesRange::new(b'\n', b'\n')]));
             (!class.ranges().is_empty()).then(|| Hir::class(Class::Bytes(class)))
         }
         HirKind::Look(look) => {
@@ -162,10 +157,7 @@ fn weaken(hir: &Hir) -> Option<Hir> {
 
 fn weaken_class(class: &ClassUnicode) -> ClassUnicode {
     let mut weak = class.clone();
-    weak.difference(&ClassUnicode::new([
-        ClassUnicodeRange::new('\0', '\0'),
-        ClassUnicodeRange::new('\n', '\n'),
-    ]));
+    weak.difference(&ClassUnicode::new([ClassUnicodeRange::new('\n', '\n')]));
     let beyond = |range: &&ClassUnicodeRange| range.end() > '\x7F';
     if weak.ranges().iter().filter(beyond).count() > RANGE_LIMIT {
         weak.push(ClassUnicodeRange::new('\u{80}', char::MAX));

@@ -1,7 +1,7 @@
 //! Eligible files from the catalog of an index, candidates among them.
 //!
 //! Owns the way from a snapshot to an ordered source: the subtree, the globs and the candidates as sets of ranks, and
-//! the files that are passed over. It answers only for requests whose eligible files the catalog knows; which
+//! the files that are passed over. `comparing` compares directories with the tree while files are handed out. It answers only for requests whose eligible files the catalog knows; which
 //! those are is decided before a source is made.
 
 use std::collections::BTreeMap;
@@ -9,26 +9,25 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use rayon::prelude::*;
-
+use self::comparing::{CatchUp, Comparison, Refusal};
+use self::eligible::{Beside, OfCatalog, beside, larger};
+use self::units::Cutter;
+use crate::exec::allowance::Allowance;
 use crate::exec::eligible::{EligibleFile, FileSource, Globs, Item, Within};
-use crate::exec::query::Reports;
 use crate::exec::stop::Stop;
 use crate::format::error::FormatError;
 use crate::format::segment::FileRecord;
-use crate::format::sort_key::cmp_paths;
 use crate::index::beneath::RootDir;
 use crate::index::plan::SupersetSafe;
 use crate::index::ranks::RankSet;
-use crate::index::segment::Segment;
 use crate::index::segment::candidates::Candidates;
 use crate::index::snapshot::Snapshot;
 use crate::index::stamp::Stamp;
-use crate::index::token::TokenStatus;
-use crate::index::walk::{FoundFile, Place, join};
+use crate::index::walk::{FoundFile, Place, RuleSets, join};
 
 /// Candidates in the first unit of a source, and in the largest. Units grow, so that searches that end early
-/// do little ahead.
+/// do little ahead. Where each file is looked at, all eligible files count; where directories are compared along the
+/// way, these do, too.
 const FIRST_UNIT: u64 = 32;
 const LARGEST_UNIT: u64 = 512;
 
@@ -47,10 +46,14 @@ pub struct Scope {
     pub path: PathBuf,
     /// Whether subdirectories count.
     pub recursive: bool,
-    /// Files of more bytes have no events.
+    /// The most components of a file's path relative to `path`, if there is a limit.
+    pub max_depth: Option<usize>,
+    /// Larger files, in bytes, are not searched, and the answer says so of each.
     pub max_file_size: u64,
-    /// Whether they have nothing else either, or an error that says so.
-    pub reports: Reports,
+    /// The default denied patterns hold, which the catalog does not know.
+    pub withholds: bool,
+    /// The sets of ignore rules by which the request's files are eligible: a file has to be so by all of them.
+    pub sets: RuleSets,
 }
 
 /// Which files that are to be passed over are looked at first.
@@ -75,20 +78,13 @@ pub struct CatalogSource {
     /// Eligible files beside the catalog, in the order of their places.
     beside: Vec<Beside>,
     look: Look,
+    /// An eligible file lies deeper than `max_depth`.
+    is_cut: bool,
+    /// The sizes of the first unit and of the largest.
+    unit_sizes: (u64, u64),
+    /// What compares directories along the way, where they were not compared before.
+    comparison: Option<Comparison>,
     failure: Arc<OnceLock<FormatError>>,
-}
-
-/// An eligible file beside the catalog.
-#[derive(Clone, Debug)]
-struct Beside {
-    /// The rank of the file of the catalog that follows it.
-    before_rank: u32,
-    /// Its path, relative to the index root.
-    path: PathBuf,
-    /// Whether it is searched; else it is passed over.
-    wanted: bool,
-    /// Its state, where that is known.
-    stamp: Option<Stamp>,
 }
 
 /// Takes the files that are gone or replaced off those that are eligible: every candidate of a segment comes through
@@ -129,38 +125,37 @@ impl CatalogSource {
     ) -> Result<Option<CatalogSource>, FormatError> {
         let segment = snapshot.segment();
         let overlay = snapshot.overlay();
-        if !overlay.enters(segment, &scope.path)? {
+        if !overlay.enters(segment, &scope.path, scope.sets)? {
             return Ok(None);
         }
-        let (ranks, eligible) = match segment.find_dir(&scope.path)? {
+        let (ranks, eligible, deep_files) = match segment.find_dir(&scope.path)? {
             None => {
-                // A new one. Nothing sorts between it and what is in it but what its name begins.
+                // A new directory. Nothing sorts between it and its contents but what its name
+                // begins.
                 let rank = segment.position(&scope.path)?;
-                (rank..rank, None)
+                (rank..rank, None, false)
             }
             Some(number) => {
                 let dir = segment.dir(number)?;
                 let ranks = dir.first_rank..dir.end_rank;
-                let whole = scope.recursive && globs.is_empty() && !shares_range(segment, number)?;
-                let eligible = match whole {
-                    true => None,
-                    false => {
-                        let name = format!("{:?} {} {}", scope.path, scope.recursive, globs.key());
-                        let make = || eligible(segment, &scope, number, ranks.clone(), &globs);
-                        Some(snapshot.set(&name, make)?)
-                    }
+                let of_catalog = OfCatalog {
+                    snapshot: &snapshot,
+                    globs: &globs,
+                    number,
+                    ranks: ranks.clone(),
                 };
-                (ranks, eligible)
+                let (eligible, is_cut) = of_catalog.eligible(&scope)?;
+                (ranks, eligible, is_cut)
             }
         };
-        let eligible = without_dead(&snapshot, ranks.clone(), eligible);
         let mut candidates = segment.candidates(plan)?;
-        if scope.reports == Reports::Matches {
+        if scope.max_file_size < u64::MAX {
+            // An answer says of each file that is too large that it was not searched.
             let name = format!("larger than {}", scope.max_file_size);
             let large = snapshot.set(&name, || larger(segment, scope.max_file_size))?;
             candidates.include(&large);
         }
-        let beside = beside(&snapshot, &scope, &globs, plan, look)?;
+        let (beside, deep_extras) = beside(&snapshot, &scope, &globs, plan, look)?;
         Ok(Some(CatalogSource {
             snapshot,
             scope,
@@ -169,8 +164,46 @@ impl CatalogSource {
             candidates,
             beside,
             look,
+            is_cut: deep_files || deep_extras,
+            unit_sizes: (FIRST_UNIT, LARGEST_UNIT),
+            comparison: None,
             failure: Arc::default(),
         }))
+    }
+
+    /// Makes a source that looks at each file before it is passed over, and compares each directory with the tree
+    /// before its files are handed out. [`may_wait`](comparing::may_wait) has to hold, and there must be no
+    /// `max_depth`: what lies too deep is counted before. `catch_up` brings the snapshot up to the tree where a directory differs.
+    /// Directories are looked at for nothing but the comparison while `allowance` lasts.
+    ///
+    /// # Errors
+    ///
+    /// As [`CatalogSource::new`].
+    pub(crate) fn comparing_along(
+        snapshot: Arc<Snapshot>,
+        scope: Scope,
+        globs: Globs,
+        plan: &SupersetSafe,
+        allowance: Arc<Allowance>,
+        catch_up: CatchUp,
+    ) -> Result<Option<CatalogSource>, FormatError> {
+        let made = CatalogSource::new(snapshot, scope, globs.clone(), plan, Look::All)?;
+        let Some(mut source) = made else {
+            return Ok(None);
+        };
+        let (snapshot, scope, plan) = (&source.snapshot, &source.scope, plan.clone());
+        let comparison = Comparison::new(snapshot, scope, globs, plan, allowance, catch_up)?;
+        source.comparison = Some(comparison);
+        Ok(Some(source))
+    }
+
+    /// Sets how many files there are in the first unit, and in the largest.
+    #[cfg(test)]
+    fn in_units_of(self, first: u64, largest: u64) -> CatalogSource {
+        CatalogSource {
+            unit_sizes: (first, largest),
+            ..self
+        }
     }
 
     /// Returns the snapshot, if it says how each file is at the time of the request. One that is compared with the tree says of
@@ -179,26 +212,29 @@ impl CatalogSource {
         (self.look != Look::All).then_some(&self.snapshot)
     }
 
+    /// Returns true if an eligible file lies deeper than `max_depth`.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
     /// Returns where a source says that its snapshot turned out to be damaged while it was used. What it yielded is
     /// not all there is then.
     pub fn failure(&self) -> Arc<OnceLock<FormatError>> {
         self.failure.clone()
     }
 
-    /// Returns how many files of the catalog the request is about, and how many of them are handed out: candidates that
-    /// are not known to be too large. What is beside the catalog does not count.
-    ///
-    /// # Errors
-    ///
-    /// [`FormatError`] for damage; the snapshot is of no use then.
-    pub fn counts(&self) -> Result<(u64, u64), FormatError> {
+    /// Returns where a source that compares along the way says why it can't go on. What it yielded is not all there is
+    /// then. `None` if all was compared before.
+    pub(crate) fn refusal(&self) -> Option<Arc<OnceLock<Refusal>>> {
+        Some(self.comparison.as_ref()?.refusal().clone())
+    }
+
+    /// Returns how many files of the catalog the request covers, and how many of them are handed
+    /// out. Files beside the catalog do not count.
+    pub fn counts(&self) -> (u64, u64) {
         let all = self.count(self.ranks.clone());
-        let mut candidates = 0;
-        for rank in self.wanted(self.ranks.clone()) {
-            let file = self.snapshot.segment().file(rank)?;
-            candidates += u64::from(!self.is_too_large(&file));
-        }
-        Ok((all, candidates))
+        let candidates = self.wanted(self.ranks.clone()).count() as u64;
+        (all, candidates)
     }
 
     /// Counts the eligible files of the catalog in a range.
@@ -239,52 +275,28 @@ impl CatalogSource {
         self.beside.get(start..end).unwrap_or_default()
     }
 
-    /// Returns true for a file that the request has too large, if the catalog can be asked: where files have to be looked
-    /// at, opening it tells as well. One that could not be opened is an error, however large it is.
-    fn is_too_large(&self, file: &FileRecord) -> bool {
-        let opened = [
-            TokenStatus::Full,
-            TokenStatus::SkippedTooLarge,
-            TokenStatus::SkippedBinary,
-        ];
-        let vouched = match self.look {
-            Look::None => true,
-            Look::Linked => file.stamp.links <= 1,
-            Look::All => false,
-        };
-        vouched
-            && self.scope.reports == Reports::Lines
-            && file.stamp.len > self.scope.max_file_size
-            && opened.iter().any(|status| *status as u8 == file.status)
-    }
-
-    /// Cuts the range into units with a growing number of files to be looked at.
+    /// Cuts the range into units with a growing number of files and directories to be looked at.
     fn units(&self) -> Vec<Range<u32>> {
-        let mut units = Vec::new();
-        let mut start = self.ranks.start;
-        let mut most = FIRST_UNIT;
-        let mut held = 0;
+        let (first, largest) = self.unit_sizes;
+        let mut cutter = Cutter::new(self.ranks.start, first, largest);
         let mut beside = self.beside.iter().filter(|own| own.wanted).peekable();
+        let comparison = self.comparison.iter();
+        let mut dirs = comparison.flat_map(Comparison::first_ranks).peekable();
         let mut cut = |rank: u32| {
-            held += 1;
+            while let Some(first_rank) = dirs.next_if(|first_rank| *first_rank <= rank) {
+                cutter.dir(first_rank);
+            }
             while beside.next_if(|own| own.before_rank <= rank).is_some() {
-                held += 1;
+                cutter.extra();
             }
-            if held >= most {
-                units.push(start..rank + 1);
-                start = rank + 1;
-                held = 0;
-                most = (most * 2).min(LARGEST_UNIT);
-            }
+            cutter.file(rank);
         };
         match self.look {
             Look::All => self.all(self.ranks.clone()).for_each(&mut cut),
             Look::None | Look::Linked => self.wanted(self.ranks.clone()).for_each(&mut cut),
         }
-        if start < self.ranks.end || units.is_empty() {
-            units.push(start..self.ranks.end);
-        }
-        units
+        dirs.for_each(|first_rank| cutter.dir(first_rank));
+        cutter.end(self.ranks.end)
     }
 
     fn expand_unit(
@@ -292,10 +304,33 @@ impl CatalogSource {
         unit: Range<u32>,
         stop: &Stop,
     ) -> Result<Vec<Item<Range<u32>>>, FormatError> {
+        let Some(comparison) = &self.comparison else {
+            let changed = self.changed(self.passed_over(unit.clone())?, stop)?;
+            return self.items(unit, changed);
+        };
+        if let Some(twin) = comparison.twin() {
+            return twin.expand_unit(unit, stop);
+        }
+        let by_dir = self.passed_over(unit.clone())?;
+        match comparison.changed(self, &unit, by_dir, stop)? {
+            Some(changed) => self.items(unit, changed),
+            None => match comparison.make_twin(self, stop) {
+                Some(twin) => twin.expand_unit(unit, stop),
+                None => Ok(Vec::new()),
+            },
+        }
+    }
+
+    /// Returns the items of a unit: its candidates, those of its other files that are `changed`, and files beside the catalog.
+    fn items(
+        &self,
+        unit: Range<u32>,
+        changed: Vec<u32>,
+    ) -> Result<Vec<Item<Range<u32>>>, FormatError> {
         let segment = self.snapshot.segment();
         let mut chosen: Vec<u32> = self.wanted(unit.clone()).collect();
-        if self.look != Look::None {
-            chosen.extend(self.changed(unit.clone(), stop)?);
+        if !changed.is_empty() {
+            chosen.extend(changed);
             chosen.sort_unstable();
         }
         let mut places = Places::new(self);
@@ -314,6 +349,8 @@ impl CatalogSource {
                 passed_before,
                 stamp: stamp.filter(|_| is_pinned),
                 within,
+                target: 0,
+                is_named: false,
             }));
         };
         for rank in chosen {
@@ -332,10 +369,6 @@ impl CatalogSource {
                 (next, passed) = (before, 0);
             }
             let file = segment.file(rank)?;
-            if self.is_too_large(&file) {
-                // Counted with the next one, as passed over.
-                continue;
-            }
             let found = FoundFile {
                 dir: places.get(file.dir)?,
                 name: segment.name(file.name)?,
@@ -385,15 +418,13 @@ impl CatalogSource {
         }))
     }
 
-    /// Looks at the files of a unit that are no candidates, as far as they are to be looked at; returns those that are not as
-    /// they were.
-    fn changed(&self, unit: Range<u32>, stop: &Stop) -> Result<Vec<u32>, FormatError> {
-        let segment = self.snapshot.segment();
-        let linked = match self.look {
-            Look::Linked => Some(segment.linked()?),
-            Look::None | Look::All => None,
-        };
+    /// Returns the files of a unit that are no candidates, as far as they are to be looked at, by directory.
+    fn passed_over(&self, unit: Range<u32>) -> Result<BTreeMap<u32, Vec<u32>>, FormatError> {
         let mut by_dir: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        if self.look == Look::None {
+            return Ok(by_dir);
+        }
+        let segment = self.snapshot.segment();
         let mut add = |rank: u32| -> Result<(), FormatError> {
             if !self.candidates.files().contains(rank) {
                 let dir = segment.file(rank)?.dir;
@@ -401,21 +432,30 @@ impl CatalogSource {
             }
             Ok(())
         };
-        match linked {
-            None => self.all(unit).try_for_each(&mut add)?,
-            Some(linked) => linked
-                .iter(unit)
-                .filter(|&rank| self.eligible.as_ref().is_none_or(|own| own.contains(rank)))
-                .try_for_each(&mut add)?,
+        if self.look == Look::All {
+            self.all(unit).try_for_each(&mut add)?;
+        } else {
+            let is_eligible =
+                |rank: &u32| self.eligible.as_ref().is_none_or(|own| own.contains(*rank));
+            let mut linked = segment.linked()?.iter(unit).filter(is_eligible);
+            linked.try_for_each(&mut add)?;
         }
+        Ok(by_dir)
+    }
+
+    /// Looks at files that may be passed over; returns those that are not as they were.
+    fn changed(
+        &self,
+        by_dir: BTreeMap<u32, Vec<u32>>,
+        stop: &Stop,
+    ) -> Result<Vec<u32>, FormatError> {
+        let (root, base) = (&self.scope.root, &self.scope.base);
         let mut changed = Vec::new();
         for (dir, ranks) in by_dir {
             if stop.is_raised() {
                 break;
             }
-            let same = self
-                .snapshot
-                .unchanged(&self.scope.root, &self.scope.base, dir, &ranks)?;
+            let same = self.snapshot.unchanged(root, base, dir, &ranks)?;
             let pairs = ranks.into_iter().zip(same);
             changed.extend(pairs.filter(|(_, same)| !same).map(|(rank, _)| rank));
         }
@@ -423,108 +463,16 @@ impl CatalogSource {
     }
 }
 
-/// Returns the files of more bytes than that.
-fn larger(segment: &Segment, max: u64) -> Result<RankSet, FormatError> {
-    let mut set = RankSet::empty(segment.file_count());
-    for rank in 0..segment.file_count() {
-        if segment.file(rank)?.stamp.len > max {
-            set.insert(rank);
-        }
-    }
-    Ok(set)
-}
-
-/// Finds the files beside the catalog that a request is about: those of the segment's side list, which are always searched,
-/// and those of the overlay. Linear in their number.
-fn beside(
-    snapshot: &Snapshot,
-    scope: &Scope,
-    globs: &Globs,
-    plan: &SupersetSafe,
-    look: Look,
-) -> Result<Vec<Beside>, FormatError> {
-    let (segment, overlay) = (snapshot.segment(), snapshot.overlay());
-    let is_eligible = |path: &Path| {
-        let dir = path.parent().unwrap_or(Path::new(""));
-        let logical = scope.logical(path);
-        scope.covers(dir)
-            && (globs.is_empty()
-                || (kept_with_parents(globs, scope.logical(dir)) && globs.keep(logical, false)))
-    };
-    let mut found = Vec::new();
-    for n in 0..segment.side_count() {
-        let path = segment.side_path(n)?;
-        if !overlay.is_side_dead(n) && is_eligible(&path) {
-            found.push(Beside {
-                before_rank: segment.side(n)?.before_rank,
-                path,
-                wanted: true,
-                stamp: None,
-            });
-        }
-    }
-    let from_side = found.len();
-    let extras = overlay.extras();
-    if !extras.is_empty() {
-        let count = u32::try_from(extras.len()).unwrap_or(u32::MAX);
-        let name = format!("{:?} {} {}", scope.path, scope.recursive, globs.key());
-        let eligible = snapshot.extra_set(&name, || {
-            let mut set = RankSet::empty(count);
-            for (at, extra) in (0..).zip(extras) {
-                if is_eligible(&extra.path) {
-                    set.insert(at);
-                }
-            }
-            Ok(set)
-        })?;
-        let candidates = overlay.candidates(plan);
-        for at in eligible.iter(0..count) {
-            let extra = &extras[at as usize];
-            let vouched = match look {
-                Look::None => true,
-                Look::Linked => extra.stamp.is_some_and(|stamp| stamp.links() <= 1),
-                Look::All => false,
-            };
-            let larger = |stamp: Stamp| stamp.len() > scope.max_file_size;
-            let too_large = scope.reports == Reports::Matches && extra.stamp.is_some_and(larger);
-            found.push(Beside {
-                before_rank: extra.before_rank,
-                path: extra.path.clone(),
-                wanted: !vouched || too_large || candidates.contains(at),
-                stamp: extra.stamp,
-            });
-        }
-    }
-    if from_side > 0 && from_side < found.len() {
-        found.sort_by(|a, b| {
-            let place = a.before_rank.cmp(&b.before_rank);
-            place.then_with(|| cmp_paths(&a.path, &b.path))
-        });
-    }
-    Ok(found)
-}
-
-impl Scope {
-    /// Returns true if files of a directory (relative to the index root) are what the request is about.
-    fn covers(&self, dir: &Path) -> bool {
-        match self.recursive {
-            true => dir.starts_with(&self.path),
-            false => dir == self.path,
-        }
-    }
-
-    /// Returns a directory's path relative to the requested one.
-    fn logical<'a>(&self, dir: &'a Path) -> &'a Path {
-        dir.strip_prefix(&self.path).unwrap_or(dir)
-    }
-}
-
 impl FileSource for CatalogSource {
     type Unit = Range<u32>;
 
     fn start(&self) -> Vec<Item<Range<u32>>> {
+        let units = self.units();
+        if let Some(comparison) = &self.comparison {
+            comparison.assign(&units);
+        }
         let mut items = Vec::new();
-        for unit in self.units() {
+        for unit in units {
             // What has nothing to be looked at is only counted.
             let only_passed = self.look == Look::None
                 && self.beside(&unit).is_empty()
@@ -538,7 +486,7 @@ impl FileSource for CatalogSource {
     }
 
     fn expand(&self, unit: Range<u32>, stop: &Stop) -> Vec<Item<Range<u32>>> {
-        if stop.is_raised() || self.failure.get().is_some() {
+        if stop.is_raised() || self.has_failed() {
             return Vec::new();
         }
         self.expand_unit(unit, stop).unwrap_or_else(|error| {
@@ -546,6 +494,12 @@ impl FileSource for CatalogSource {
             let _ = self.failure.set(error);
             Vec::new()
         })
+    }
+
+    fn has_failed(&self) -> bool {
+        let comparison = self.comparison.as_ref();
+        let refusal = comparison.and_then(|comparison| comparison.refusal().get());
+        self.failure.get().is_some() || refusal.is_some()
     }
 }
 
@@ -603,81 +557,9 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Returns true if files of other directories lie between those below a directory, because its name sorts as
-/// that of another does. Such directories are numbered one after the other.
-fn shares_range(segment: &Segment, number: u32) -> Result<bool, FormatError> {
-    let dir = segment.dir(number)?;
-    let path = segment.dir_path(number)?;
-    let neighbours = [number.checked_sub(1), number.checked_add(1)];
-    for other in neighbours.into_iter().flatten() {
-        if other >= segment.dir_count() {
-            continue;
-        }
-        let neighbour = segment.dir(other)?;
-        let same = neighbour.first_rank == dir.first_rank && neighbour.end_rank == dir.end_rank;
-        let other = segment.dir_path(other)?;
-        if same && !other.starts_with(path) && !path.starts_with(other) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Decides for each file of a range whether the request is about it.
-fn eligible(
-    segment: &Segment,
-    scope: &Scope,
-    number: u32,
-    ranks: Range<u32>,
-    globs: &Globs,
-) -> Result<RankSet, FormatError> {
-    /// Files that one thread decides about before it takes more.
-    const CHUNK: u32 = 4096;
-    let dirs: Vec<bool> = (number..segment.dir_count())
-        .into_par_iter()
-        .map(|number| {
-            let path = segment.dir_path(number)?;
-            let covered = scope.covers(path);
-            Ok(covered && (globs.is_empty() || kept_with_parents(globs, scope.logical(path))))
-        })
-        .collect::<Result<_, FormatError>>()?;
-    let starts: Vec<u32> = ranks.clone().step_by(CHUNK as usize).collect();
-    let chunks: Vec<Vec<u32>> = starts
-        .into_par_iter()
-        .map(|start| {
-            let mut kept = Vec::new();
-            for rank in start..start.saturating_add(CHUNK).min(ranks.end) {
-                let file = segment.file(rank)?;
-                let dir = file.dir.checked_sub(number);
-                if !dir
-                    .and_then(|dir| dirs.get(dir as usize))
-                    .is_some_and(|kept| *kept)
-                {
-                    continue;
-                }
-                if !globs.is_empty() {
-                    let dir = scope.logical(segment.dir_path(file.dir)?);
-                    if !globs.keep(&dir.join(segment.name(file.name)?), false) {
-                        continue;
-                    }
-                }
-                kept.push(rank);
-            }
-            Ok(kept)
-        })
-        .collect::<Result<_, FormatError>>()?;
-    let mut set = RankSet::empty(segment.file_count());
-    for rank in chunks.into_iter().flatten() {
-        set.insert(rank);
-    }
-    Ok(set)
-}
-
-/// Returns true if a walk with these globs would enter a directory.
-fn kept_with_parents(globs: &Globs, dir: &Path) -> bool {
-    let ancestors = dir.ancestors().filter(|path| !path.as_os_str().is_empty());
-    globs.is_empty() || ancestors.into_iter().all(|path| globs.keep(path, true))
-}
+pub(crate) mod comparing;
+mod eligible;
+mod units;
 
 #[cfg(all(test, unix))]
 mod tests;

@@ -1,109 +1,170 @@
-//! Emission: outcomes in order become the result, cut exactly where the limits say.
+//! Emission: outcomes in order become the answer, cut exactly where the limits say.
 //!
-//! Owns counting and truncation. It sees files strictly in emission order, so nothing here depends on
-//! threads or on who found the files.
+//! Owns counting and truncation. The collector sees files strictly in emission order, so nothing
+//! here depends on threads or on the source of the files.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
 
 use crate::exec::eligible::EligibleFile;
-use crate::exec::event::{Event, EventKind, FileError, FileEvents, FileOutcome};
-use crate::exec::query::Reports;
+use crate::exec::event::{FileAnswer, FileError, FileOutcome, Line, LineKind};
+use crate::exec::query::Report;
 
 /// The limits of a whole call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Events that the result holds at most (FR-LS-06), or matches where each of them is reported.
+    /// Results that the answer holds at most (FR-LS-06).
     pub max_results: usize,
-    /// Which of them it is.
-    pub reports: Reports,
+    /// What counts as a result.
+    pub report: Report,
     /// Files that are searched at most (FR-LS-SRC-09).
     pub max_files: u64,
 }
 
-/// Which limit cut a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Truncation {
-    /// At least one event more than `max_results` exists, or could not be ruled out in time.
-    MaxResults,
+/// The limits that cut an answer. Each leaves something out that would otherwise be there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cuts {
+    /// At least one result more than `max_results` exists, or could not be ruled out in time.
+    pub max_results: bool,
     /// Eligible files beyond `max_files` were not searched.
-    MaxFiles,
+    pub max_files: bool,
+    /// In at least one file more lines match than `max_matches_per_file`.
+    pub max_matches_per_file: bool,
+    /// At least one eligible file lies deeper than `max_depth`.
+    pub max_depth: bool,
+}
+
+impl Cuts {
+    /// Returns true if any limit cut the answer.
+    pub fn any(self) -> bool {
+        self != Cuts::default()
+    }
+}
+
+/// One part of an answer, in emission order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Found {
+    /// A file with something to report.
+    File(FileAnswer),
+    /// A file or directory that could not be read.
+    Error(FileError),
+}
+
+impl Found {
+    /// Estimates the bytes that the part keeps in memory.
+    pub(crate) fn footprint(&self) -> usize {
+        size_of::<Found>()
+            + match self {
+                Found::File(file) => file.outcome.footprint() + file.path.as_os_str().len(),
+                Found::Error(error) => error.message.len() + error.path.as_os_str().len(),
+            }
+    }
+}
+
+/// The counts of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Results, in the unit of [`Limits::report`].
+    pub results: usize,
+    /// Files with a match.
+    pub matched_files: u64,
+    /// Eligible files up to and including the one in which the search ended.
+    pub files_scanned: u64,
+    /// Files among these that the source passed over.
+    pub files_excluded: u64,
+    /// Files among these that are larger than `max_file_size`.
+    pub files_too_large: u64,
+    /// Bytes of text that were searched.
+    pub searched_bytes: u64,
+    /// Errors that were reported.
+    pub errors: u64,
 }
 
 /// Collects outcomes in emission order.
 #[derive(Debug)]
 pub(crate) struct Collector {
     limits: Limits,
-    pub(crate) files: Vec<FileEvents>,
-    pub(crate) errors: Vec<FileError>,
+    /// Parts of the answer that nobody has taken yet.
+    ready: VecDeque<Found>,
+    ready_bytes: usize,
+    /// Errors that count only if no file follows that the limit of files leaves out.
     late_errors: Vec<FileError>,
-    pub(crate) count: usize,
-    pub(crate) files_scanned: u64,
-    /// Of `files_scanned`, those that were passed over.
-    pub(crate) files_excluded: u64,
-    pub(crate) truncation: Option<Truncation>,
+    pub(crate) totals: Totals,
+    pub(crate) cuts: Cuts,
     closed: bool,
-    /// Bytes that are kept of files, as far as there is a limit.
-    kept: usize,
-    most_kept: usize,
 }
-
-/// The bytes that are kept of files where each match is reported: several times what a response can have. What does not fit is counted and not
-/// kept, from the first file on that does not.
-const MOST_KEPT: usize = 256 << 20;
 
 impl Collector {
     pub(crate) fn new(limits: Limits) -> Collector {
         Collector {
             limits,
-            files: Vec::new(),
-            errors: Vec::new(),
+            ready: VecDeque::new(),
+            ready_bytes: 0,
             late_errors: Vec::new(),
-            count: 0,
-            files_scanned: 0,
-            files_excluded: 0,
-            truncation: None,
+            totals: Totals::default(),
+            cuts: Cuts::default(),
             closed: false,
-            kept: 0,
-            most_kept: match limits.reports {
-                Reports::Lines => usize::MAX,
-                Reports::Matches => MOST_KEPT,
-            },
         }
     }
 
-    /// Returns what counts by the limit of results.
-    pub(crate) fn reports(&self) -> Reports {
-        self.limits.reports
+    /// Returns the unit in which results are counted.
+    pub(crate) fn report(&self) -> Report {
+        self.limits.report
     }
 
-    /// Returns true once nothing more can change the result.
+    /// Returns true once nothing more can change the answer.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Returns how many events more the result can hold.
+    /// Returns how many results more the answer can hold.
     pub(crate) fn room(&self) -> usize {
-        self.limits.max_results - self.count
+        self.limits.max_results - self.totals.results
     }
 
     /// Returns how many files more may be searched.
     pub(crate) fn files_left(&self) -> u64 {
-        self.limits.max_files - self.files_scanned
+        self.limits.max_files - self.totals.files_scanned
     }
 
-    /// Takes the next `count` eligible files, all of them passed over: files without an event or an error.
+    /// Takes all parts that are ready.
+    pub(crate) fn take_ready(&mut self) -> VecDeque<Found> {
+        self.ready_bytes = 0;
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Returns the bytes of the parts that are ready.
+    pub(crate) fn ready_bytes(&self) -> usize {
+        self.ready_bytes
+    }
+
+    fn push(&mut self, found: Found) {
+        self.ready_bytes = self.ready_bytes.saturating_add(found.footprint());
+        self.ready.push_back(found);
+    }
+
+    fn push_error(&mut self, error: FileError) {
+        self.totals.errors += 1;
+        self.push(Found::Error(error));
+    }
+
+    /// Takes the next `count` eligible files, all of them passed over: files without a match or an
+    /// error.
     pub(crate) fn passed(&mut self, count: u64) {
         if self.closed {
             return;
         }
         let counted = count.min(self.files_left());
-        self.files_scanned += counted;
-        self.files_excluded += counted;
+        self.totals.files_scanned += counted;
+        self.totals.files_excluded += counted;
         if counted < count {
             self.close_at_file_limit();
         }
     }
 
-    /// Hears of the next file that is to be searched, before it is: the collection may close without it.
-    pub(crate) fn coming(&mut self, file: &EligibleFile) {
+    /// Announces the next file to be searched, before it is: the collection may close without it.
+    pub(crate) fn announce(&mut self, file: &EligibleFile) {
         if !self.closed && file.passed_before >= self.files_left() {
             self.passed(file.passed_before);
             self.close_at_file_limit();
@@ -112,49 +173,54 @@ impl Collector {
 
     /// Closes because an eligible file lies beyond the limit of files.
     fn close_at_file_limit(&mut self) {
-        self.truncation = Some(Truncation::MaxFiles);
+        self.cuts.max_files = true;
         self.closed = true;
     }
 
-    /// Takes the outcome of the next file that was searched, and the files passed over before it. A file whose
-    /// outcome is incomplete closes the collection: what follows it lies beyond a gap.
-    pub(crate) fn file(&mut self, file: &EligibleFile, outcome: FileOutcome) {
-        self.coming(file);
+    /// Takes the outcome of the next file that was searched, and the files passed over before it.
+    /// An incomplete outcome closes the collection: a gap follows it.
+    pub(crate) fn file(&mut self, file: &EligibleFile, mut outcome: FileOutcome) {
+        self.announce(file);
         if self.closed {
             return;
         }
         self.passed(file.passed_before);
-        self.files_scanned += 1;
-        let room = self.room();
-        let found = weight(&outcome.events, self.limits.reports);
-        let mut events = outcome.events;
-        if found > room {
-            cut(&mut events, room, self.limits.reports);
-            self.truncation = Some(Truncation::MaxResults);
+        self.totals.files_scanned += 1;
+        self.totals.searched_bytes += outcome.searched_bytes;
+        self.totals.files_too_large += u64::from(outcome.gaps.too_large.is_some());
+        self.closed = !outcome.complete;
+        let (report, room) = (self.limits.report, self.room());
+        let weight = weight(&outcome, report);
+        let has_match = outcome.has_match();
+        if weight > room {
+            cut(&mut outcome, room, report);
+            self.cuts.max_results = true;
             self.closed = true;
+        } else {
+            self.cuts.max_matches_per_file |= outcome.gaps.more_matches;
         }
-        // An error that goes with a file's events is only said where some of them are shown.
-        if let Some(message) = outcome.error
-            && (found == 0 || !events.is_empty())
-        {
-            self.errors.push(FileError {
+        let shown = weight.min(room);
+        self.totals.results += shown;
+        // Of a file whose results were all cut, nothing is said.
+        if weight > 0 && shown == 0 {
+            return;
+        }
+        self.totals.matched_files += u64::from(has_match);
+        let error = outcome.error.take();
+        let has_gap = outcome.gaps.binary.is_some() || outcome.gaps.too_large.is_some();
+        if shown > 0 || has_gap {
+            self.push(Found::File(FileAnswer {
+                target: file.target,
+                path: file.logical(),
+                outcome,
+            }));
+        }
+        if let Some(message) = error {
+            self.push_error(FileError {
+                target: file.target,
                 path: file.logical(),
                 message,
             });
-        }
-        if !events.is_empty() {
-            self.count += weight(&events, self.limits.reports);
-            let bytes: usize = events.iter().map(Event::footprint).sum();
-            self.kept = self.kept.saturating_add(bytes);
-            let is_left_out = self.kept > self.most_kept;
-            self.files.push(FileEvents {
-                path: file.logical(),
-                events: if is_left_out { Vec::new() } else { events },
-                is_left_out,
-            });
-        }
-        if !outcome.complete {
-            self.closed = true;
         }
     }
 
@@ -163,10 +229,9 @@ impl Collector {
         if self.closed {
             return;
         }
-        if self.files_scanned < self.limits.max_files {
-            self.errors.push(error);
+        if self.totals.files_scanned < self.limits.max_files {
+            self.push_error(error);
         } else {
-            // It counts only if no file follows that the limit leaves out.
             self.late_errors.push(error);
         }
     }
@@ -174,97 +239,43 @@ impl Collector {
     /// Ends the collection: everything there is was handed over, unless it was closed before.
     pub(crate) fn finish(&mut self) {
         if !self.closed {
-            self.errors.append(&mut self.late_errors);
+            let late = std::mem::take(&mut self.late_errors);
+            late.into_iter().for_each(|error| self.push_error(error));
         }
     }
 }
 
-/// Returns how much events count.
-pub(crate) fn weight(events: &[Event], reports: Reports) -> usize {
-    events.iter().map(|event| event.weight(reports)).sum()
-}
-
-/// Keeps the first events that count for `room`. What follows the last match that is kept stays as the lines around it.
-fn cut(events: &mut Vec<Event>, room: usize, reports: Reports) {
-    if reports == Reports::Lines || room == 0 {
-        events.truncate(room);
-        return;
-    }
-    let mut left = room;
-    for event in events {
-        event.each.truncate(left);
-        left -= event.each.len();
-        if event.each.is_empty() {
-            event.kind = EventKind::Context;
-        }
+/// Returns how many results an outcome has.
+pub(crate) fn weight(outcome: &FileOutcome, report: Report) -> usize {
+    match report {
+        Report::Lines => outcome.lines.len(),
+        Report::Matches => outcome.lines.iter().map(|line| line.spans.len()).sum(),
+        Report::Counts | Report::Presence => usize::from(outcome.has_match()),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::path::{Path, PathBuf};
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::exec::event::Found;
-    use crate::index::beneath::RootDir;
-    use crate::index::walk::{FoundFile, Place};
-
-    #[test]
-    fn what_is_more_than_is_kept_is_counted_all_the_same() {
-        let dir = tempfile::tempdir().unwrap();
-        let place = Arc::new(Place {
-            root: Arc::new(RootDir::open(&dir.path().canonicalize().unwrap()).unwrap()),
-            real: PathBuf::new(),
-            logical: PathBuf::new(),
-        });
-        let event = |line: &str| Event {
-            kind: EventKind::Match {
-                column: 1,
-                text: "x".into(),
-            },
-            line_number: 1,
-            line: line.into(),
-            each: vec![Found {
-                column: 1,
-                text: "x".into(),
-                edits: 0,
-            }],
-        };
-        let mut collector = Collector::new(Limits {
-            max_results: 100,
-            reports: Reports::Matches,
-            max_files: 100,
-        });
-        collector.most_kept = 3 * event("").footprint() + 100;
-        let lines = ["x", "x", &"x".repeat(200), "x"];
-        for (name, line) in ["a", "b", "c", "d"].iter().zip(lines) {
-            let file = FoundFile {
-                dir: place.clone(),
-                name: name.into(),
-                target: None,
-            };
-            let outcome = FileOutcome {
-                events: vec![event(line)],
-                complete: true,
-                ..FileOutcome::default()
-            };
-            collector.file(&file.into(), outcome);
+/// Keeps the first `room` results. Under [`Report::Matches`], lines behind the last match that is
+/// kept stay as its context.
+fn cut(outcome: &mut FileOutcome, room: usize, report: Report) {
+    match report {
+        Report::Matches if room > 0 => {
+            let mut left = room;
+            for line in &mut outcome.lines {
+                line.spans.truncate(left);
+                left -= line.spans.len();
+                if line.spans.is_empty() {
+                    line.kind = LineKind::Context;
+                }
+            }
         }
-        assert_eq!((collector.count, collector.files_scanned), (4, 4));
-        assert_eq!(collector.truncation, None);
-        let kept = |name: &str| {
-            let mut files = collector.files.iter();
-            let file = files.find(|file| file.path == Path::new(name)).unwrap();
-            (file.is_left_out, file.events.len())
-        };
-        assert_eq!((kept("a"), kept("b")), ((false, 1), (false, 1)));
-        // Nothing after the first gap either: what is shown is a beginning.
-        assert_eq!((kept("c"), kept("d")), ((true, 0), (true, 0)));
-        let lines_only = Collector::new(Limits {
-            reports: Reports::Lines,
-            ..collector.limits
-        });
-        assert_eq!(lines_only.most_kept, usize::MAX);
+        _ => outcome.lines.truncate(room),
     }
+    let matching = |line: &&Line| line.is_match();
+    outcome.matched_lines = outcome.lines.iter().filter(matching).count() as u64;
+    outcome.matches = outcome
+        .lines
+        .iter()
+        .map(|line| line.spans.len() as u64)
+        .sum();
+    outcome.gaps.more_matches = false;
 }

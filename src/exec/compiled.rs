@@ -66,7 +66,7 @@ impl Compiled {
         let quick = Regex::builder()
             .configure(config)
             .build_from_hir(&without_line_feed(&pattern.full_hir()))
-            .map_err(|error| PatternError(explain(&error)))?;
+            .map_err(|error| PatternError::new(explain(&error)))?;
         Ok(Compiled {
             quick,
             progress: Arc::new(Progress {

@@ -1,41 +1,43 @@
-//! Confirming what another program reported: from line numbers to events.
+//! Confirming the reports of another program: from line numbers to matching lines.
 //!
-//! A program outside this one only says which lines of a file to look at. Whether they match, where, and
-//! what stands around them is decided here, by the same matcher, searcher and limits as when nothing was
-//! reported; so a wrong report can cost time but never shows a line that does not match. Lines that a program
-//! matched approximately are the exception: there it is checked that the reported text stands where the
-//! report says. This module does not know where reports come from.
+//! A program only says which lines of a file to look at. Whether they match, where, and which lines
+//! stand around them is decided here, by the same matcher, searcher and limits as without a report.
+//! A wrong report therefore costs time and never shows a line that does not match. Lines that a
+//! program matched approximately are the exception: for those it is checked that the reported text
+//! stands where the report says. This module does not know where reports come from.
 
 use std::cell::Cell;
 
 use grep_matcher::{LineMatchKind, LineTerminator, Match, Matcher, NoCaptures};
 use memchr::{memchr, memchr_iter};
 
-use crate::exec::fuzzy::Span;
+use crate::exec::event::Span;
 use crate::exec::matcher::{Stopped, WorkerMatcher};
+use crate::exec::query::Spans;
 use crate::exec::stop::Stop;
 use crate::index::text::without_terminator;
 
 /// What decides which lines of a text match.
 pub(crate) trait Lines: Matcher<Error = Stopped> {
-    /// Finds the first match in a line without its terminator.
-    fn first_match(&self, line_number: u64, line: &[u8])
-    -> Result<Option<(usize, usize)>, Stopped>;
-
-    /// Finds at most `most` matches in a line without its terminator: as many as there are, or as are known.
-    fn all_matches(&self, line_number: u64, line: &[u8], most: usize)
-    -> Result<Vec<Span>, Stopped>;
+    /// Finds at most `most` matches of the wanted kind in a line without its terminator.
+    fn matches(
+        &self,
+        line_number: u64,
+        line: &[u8],
+        wanted: Spans,
+        most: usize,
+    ) -> Result<Vec<Span>, Stopped>;
 }
 
 impl Lines for WorkerMatcher {
-    fn first_match(&self, _: u64, line: &[u8]) -> Result<Option<(usize, usize)>, Stopped> {
-        self.find_in_line(line)
-    }
-
-    fn all_matches(&self, _: u64, line: &[u8], most: usize) -> Result<Vec<Span>, Stopped> {
-        let mut found = Vec::new();
-        self.find_all_in_line(line, most, &mut found)?;
-        Ok(found)
+    fn matches(
+        &self,
+        _: u64,
+        line: &[u8],
+        wanted: Spans,
+        most: usize,
+    ) -> Result<Vec<Span>, Stopped> {
+        self.spans_in_line(line, wanted, most)
     }
 }
 
@@ -144,12 +146,14 @@ impl<'a> ReportedLines<'a> {
 }
 
 impl Lines for ReportedLines<'_> {
-    fn first_match(&self, _: u64, line: &[u8]) -> Result<Option<(usize, usize)>, Stopped> {
-        self.matcher.find_in_line(line)
-    }
-
-    fn all_matches(&self, number: u64, line: &[u8], most: usize) -> Result<Vec<Span>, Stopped> {
-        self.matcher.all_matches(number, line, most)
+    fn matches(
+        &self,
+        _: u64,
+        line: &[u8],
+        wanted: Spans,
+        most: usize,
+    ) -> Result<Vec<Span>, Stopped> {
+        self.matcher.spans_in_line(line, wanted, most)
     }
 }
 
@@ -185,8 +189,8 @@ impl Matcher for ReportedLines<'_> {
                 continue;
             }
             let line = self.starts.line_at(start);
-            if let Some((at, _)) = self.matcher.find_in_line(line)? {
-                return Ok(Some(LineMatchKind::Confirmed(start + at - from)));
+            if let Some(span) = self.matcher.find_in_line(line)? {
+                return Ok(Some(LineMatchKind::Confirmed(start + span.start - from)));
             }
         }
         if !self.reported.and_rest {
@@ -267,18 +271,11 @@ impl<'a> ApproximateLines<'a> {
 }
 
 impl Lines for ApproximateLines<'_> {
-    fn first_match(&self, number: u64, _: &[u8]) -> Result<Option<(usize, usize)>, Stopped> {
-        Ok(self
-            .on_line(number)
-            .map(|placed| (placed.start, placed.end)))
-    }
-
-    /// How many edits a match has was not reported.
-    fn all_matches(&self, number: u64, line: &[u8], _: usize) -> Result<Vec<Span>, Stopped> {
-        let first = self.first_match(number, line)?;
-        let span = first.map(|(start, end)| Span {
-            start,
-            end,
+    /// The program reports one match for each line, and no number of edits.
+    fn matches(&self, number: u64, _: &[u8], _: Spans, _: usize) -> Result<Vec<Span>, Stopped> {
+        let span = self.on_line(number).map(|placed| Span {
+            start: placed.start,
+            end: placed.end,
             edits: 0,
         });
         Ok(span.into_iter().collect())
@@ -325,24 +322,27 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::exec::embedded::FileSearcher;
+    use crate::exec::embedded::{Asked, FileSearcher};
     use crate::exec::matcher::LineMatcher;
-    use crate::exec::query::{CaseMode, Query, QueryOptions, Reports};
+    use crate::exec::query::{CaseMode, Query, QueryOptions};
 
     fn query(pattern: &str, before: usize, after: usize, matches: u64, events: usize) -> Query {
         let options = QueryOptions {
-            fixed_strings: false,
-            word: false,
             case: CaseMode::Sensitive,
             before,
             after,
             max_results: events,
             max_matches_per_file: matches,
-            max_file_size: u64::MAX,
-            fuzzy: None,
-            reports: Reports::Lines,
+            ..QueryOptions::default()
         };
-        Query::new(pattern, &options).unwrap()
+        Query::new(&[pattern], &options).unwrap()
+    }
+
+    fn asked(wanted: Wanted<'_>) -> Asked<'_> {
+        Asked {
+            wanted,
+            ..Asked::all()
+        }
     }
 
     fn searcher(query: &Query) -> FileSearcher {
@@ -367,7 +367,7 @@ mod tests {
             let whole = searcher(&query).search_bytes(&bytes);
             let all = self::query(pattern, 0, 0, u64::MAX, usize::MAX - 1);
             let matching = searcher(&all).search_bytes(&bytes);
-            let mut lines: Vec<u64> = matching.events.iter().map(|event| event.line_number).collect();
+            let mut lines: Vec<u64> = matching.lines.iter().map(|line| line.number).collect();
             lines.extend(extra);
             lines.sort_unstable();
             lines.dedup();
@@ -375,7 +375,7 @@ mod tests {
                 lines.retain(|&line| line <= cut);
             }
             let reported = Reported { lines, and_rest: cut.is_some() };
-            let some = searcher(&query).search_text(&bytes, Wanted::Reported(&reported));
+            let some = searcher(&query).search_text(&bytes, asked(Wanted::Reported(&reported)));
             prop_assert_eq!(some, whole);
         }
     }
@@ -388,8 +388,8 @@ mod tests {
             and_rest: false,
         };
         let wanted = Wanted::Reported(&reported);
-        let outcome = searcher(&query).search_text(b"a\na\nb\na\n", wanted);
-        let lines: Vec<u64> = outcome.events.iter().map(|e| e.line_number).collect();
+        let outcome = searcher(&query).search_text(b"a\na\nb\na\n", asked(wanted));
+        let lines: Vec<u64> = outcome.lines.iter().map(|line| line.number).collect();
         assert_eq!(lines, [2]);
         assert!(outcome.complete);
     }
@@ -404,17 +404,15 @@ mod tests {
         };
         let query = query("hallo", 0, 1, 10, 10);
         let outcome = |reported: &[Approximate]| {
-            let outcome = searcher(&query).search_text(text, Wanted::Approximate(reported));
-            outcome
-                .events
-                .iter()
-                .map(|event| match &event.kind {
-                    crate::exec::event::EventKind::Match { column, text } => {
-                        format!("{}:{column}:{text}", event.line_number)
-                    }
-                    crate::exec::event::EventKind::Context => format!("{}-", event.line_number),
-                })
-                .collect::<Vec<_>>()
+            let outcome = searcher(&query).search_text(text, asked(Wanted::Approximate(reported)));
+            let shown = outcome.lines.iter().map(|line| match line.spans.first() {
+                Some(span) => {
+                    let text = String::from_utf8_lossy(&line.text[span.start..span.end]);
+                    format!("{}:{}:{text}", line.number, span.start + 1)
+                }
+                None => format!("{}-", line.number),
+            });
+            shown.collect::<Vec<_>>()
         };
         assert_eq!(
             outcome(&[place(1, 0, b"halo"), place(2, 11, b"hullo")]),

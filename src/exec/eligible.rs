@@ -3,20 +3,27 @@
 //! The source decides which files a request is about, in emission order, and execution does not care who
 //! made it. Eligibility is never an engine's (FR-LSI-ELIG-01).
 
+mod classes;
+
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use globset::GlobBuilder;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use ignore::types::Types;
 
 use crate::exec::event::FileError;
+use crate::exec::reach::{Reach, Resolved};
 use crate::exec::stop::Stop;
 use crate::index::beneath::EntryMeta;
 use crate::index::stamp::Stamp;
-use crate::index::walk::{DirNode, Entry, FoundFile, Walk};
+use crate::index::walk::{DirNode, Entry, FoundFile, Place, TraversalOptions, Walk};
 
 /// An eligible file that is to be searched.
 ///
@@ -31,8 +38,34 @@ pub struct EligibleFile {
     pub passed_before: u64,
     /// The state in which the source knows the file, if it knows one.
     pub stamp: Option<Stamp>,
-    /// Where in the file events can be, if that is known.
+    /// Where in the file matches can be, if that is known.
     pub(crate) within: Option<Box<Within>>,
+    /// Which of the searched paths the file lies in, from 0.
+    pub target: usize,
+    /// The request names this file itself.
+    pub is_named: bool,
+}
+
+impl EligibleFile {
+    /// Returns the one file that a request names.
+    pub(crate) fn named(target: &Resolved) -> EligibleFile {
+        let dir = target.relative.parent().unwrap_or(Path::new(""));
+        let place = Place {
+            root: target.root.clone(),
+            real: dir.to_path_buf(),
+            logical: PathBuf::new(),
+        };
+        let name = target.relative.file_name().unwrap_or_default();
+        let found = FoundFile {
+            dir: Arc::new(place),
+            name: name.to_os_string(),
+            target: None,
+        };
+        EligibleFile {
+            is_named: true,
+            ..found.into()
+        }
+    }
 }
 
 /// What a source knows about the inside of a file: no line outside of some parts matches the query.
@@ -68,6 +101,8 @@ impl From<FoundFile> for EligibleFile {
             passed_before: 0,
             stamp: None,
             within: None,
+            target: 0,
+            is_named: false,
         }
     }
 }
@@ -119,21 +154,59 @@ pub trait FileSource: Send + Sync + 'static {
 
     /// Expands a unit into its items, in emission order. May return early once `stop` is raised.
     fn expand(&self, unit: Self::Unit, stop: &Stop) -> Vec<Item<Self::Unit>>;
+
+    /// Returns true once the expansion of a unit has failed: then that unit and later ones may lack
+    /// files. Units that were expanded before are whole.
+    fn has_failed(&self) -> bool {
+        false
+    }
 }
 
-/// The include and exclude globs of a request, in gitignore syntax, anchored at the search root; and how deep it goes.
+/// The filters of a request by path: globs in gitignore syntax, and types of files.
+///
+/// All of them restrict: a path is kept if every filter keeps it.
 #[derive(Clone, Debug)]
 pub struct Globs {
+    /// A file has to match one of these globs.
     include: Option<Gitignore>,
-    /// What a file has to match, too.
-    also: Option<Gitignore>,
+    /// Nothing that matches one of these globs is kept.
     exclude: Option<Gitignore>,
-    /// The most components of a file's path.
-    depth: Option<usize>,
+    /// Globs of which the last one that matches decides.
+    ordered: Option<OrderedGlobs>,
+    /// Types of files.
+    types: Option<Types>,
+    /// The directory of the searched path, relative to the directory that the globs start from.
+    prefix: PathBuf,
     /// The path of the one file that counts.
     only: Option<PathBuf>,
+    /// Whether each `.git` is left out.
+    no_git_dirs: bool,
     /// All of it as it was given, told apart from all others.
     key: String,
+}
+
+/// Globs as ripgrep's `-g` takes them: the last one that matches decides, and a leading `!` excludes.
+#[derive(Clone, Debug)]
+struct OrderedGlobs {
+    globs: Gitignore,
+    /// Whether a file has to match one of them to be kept.
+    restrict: bool,
+}
+
+impl OrderedGlobs {
+    fn keep(&self, path: &Path, is_dir: bool) -> bool {
+        let own = self.globs.matched(path, is_dir);
+        if !own.is_none() || is_dir || !self.restrict {
+            return !own.is_whitelist();
+        }
+        // A glob that matches a directory is for all files in it.
+        let parents = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        parents.is_some_and(|dir| {
+            self.globs
+                .matched_path_or_any_parents(dir, true)
+                .is_ignore()
+        })
+    }
 }
 
 /// Why a glob is refused (FR-LS-VAL-06).
@@ -147,7 +220,8 @@ pub struct GlobError {
 }
 
 impl Globs {
-    /// Compiles the globs of a request. An empty `include` means no restriction (FR-LS-SRC-05).
+    /// Compiles the globs of a tool's request. An empty `include` means no restriction
+    /// (FR-LS-SRC-05).
     ///
     /// # Errors
     ///
@@ -155,48 +229,82 @@ impl Globs {
     pub fn new(include: &[String], exclude: &[String]) -> Result<Globs, GlobError> {
         Ok(Globs {
             include: compile(INCLUDE, include)?,
-            also: None,
             exclude: compile("exclude_glob", exclude)?,
-            depth: None,
-            only: None,
             key: format!("{include:?} {exclude:?}"),
+            ..Globs::none()
         })
     }
 
-    /// Keeps one file that lies directly in the search root, whatever its name is.
-    pub fn only(name: &OsStr) -> Globs {
+    /// Keeps everything.
+    pub fn none() -> Globs {
         Globs {
             include: None,
-            also: None,
             exclude: None,
-            depth: None,
-            only: Some(PathBuf::from(name)),
-            key: format!("only {name:?}"),
+            ordered: None,
+            types: None,
+            prefix: PathBuf::new(),
+            only: None,
+            no_git_dirs: false,
+            key: String::new(),
         }
     }
 
-    /// Keeps only files that match one of these globs as well. An empty list means no restriction.
+    /// Keeps one file, given by its name, that lies directly in the search root.
+    pub fn only(name: &OsStr) -> Globs {
+        Globs {
+            only: Some(PathBuf::from(name)),
+            key: format!("only {name:?}"),
+            ..Globs::none()
+        }
+    }
+
+    /// Adds globs of which the last one that matches decides. A leading `!` excludes; if at least
+    /// one glob has none, other files are not kept.
     ///
     /// # Errors
     ///
     /// As [`Globs::new`].
-    pub fn and(self, also: &[String]) -> Result<Globs, GlobError> {
-        if also.is_empty() {
+    pub fn and_ordered(self, globs: &[String]) -> Result<Globs, GlobError> {
+        if globs.is_empty() {
             return Ok(self);
         }
         Ok(Globs {
-            also: compile(INCLUDE, also)?,
-            key: format!("{} and {also:?}", self.key),
+            ordered: compile(ORDERED, globs)?.map(|compiled| OrderedGlobs {
+                globs: compiled,
+                restrict: globs.iter().any(|glob| !glob.starts_with('!')),
+            }),
+            key: format!("{} and {globs:?}", self.key),
             ..self
         })
     }
 
-    /// Leaves out what is deeper: files directly in the search root have a depth of 1.
+    /// Adds types of files; `name` tells them apart from all others.
     #[must_use]
-    pub fn within_depth(self, depth: usize) -> Globs {
+    pub fn and_types(self, types: Types, name: &str) -> Globs {
         Globs {
-            depth: Some(depth),
-            key: format!("{} {depth}", self.key),
+            types: Some(types).filter(|types| !types.is_empty()),
+            key: format!("{} of types {name}", self.key),
+            ..self
+        }
+    }
+
+    /// Leaves out each `.git` below the searched path, be it a directory or a file.
+    #[must_use]
+    pub fn and_no_git_dirs(self) -> Globs {
+        Globs {
+            key: format!("{} without .git", self.key),
+            no_git_dirs: true,
+            ..self
+        }
+    }
+
+    /// Lets globs start from a directory other than the searched path, which lies at `prefix`
+    /// below it.
+    #[must_use]
+    pub fn from_above(self, prefix: PathBuf) -> Globs {
+        Globs {
+            key: format!("{} from {prefix:?}", self.key),
+            prefix,
             ..self
         }
     }
@@ -204,40 +312,59 @@ impl Globs {
     /// Returns true when there is nothing to filter.
     pub fn is_empty(&self) -> bool {
         self.include.is_none()
-            && self.also.is_none()
             && self.exclude.is_none()
-            && self.depth.is_none()
+            && self.ordered.is_none()
+            && self.types.is_none()
             && self.only.is_none()
+            && !self.no_git_dirs
     }
 
-    /// Returns a name for these globs, which no others have.
+    /// Returns a name for these filters, which no others have.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// Decides about a path relative to the search root. For a directory: whether anything in it can be
-    /// eligible.
+    /// Decides about a path relative to the searched path. For a directory: whether anything in it
+    /// can be eligible.
     pub fn keep(&self, path: &Path, is_dir: bool) -> bool {
         if let Some(only) = &self.only {
             return !is_dir && path == only;
         }
-        if let Some(depth) = self.depth
-            && path.components().count() + usize::from(is_dir) > depth
-        {
+        if self.no_git_dirs && path.file_name() == Some(OsStr::new(".git")) {
             return false;
         }
-        if let Some(exclude) = &self.exclude
-            && exclude.matched(path, is_dir).is_ignore()
-        {
+        if self.prefix.as_os_str().is_empty() {
+            return self.keep_from_base(path, is_dir);
+        }
+        self.keep_from_base(&self.prefix.join(path), is_dir)
+    }
+
+    fn keep_from_base(&self, path: &Path, is_dir: bool) -> bool {
+        let excluded = |list: &Gitignore| list.matched(path, is_dir).is_ignore();
+        if self.exclude.as_ref().is_some_and(excluded) {
             return false;
         }
-        let mut lists = [&self.include, &self.also].into_iter().flatten();
-        is_dir || lists.all(|list| list.matched_path_or_any_parents(path, false).is_ignore())
+        let kept = |list: &OrderedGlobs| list.keep(path, is_dir);
+        if !self.ordered.as_ref().is_none_or(kept) {
+            return false;
+        }
+        if is_dir {
+            return true;
+        }
+        let of_type = |types: &Types| !types.matched(path, false).is_ignore();
+        if !self.types.as_ref().is_none_or(of_type) {
+            return false;
+        }
+        let included = |list: &Gitignore| list.matched_path_or_any_parents(path, false).is_ignore();
+        self.include.as_ref().is_none_or(included)
     }
 }
 
 /// The field whose globs a file has to match.
 const INCLUDE: &str = "include_glob";
+
+/// The flag whose globs are taken in order.
+const ORDERED: &str = "-g";
 
 fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, GlobError> {
     if globs.is_empty() {
@@ -273,7 +400,12 @@ fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, G
                  name that starts with #"
             ));
         }
-        if let Err(error) = all.add_line(None, glob) {
+        // ripgrep's -g takes `./` as it is, and then it matches nothing.
+        let glob = match field {
+            ORDERED => glob.into(),
+            _ => from_here(glob),
+        };
+        if let Err(error) = all.add_line(None, &classes::without_slash(&glob)) {
             return refuse(format!("the glob {glob:?} is invalid: {error}"));
         }
     }
@@ -291,16 +423,97 @@ fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, G
     refuse(format!("the globs are invalid together: {together}"))
 }
 
+/// Rewrites a glob that starts with `./`, which no path does, to one that is anchored.
+fn from_here(glob: &str) -> Cow<'_, str> {
+    let (sign, rest) = match glob.strip_prefix('!') {
+        Some(rest) => ("!", rest),
+        None => ("", glob),
+    };
+    match rest.strip_prefix("./") {
+        Some(below) => format!("{sign}/{}", below.trim_start_matches('/')).into(),
+        None => glob.into(),
+    }
+}
+
 /// Eligible files found by walking the tree.
 pub struct WalkSource {
     walk: Walk,
     globs: Globs,
+    /// The most components of a file's path.
+    max_depth: Option<usize>,
+    /// Raised once an eligible file is known to lie deeper, if that is asked for.
+    is_cut: Option<Arc<AtomicBool>>,
 }
 
 impl WalkSource {
+    /// Creates a source over a directory that may be read, filtered by globs.
+    pub(crate) fn over(
+        target: &Resolved,
+        traversal: TraversalOptions,
+        reach: &Arc<Reach>,
+        global_excludes: Option<&Path>,
+        globs: Globs,
+    ) -> WalkSource {
+        let (root, beneath) = (target.root.clone(), target.relative.clone());
+        let deny = reach.deny();
+        let walk = reach.walk(root, beneath, traversal, deny, global_excludes);
+        WalkSource::new(walk, globs)
+    }
+
     /// Creates a source over a walk, filtered by globs.
     pub fn new(walk: Walk, globs: Globs) -> WalkSource {
-        WalkSource { walk, globs }
+        WalkSource {
+            walk,
+            globs,
+            max_depth: None,
+            is_cut: None,
+        }
+    }
+
+    /// Leaves out files whose path has more components; those directly in the top have one. Raises
+    /// `is_cut`, if there is one, when at least one such file exists.
+    #[must_use]
+    pub fn within_depth(self, max_depth: usize, is_cut: Option<Arc<AtomicBool>>) -> WalkSource {
+        WalkSource {
+            max_depth: Some(max_depth),
+            is_cut,
+            ..self
+        }
+    }
+
+    fn list(&self, node: &DirNode) -> Vec<Entry> {
+        if self.globs.is_empty() {
+            return self.walk.list(node, &|_, _| true);
+        }
+        self.walk
+            .list(node, &|path, is_dir| self.globs.keep(path, is_dir))
+    }
+
+    /// Returns true for a directory whose files lie too deep.
+    fn is_too_deep(&self, node: &DirNode) -> bool {
+        let depth = |place: &Arc<Place>| place.logical.components().count();
+        let depth = node.places().next().map_or(0, depth);
+        self.max_depth.is_some_and(|max| depth >= max)
+    }
+
+    /// Looks for an eligible file in a directory that lies too deep, until one is found.
+    fn look_deeper(&self, node: DirNode, stop: &Stop) {
+        let Some(is_cut) = &self.is_cut else {
+            return;
+        };
+        let mut open = vec![node];
+        while let Some(node) = open.pop() {
+            if stop.is_raised() || is_cut.load(Ordering::Relaxed) {
+                return;
+            }
+            for entry in self.list(&node) {
+                match entry {
+                    Entry::File(..) => is_cut.store(true, Ordering::Relaxed),
+                    Entry::Dir(node) => open.push(node),
+                    Entry::Error(..) => {}
+                }
+            }
+        }
     }
 }
 
@@ -315,20 +528,23 @@ impl FileSource for WalkSource {
         if stop.is_raised() {
             return Vec::new();
         }
-        let entries = if self.globs.is_empty() {
-            self.walk.list(&node, &|_, _| true)
-        } else {
-            self.walk
-                .list(&node, &|path, is_dir| self.globs.keep(path, is_dir))
-        };
-        entries
-            .into_iter()
-            .map(|entry| match entry {
-                Entry::File(file) => Item::File(file.into()),
+        let mut items = Vec::new();
+        for entry in self.list(&node) {
+            items.push(match entry {
+                Entry::File(file, _) => Item::File(file.into()),
+                Entry::Dir(node) if self.is_too_deep(&node) => {
+                    self.look_deeper(node, stop);
+                    continue;
+                }
                 Entry::Dir(node) => Item::Unit(node),
-                Entry::Error(path, message) => Item::Error(FileError { path, message }),
-            })
-            .collect()
+                Entry::Error(path, message) => Item::Error(FileError {
+                    target: 0,
+                    path,
+                    message,
+                }),
+            });
+        }
+        items
     }
 }
 

@@ -1,26 +1,25 @@
 //! The embedded engine: ripgrep's own searcher over whole files in memory.
 //!
-//! Owns how a file becomes events: reading, decoding, the searched region, lines and context. What a
-//! pattern matches is the matcher's; which files and where to cut is not decided here.
+//! Owns how a file is read and decoded, and which part of it is searched. Which lines match is the
+//! matcher's business; which of them are reported, that of `LineSink`.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::sync::Arc;
 
 use encoding_rs_io::DecodeReaderBytesBuilder;
-use grep_searcher::{
-    BinaryDetection, MmapChoice, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch,
-};
+use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder};
 
 use crate::exec::confirm::{ApproximateLines, Lines, ReportedLines, Wanted};
 use crate::exec::eligible::{EligibleFile, Within};
 use crate::exec::engine::{
     Batching, Capabilities, Engine, EngineError, EngineId, Prepared, Worker,
 };
-use crate::exec::event::{Event, EventKind, FileOutcome, Found};
+use crate::exec::event::{BinaryCut, FileOutcome, Line};
+use crate::exec::line_sink::{FirstMatch, LineSink, LineTaker, place_lines};
 use crate::exec::matcher::{LineMatcher, WorkerMatcher};
 use crate::exec::probe::{self, PROBE_FROM};
-use crate::exec::query::{Query, Reports};
+use crate::exec::query::{BinaryRule, Query};
 use crate::exec::stop::Stop;
 use crate::index::text::{self, Region, RegionOptions, RegionReader};
 
@@ -93,26 +92,52 @@ pub struct FileSearcher {
     query: Arc<Query>,
     matcher: WorkerMatcher,
     searcher: Searcher,
+    /// Searches without context and line numbers, for the question whether any line matches.
+    plain: Searcher,
     buffer: Vec<u8>,
     stop: Stop,
+}
+
+/// What is asked of one file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    /// Which lines are looked at.
+    pub(crate) wanted: Wanted<'a>,
+    /// The request names this file, so that it is looked into although it is binary.
+    pub(crate) is_named: bool,
+}
+
+impl Asked<'_> {
+    /// All lines of a file that a walk found.
+    pub(crate) fn all() -> Asked<'static> {
+        Asked {
+            wanted: Wanted::All,
+            is_named: false,
+        }
+    }
 }
 
 impl FileSearcher {
     /// Creates a searcher for `query`.
     pub fn new(query: Arc<Query>, matcher: &LineMatcher, stop: Stop) -> FileSearcher {
-        let searcher = SearcherBuilder::new()
-            .line_number(true)
-            .before_context(query.before)
-            .after_context(query.after)
+        let mut builder = SearcherBuilder::new();
+        builder
+            .line_number(false)
             .bom_sniffing(false)
             .binary_detection(BinaryDetection::none())
             .memory_map(MmapChoice::never())
-            .heap_limit(Some(STREAMED_LINE_LIMIT + (1 << 20)))
+            .heap_limit(Some(STREAMED_LINE_LIMIT + (1 << 20)));
+        let plain = builder.build();
+        let searcher = builder
+            .line_number(true)
+            .before_context(query.before)
+            .after_context(query.after)
             .build();
         FileSearcher {
             matcher: matcher.worker(stop.clone()),
             query,
             searcher,
+            plain,
             buffer: Vec::new(),
             stop,
         }
@@ -123,13 +148,17 @@ impl FileSearcher {
         self.search_lines(file, Wanted::All)
     }
 
-    /// Searches one file for events among the lines that `wanted` names. For a set that holds every matching
-    /// line the outcome is that of [`FileSearcher::search_file`].
+    /// Searches one file for matches among the lines that `wanted` names. For a set that holds every
+    /// matching line the outcome is that of [`FileSearcher::search_file`].
     pub(crate) fn search_lines(&mut self, file: &EligibleFile, wanted: Wanted<'_>) -> FileOutcome {
         let outcome = match file.open() {
             Ok((mut opened, meta)) => {
                 let within = file.within.as_deref().filter(|within| within.holds(&meta));
-                self.search_open(&mut opened, meta.len, wanted, within)
+                let asked = Asked {
+                    wanted,
+                    is_named: file.is_named,
+                };
+                self.search_open(&mut opened, meta.len, asked, within)
             }
             Err(error) => Err(error),
         };
@@ -146,14 +175,14 @@ impl FileSearcher {
         &mut self,
         file: &mut File,
         size: u64,
-        wanted: Wanted<'_>,
+        asked: Asked<'_>,
         within: Option<&Within>,
     ) -> io::Result<FileOutcome> {
         if size > self.query.max_file_size {
-            return Ok(self.query.too_large());
+            return Ok(FileOutcome::too_large(size));
         }
-        // A file with lines that were reported most likely has events.
-        if matches!(wanted, Wanted::All) {
+        // A file with reported lines most likely has matches.
+        if matches!(asked.wanted, Wanted::All) {
             let strip = self.query.sees_carriage_return();
             let (matcher, buffer) = (&self.matcher, &mut self.buffer);
             let probed = match within {
@@ -173,20 +202,20 @@ impl FileSearcher {
                 None => {}
             }
         }
-        let whole = match (wanted, self.query.reports) {
-            (Wanted::Approximate(_), _) | (_, Reports::Matches) => LARGE_FILE_LIMIT,
+        let whole = match (asked.wanted, self.query.binary) {
+            (Wanted::Approximate(_), _) | (_, BinaryRule::SkipNonText) => LARGE_FILE_LIMIT,
             _ => WHOLE_FILE_LIMIT,
         };
         if size > whole {
-            return self.search_large(file, wanted);
+            return self.search_large(file, asked);
         }
         let mut buffer = std::mem::take(&mut self.buffer);
         let outcome = match read_whole(file, size as usize, whole as usize + 1, &mut buffer) {
-            Ok(n) if n as u64 > self.query.max_file_size => Ok(self.query.too_large()),
+            Ok(n) if n as u64 > self.query.max_file_size => Ok(FileOutcome::too_large(n as u64)),
             Ok(n) if n as u64 > whole => {
-                file.rewind().and_then(|()| self.search_large(file, wanted))
+                file.rewind().and_then(|()| self.search_large(file, asked))
             }
-            Ok(n) => Ok(self.search_text(&buffer[..n], wanted)),
+            Ok(n) => Ok(self.search_text(&buffer[..n], asked)),
             Err(error) => Err(error),
         };
         self.buffer = buffer;
@@ -194,96 +223,209 @@ impl FileSearcher {
     }
 
     /// Searches a file that is too large to be read at once.
-    fn search_large(&mut self, file: &mut File, wanted: Wanted<'_>) -> io::Result<FileOutcome> {
-        if matches!(wanted, Wanted::Approximate(_)) || self.query.reports == Reports::Matches {
+    fn search_large(&mut self, file: &mut File, asked: Asked<'_>) -> io::Result<FileOutcome> {
+        let at_once = matches!(asked.wanted, Wanted::Approximate(_))
+            || self.query.binary == BinaryRule::SkipNonText;
+        if at_once {
             return Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
                 format!("larger than {LARGE_FILE_LIMIT} bytes, the limit of such searches"),
             ));
         }
-        self.search_stream(file)
+        let text = self.decoder(file.try_clone()?);
+        let mut outcome = self.search_stream(text, asked.is_named, None)?;
+        if self.query.places && self.query.sees_carriage_return() {
+            file.rewind()?;
+            let mut text = self.decoder(file.try_clone()?);
+            place_lines(&mut text, &mut outcome.lines)?;
+        }
+        Ok(outcome)
+    }
+
+    /// Searches an input that is not a file of the tree, such as standard input, and hands its lines
+    /// to `taker` as they are found. False from it ends the search.
+    pub fn search_input(
+        &mut self,
+        input: impl Read,
+        taker: &mut dyn FnMut(Line) -> bool,
+    ) -> FileOutcome {
+        let mut text = self.decoder(input);
+        if self.query.places && self.query.sees_carriage_return() {
+            // The places of lines are known only from the whole text.
+            let mut bytes = Vec::new();
+            if let Err(error) = text.read_to_end(&mut bytes) {
+                return FileOutcome::failed(error.to_string());
+            }
+            let asked = Asked {
+                wanted: Wanted::All,
+                is_named: true,
+            };
+            let mut outcome = self.search_text(&bytes, asked);
+            let lines = std::mem::take(&mut outcome.lines);
+            lines.into_iter().all(taker);
+            return outcome;
+        }
+        match self.search_stream(text, true, Some(taker)) {
+            Ok(outcome) => outcome,
+            Err(error) => FileOutcome::failed(error.to_string()),
+        }
     }
 
     /// Searches the bytes of a whole file.
     pub fn search_bytes(&mut self, bytes: &[u8]) -> FileOutcome {
-        self.search_text(bytes, Wanted::All)
+        self.search_text(bytes, Asked::all())
     }
 
-    pub(crate) fn search_text(&mut self, bytes: &[u8], wanted: Wanted<'_>) -> FileOutcome {
-        if self.query.reports == Reports::Matches
+    /// Searches the bytes of a whole file for matches among the lines that are asked for.
+    pub(crate) fn search_text(&mut self, bytes: &[u8], asked: Asked<'_>) -> FileOutcome {
+        if self.query.binary == BinaryRule::SkipNonText
             && (memchr::memchr(0, bytes).is_some() || std::str::from_utf8(bytes).is_err())
         {
             return FileOutcome::nothing();
         }
         let decoded = text::decode(bytes);
-        let (region, nul) = match text::region(&decoded) {
-            Region::Whole => (&decoded[..], None),
-            Region::Binary => return FileOutcome::nothing(),
-            Region::Until { end, nul } => (&decoded[..end], Some(nul as u64)),
+        let (end, nul) = match text::region(&decoded) {
+            Region::Whole => (decoded.len(), None),
+            Region::Binary if !asked.is_named => return FileOutcome::nothing(),
+            Region::Binary => (0, memchr::memchr(0, &decoded)),
+            Region::Until { end, nul } => (end, Some(nul)),
         };
-        let (searcher, query) = (&mut self.searcher, &self.query);
-        if let Wanted::Approximate(reported) = wanted {
-            // Its places are those of the text as it is.
-            let lines = ApproximateLines::new(region, reported, &self.stop);
-            return search_region(searcher, Collect::new(query, &lines, false), region, nul);
+        let (region, rest) = decoded.split_at(end);
+        let (mut outcome, limited) = self.search_region(region, asked.wanted);
+        outcome.searched_bytes = region.len() as u64;
+        if let Some(nul) = nul
+            && outcome.complete
+            && !limited
+        {
+            let behind = match asked.wanted {
+                Wanted::Approximate(places) => Ok(places.iter().any(|place| place.start >= end)),
+                Wanted::All | Wanted::Reported(_) => {
+                    let options = RegionOptions {
+                        strip_carriage_returns: self.query.sees_carriage_return(),
+                        max_line: usize::MAX,
+                        ends_at_nul: false,
+                    };
+                    any_match(&mut self.plain, &self.matcher, rest, options)
+                }
+            };
+            note_binary(&mut outcome, nul as u64, behind);
         }
-        let strip = query.sees_carriage_return();
-        let stripped;
-        let region = if strip {
-            stripped = text::strip_carriage_returns(region);
-            &stripped[..]
-        } else {
-            region
-        };
-        match wanted {
-            Wanted::Reported(reported) => {
-                let lines = ReportedLines::new(&self.matcher, region, reported);
-                search_region(searcher, Collect::new(query, &lines, strip), region, nul)
-            }
-            _ => {
-                let collect = Collect::new(query, &self.matcher, strip);
-                search_region(searcher, collect, region, nul)
-            }
-        }
+        outcome
     }
 
-    fn search_stream(&mut self, file: &mut File) -> io::Result<FileOutcome> {
-        let mut decoder = DecodeReaderBytesBuilder::new()
+    /// Searches the part of a text that is searched line by line. Also says whether a limit ended
+    /// that before the end of the text.
+    fn search_region(&mut self, region: &[u8], wanted: Wanted<'_>) -> (FileOutcome, bool) {
+        let (searcher, query) = (&mut self.searcher, &self.query);
+        if let Wanted::Approximate(reported) = wanted {
+            // The reported places are those of the text as it is.
+            let lines = ApproximateLines::new(region, reported, &self.stop);
+            return search_slice(searcher, LineSink::new(query, &lines, false), region);
+        }
+        let strip = query.sees_carriage_return();
+        let stripped = match strip {
+            true => text::strip_carriage_returns(region),
+            false => region.into(),
+        };
+        let (mut outcome, limited) = match wanted {
+            Wanted::Reported(reported) => {
+                let lines = ReportedLines::new(&self.matcher, &stripped, reported);
+                search_slice(searcher, LineSink::new(query, &lines, strip), &stripped)
+            }
+            _ => {
+                let sink = LineSink::new(query, &self.matcher, strip);
+                search_slice(searcher, sink, &stripped)
+            }
+        };
+        if query.places && strip {
+            let mut text = region;
+            // Reading from memory can't fail.
+            let _ = place_lines(&mut text, &mut outcome.lines);
+        }
+        (outcome, limited)
+    }
+
+    /// Returns a reader of the decoded text of an input.
+    fn decoder<R: Read>(&self, input: R) -> impl Read + use<R> {
+        DecodeReaderBytesBuilder::new()
             .utf8_passthru(true)
             .strip_bom(true)
             .build(StoppableReader {
-                file,
-                stop: &self.stop,
-            });
-        let mut probe = Vec::with_capacity(text::BINARY_PROBE_BYTES);
-        decoder
-            .by_ref()
-            .take(text::BINARY_PROBE_BYTES as u64)
-            .read_to_end(&mut probe)?;
-        if memchr::memchr(0, &probe).is_some() {
+                input,
+                stop: self.stop.clone(),
+            })
+    }
+
+    /// Searches a text that is not held in memory.
+    fn search_stream<'s>(
+        &'s mut self,
+        mut text: impl Read,
+        is_named: bool,
+        taker: Option<&'s mut LineTaker<'s>>,
+    ) -> io::Result<FileOutcome> {
+        let mut probe = Vec::new();
+        if taker.is_none() {
+            text.by_ref()
+                .take(text::BINARY_PROBE_BYTES as u64)
+                .read_to_end(&mut probe)?;
+        }
+        let early = memchr::memchr(0, &probe);
+        if early.is_some() && !is_named {
             return Ok(FileOutcome::nothing());
         }
         let strip = self.query.sees_carriage_return();
         let options = RegionOptions {
             strip_carriage_returns: strip,
             max_line: STREAMED_LINE_LIMIT,
+            ends_at_nul: true,
         };
-        let mut region = RegionReader::new(io::Cursor::new(probe).chain(decoder), options);
-        let mut collect = Collect::new(&self.query, &self.matcher, strip);
+        let text = io::Cursor::new(probe).chain(text);
+        if let Some(nul) = early {
+            let mut outcome = FileOutcome::nothing();
+            let behind = any_match(&mut self.plain, &self.matcher, text, options);
+            note_binary(&mut outcome, nul as u64, behind);
+            return Ok(outcome);
+        }
+        let mut region = RegionReader::new(text, options);
+        let mut sink = LineSink::new(&self.query, &self.matcher, strip).handing_to(taker);
         let result = self
             .searcher
-            .search_reader(&self.matcher, &mut region, &mut collect);
-        match result {
-            Ok(()) => Ok(collect.outcome(true, region.nul())),
-            Err(_) if self.stop.is_raised() => Ok(collect.outcome(false, None)),
-            Err(error) => {
-                // What was found before the error stands, as it does for a file with a late NUL byte.
-                let mut outcome = collect.outcome(true, None);
+            .search_reader(&self.matcher, &mut region, &mut sink);
+        let limited = sink.is_limited();
+        let mut outcome = sink.outcome(result.is_ok());
+        outcome.searched_bytes = region.handed_out();
+        match (result, region.nul()) {
+            (Ok(()), Some(nul)) if outcome.complete && !limited => {
+                let rest = region.into_rest();
+                let behind = any_match(&mut self.plain, &self.matcher, rest, options);
+                note_binary(&mut outcome, nul, behind);
+            }
+            (Ok(()), _) => {}
+            (Err(_), _) if self.stop.is_raised() => {}
+            (Err(error), _) => {
+                // The lines before the error stand.
+                outcome.complete = true;
                 outcome.error = Some(error.to_string());
-                Ok(outcome)
             }
         }
+        Ok(outcome)
     }
+}
+
+/// Returns true if a line of a text matches, binary or not.
+fn any_match(
+    searcher: &mut Searcher,
+    matcher: &WorkerMatcher,
+    text: impl Read,
+    options: RegionOptions,
+) -> io::Result<bool> {
+    let options = RegionOptions {
+        ends_at_nul: false,
+        ..options
+    };
+    let mut first = FirstMatch::default();
+    searcher.search_reader(matcher, RegionReader::new(text, options), &mut first)?;
+    Ok(first.found)
 }
 
 impl Worker for FileSearcher {
@@ -303,18 +445,29 @@ impl Worker for FileSearcher {
     }
 }
 
-/// Finds the events of a region among the lines that match.
-fn search_region(
+/// Searches a text. Also says whether a limit ended that before the end of the text.
+fn search_slice(
     searcher: &mut Searcher,
-    mut collect: Collect<'_, impl Lines>,
-    region: &[u8],
-    nul: Option<u64>,
-) -> FileOutcome {
-    // The only error there is comes from the stop flag, and `Collect` can't fail.
-    let finished = searcher
-        .search_slice(collect.lines, region, &mut collect)
-        .is_ok();
-    collect.outcome(finished, nul)
+    mut sink: LineSink<'_, impl Lines>,
+    text: &[u8],
+) -> (FileOutcome, bool) {
+    // The only error there is comes from the stop flag: the sink can't fail.
+    let finished = searcher.search_slice(sink.lines(), text, &mut sink).is_ok();
+    let limited = sink.is_limited();
+    (sink.outcome(finished), limited)
+}
+
+/// Adds to an outcome that lines at and behind a NUL byte are not reported, if that leaves a gap:
+/// one of them matches, or earlier lines are reported.
+fn note_binary(outcome: &mut FileOutcome, nul: u64, behind: io::Result<bool>) {
+    match behind {
+        Ok(matches) if matches || outcome.matched_lines > 0 => {
+            outcome.gaps.binary = Some(BinaryCut { nul, matches });
+        }
+        Ok(_) => {}
+        // The stop flag was raised, or the file can't be read to its end.
+        Err(_) => outcome.complete = false,
+    }
 }
 
 /// Reads a file of about `size` bytes into `buffer`, whose length is only ever grown, and returns how much
@@ -348,214 +501,16 @@ fn read_whole(
 }
 
 /// A reader that fails once the stop flag is raised, so that a huge file ends with the call.
-struct StoppableReader<'a> {
-    file: &'a mut File,
-    stop: &'a Stop,
+struct StoppableReader<R> {
+    input: R,
+    stop: Stop,
 }
 
-impl Read for StoppableReader<'_> {
+impl<R: Read> Read for StoppableReader<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.stop.is_raised() {
             return Err(io::Error::other("the search was stopped"));
         }
-        self.file.read(out)
-    }
-}
-
-/// Collects the events of one file, up to the limits that hold per file.
-struct Collect<'a, L> {
-    lines: &'a L,
-    /// The carriage returns of line terminators were taken away; one before a line's end is its last byte.
-    stripped: bool,
-    reports: Reports,
-    after: u64,
-    max_matches: u64,
-    max_events: usize,
-    events: Vec<Event>,
-    matches: u64,
-    /// The last line that can still yield an event, known once the last match was counted.
-    last_line: Option<u64>,
-    /// A limit ended the search, so that the end of the region was not reached.
-    limited: bool,
-    stopped: bool,
-}
-
-impl<'a, L: Lines> Collect<'a, L> {
-    fn new(query: &Query, lines: &'a L, stripped: bool) -> Collect<'a, L> {
-        let max_matches = match query.reports {
-            Reports::Lines => query.max_matches_per_file,
-            // What comes after those is only looked at for the lines around them.
-            Reports::Matches => query
-                .max_matches_per_file
-                .min(query.max_events_per_file as u64),
-        };
-        Collect {
-            lines,
-            stripped,
-            reports: query.reports,
-            after: query.after as u64,
-            max_matches,
-            max_events: query.max_events_per_file,
-            events: Vec::new(),
-            matches: 0,
-            last_line: None,
-            limited: false,
-            stopped: false,
-        }
-    }
-
-    /// Returns a line without its terminator.
-    fn content<'l>(&self, line: &'l [u8]) -> &'l [u8] {
-        if self.stripped {
-            line.strip_suffix(b"\n").unwrap_or(line)
-        } else {
-            text::without_terminator(line)
-        }
-    }
-
-    fn push(&mut self, event: Event) -> bool {
-        self.events.push(event);
-        if self.reports == Reports::Lines {
-            self.limited = self.events.len() >= self.max_events;
-        }
-        !self.limited
-    }
-
-    /// Returns false once `line` lies beyond everything that can still be reported.
-    fn wanted(&mut self, line: u64) -> bool {
-        let wanted = self.last_line.is_none_or(|last| line <= last);
-        self.limited |= !wanted;
-        wanted
-    }
-
-    fn outcome(self, finished: bool, nul: Option<u64>) -> FileOutcome {
-        let complete = finished && !self.stopped;
-        let error = match nul {
-            Some(nul) if complete && !self.limited && !self.events.is_empty() => Some(format!(
-                "binary data (a NUL byte) at byte {nul}: lines from there on were not searched"
-            )),
-            _ => None,
-        };
-        FileOutcome {
-            events: self.events,
-            error,
-            complete,
-        }
-    }
-}
-
-impl<L: Lines> Collect<'_, L> {
-    /// Reports each match of a line, as far as they count. Returns false once there is nothing more to report.
-    fn matched_each(&mut self, line_number: u64, line: &[u8]) -> bool {
-        let left = self.max_matches.saturating_sub(self.matches);
-        let left = usize::try_from(left).unwrap_or(usize::MAX);
-        let spans = match self.lines.all_matches(line_number, line, left) {
-            Ok(spans) => spans,
-            Err(_) => {
-                self.stopped = true;
-                return false;
-            }
-        };
-        let Some(first) = spans.first() else {
-            return true;
-        };
-        let mut event = match_event(line_number, line, first.start, first.end);
-        let found = spans.iter().map(|span| Found {
-            column: span.start as u64 + 1,
-            text: lossy(line.get(span.start..span.end).unwrap_or_default()),
-            edits: span.edits,
-        });
-        event.each = found.collect();
-        self.matches += spans.len() as u64;
-        self.push(event);
-        if self.matches >= self.max_matches {
-            self.last_line = Some(line_number.saturating_add(self.after));
-            self.limited = self.after == 0;
-        }
-        !self.limited
-    }
-}
-
-impl<L: Lines> Sink for Collect<'_, L> {
-    type Error = io::Error;
-
-    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
-        let line_number = found.line_number().unwrap_or(0);
-        if !self.wanted(line_number) {
-            return Ok(false);
-        }
-        let line = self.content(found.bytes());
-        if self.last_line.is_some() {
-            return Ok(match self.reports {
-                // Beyond the limit of matches, and no context line either, because it matches.
-                Reports::Lines => true,
-                Reports::Matches => self.push(context_event(line_number, line)),
-            });
-        }
-        if self.reports == Reports::Matches {
-            return Ok(self.matched_each(line_number, line));
-        }
-        let (start, end) = match self.lines.first_match(line_number, line) {
-            Ok(Some(span)) => span,
-            Ok(None) => return Ok(true),
-            Err(_) => {
-                self.stopped = true;
-                return Ok(false);
-            }
-        };
-        self.matches += 1;
-        if self.matches >= self.max_matches {
-            self.last_line = Some(line_number.saturating_add(self.after));
-        }
-        let event = match_event(line_number, line, start, end);
-        if !self.push(event) {
-            return Ok(false);
-        }
-        if self.last_line == Some(line_number) {
-            self.limited = true;
-            return Ok(false);
-        }
-        Ok(true)
-    }
-
-    fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
-        let line_number = context.line_number().unwrap_or(0);
-        if !self.wanted(line_number) {
-            return Ok(false);
-        }
-        let line = self.content(context.bytes());
-        Ok(self.push(context_event(line_number, line)))
-    }
-}
-
-/// Makes the event of a matching line from its bytes without the terminator.
-pub(crate) fn match_event(line_number: u64, line: &[u8], start: usize, end: usize) -> Event {
-    let text = lossy(line.get(start..end).unwrap_or_default());
-    Event {
-        kind: EventKind::Match {
-            column: start as u64 + 1,
-            text,
-        },
-        line_number,
-        line: lossy(line),
-        each: Vec::new(),
-    }
-}
-
-/// Returns bytes as text. What is UTF-8, as nearly everything is, takes the faster of two ways.
-fn lossy(bytes: &[u8]) -> String {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => text.to_owned(),
-        Err(_) => String::from_utf8_lossy(bytes).into_owned(),
-    }
-}
-
-/// Makes the event of a context line from its bytes without the terminator.
-pub(crate) fn context_event(line_number: u64, line: &[u8]) -> Event {
-    Event {
-        kind: EventKind::Context,
-        line_number,
-        line: lossy(line),
-        each: Vec::new(),
+        self.input.read(out)
     }
 }

@@ -1,90 +1,174 @@
-//! What a search produces: events of files, in the order of their lines.
+//! The result of searching one file: its lines, its counts and what has to be said about it.
 //!
-//! Owns the event and per-file outcome types. It must not know how a response is serialised; the
-//! surfaces do that.
+//! Owns [`Line`] and [`FileOutcome`]. Text is kept as the bytes of the file, so that every surface
+//! can print it exactly. How a response is written is not known here.
 
 use std::path::PathBuf;
 
-use crate::exec::query::Reports;
+use serde::{Deserialize, Serialize};
 
-/// One line that a search reports (FR-LS-04, FR-LSI-PARSE-01).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// What kind of line it is.
-    pub kind: EventKind,
-    /// The 1-based number of the line in its file.
-    pub line_number: u64,
-    /// The line without its terminator, invalid UTF-8 replaced by U+FFFD (FR-LS-ENC-01).
-    pub line: String,
-    /// All its matches, in their order, where each of them is reported; else nothing.
-    pub each: Vec<Found>,
-}
+use crate::exec::as_text;
 
-/// One match of a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// The 1-based byte offset in the line.
-    pub column: u64,
-    /// Its text.
-    pub text: String,
-    /// How many edits it is away from what the pattern matches.
+/// About how many bytes an allocation is larger than its contents.
+const ROUNDING: usize = 8;
+
+/// One match in a line, in bytes of the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    /// Where the match starts.
+    pub start: usize,
+    /// Where it ends.
+    pub end: usize,
+    /// The edits between the match and the pattern; 0 for an exact match.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub edits: u32,
 }
 
-/// Whether a line matched, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EventKind {
+/// Whether a line matches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LineKind {
     /// The line holds a match.
-    Match {
-        /// The 1-based byte offset of the first match in the line (FR-LS-04b).
-        column: u64,
-        /// The text of the first match, invalid UTF-8 replaced (FR-LS-04c).
-        text: String,
-    },
-    /// The line is near a matching one.
+    #[default]
+    Match,
+    /// The line is near a matching line.
     Context,
 }
 
-impl Event {
-    /// Returns true for a line that matched.
-    pub fn is_match(&self) -> bool {
-        matches!(self.kind, EventKind::Match { .. })
+/// The bytes that end a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LineEnd {
+    /// Nothing: the last line of a text without a final line feed.
+    None,
+    /// `\n`.
+    #[default]
+    Lf,
+    /// `\r\n`.
+    CrLf,
+    /// A lone `\r` at the end of the text.
+    Cr,
+}
+
+impl LineEnd {
+    /// Returns the bytes.
+    pub fn bytes(self) -> &'static [u8] {
+        match self {
+            LineEnd::None => b"",
+            LineEnd::Lf => b"\n",
+            LineEnd::CrLf => b"\r\n",
+            LineEnd::Cr => b"\r",
+        }
     }
 
-    /// Estimates the bytes that the event keeps in memory.
-    pub(crate) fn footprint(&self) -> usize {
-        let text = match &self.kind {
-            EventKind::Match { text, .. } => text.len(),
-            EventKind::Context => 0,
-        };
-        let each: usize = self.each.iter().map(|found| found.text.len()).sum();
-        let each = each + std::mem::size_of_val(&*self.each);
-        std::mem::size_of::<Self>() + self.line.len() + text + each
-    }
-
-    /// Returns how much the event counts by the limits of a call: an event, or, where each match is reported, so many matches.
-    pub(crate) fn weight(&self, reports: Reports) -> usize {
-        match reports {
-            Reports::Lines => 1,
-            Reports::Matches => self.each.len(),
+    /// Splits a line into its text and its end.
+    pub fn split(line: &[u8]) -> (&[u8], LineEnd) {
+        match line {
+            [text @ .., b'\r', b'\n'] => (text, LineEnd::CrLf),
+            [text @ .., b'\n'] => (text, LineEnd::Lf),
+            [text @ .., b'\r'] => (text, LineEnd::Cr),
+            text => (text, LineEnd::None),
         }
     }
 }
 
-/// What came out of one file: a pure function of the file's bytes and the query.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Where a line stands in its text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The offset of its first byte in the decoded text, without a byte-order mark.
+    pub offset: u64,
+    /// The bytes that end it.
+    pub end: LineEnd,
+}
+
+/// One line that a search reports (FR-LS-04, FR-LSI-PARSE-01).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// Whether it matches.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub kind: LineKind,
+    /// The 1-based number of the line in its file.
+    pub number: u64,
+    /// The bytes of the line, without its terminator; text in UTF-16 is transcoded to UTF-8.
+    #[serde(with = "as_text::bytes")]
+    pub text: Box<[u8]>,
+    /// The matches, from left to right: the first one only, or all, as the query asks. Empty for
+    /// context.
+    pub spans: Vec<Span>,
+    /// Where it stands, if the query asks for that.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub place: Option<Place>,
+}
+
+impl Line {
+    /// Returns true for a line that matches.
+    pub fn is_match(&self) -> bool {
+        self.kind == LineKind::Match
+    }
+
+    /// Estimates the bytes that the line keeps in memory.
+    pub(crate) fn footprint(&self) -> usize {
+        size_of::<Self>()
+            + self.text.len()
+            + self.spans.capacity() * size_of::<Span>()
+            + 2 * ROUNDING
+    }
+}
+
+/// Why lines of a binary file are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BinaryCut {
+    /// The offset of the first NUL byte in the decoded text.
+    pub nul: u64,
+    /// Whether a line that is not reported matches.
+    pub matches: bool,
+}
+
+/// Something that a reader of a file's lines has to know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gaps {
+    /// Lines at and behind a NUL byte are missing.
+    pub binary: Option<BinaryCut>,
+    /// More lines match than `max_matches_per_file` lets be reported.
+    pub more_matches: bool,
+    /// The file was not searched: it has so many bytes, more than `max_file_size`.
+    pub too_large: Option<u64>,
+}
+
+impl Gaps {
+    /// Returns whether a line of binary data matches, which is not reported.
+    pub(crate) fn hides_match(&self) -> bool {
+        self.binary.is_some_and(|binary| binary.matches)
+    }
+}
+
+/// The result of searching one file: a pure function of the file's bytes and the query.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileOutcome {
-    /// The events, ascending by line; for one line, context before match.
-    pub events: Vec<Event>,
-    /// What went wrong with this file, for the `errors` of the response (FR-LS-ERR-06).
+    /// The lines, in ascending order.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub lines: Vec<Line>,
+    /// How many lines match, reported or not, up to where the search of the file ended.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub matched_lines: u64,
+    /// How many matches these lines hold, as far as they were looked for.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub matches: u64,
+    /// The bytes of text that were searched.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub searched_bytes: u64,
+    /// Lines that are missing.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub gaps: Gaps,
+    /// Why the file, or the rest of it, could not be searched (FR-LS-ERR-06).
+    #[serde(default, skip_serializing_if = "is_default")]
     pub error: Option<String>,
     /// Whether the file was searched to its end, or to a limit of the request. False when the
-    /// deadline or a cancellation came first; `events` is then a prefix.
+    /// deadline or a cancellation came first; `lines` is then a prefix.
+    #[serde(default = "complete", skip_serializing_if = "is_complete")]
     pub complete: bool,
 }
 
 impl FileOutcome {
-    /// Returns the outcome of a file that yields nothing.
+    /// Returns the outcome of a file without a match.
     pub fn nothing() -> FileOutcome {
         FileOutcome {
             complete: true,
@@ -92,32 +176,80 @@ impl FileOutcome {
         }
     }
 
+    /// Returns the outcome of a file that is listed without being opened, as if it matched.
+    pub fn listed() -> FileOutcome {
+        FileOutcome {
+            matched_lines: 1,
+            ..FileOutcome::nothing()
+        }
+    }
+
     /// Returns the outcome of a file that could not be searched.
     pub fn failed(message: String) -> FileOutcome {
         FileOutcome {
             error: Some(message),
-            complete: true,
-            ..FileOutcome::default()
+            ..FileOutcome::nothing()
         }
+    }
+
+    /// Returns the outcome of a file with more than `max_file_size` bytes.
+    pub fn too_large(size: u64) -> FileOutcome {
+        FileOutcome {
+            gaps: Gaps {
+                too_large: Some(size),
+                ..Gaps::default()
+            },
+            ..FileOutcome::nothing()
+        }
+    }
+
+    /// Returns true if the file holds a match, reported or not.
+    pub fn has_match(&self) -> bool {
+        self.matched_lines > 0 || self.gaps.hides_match()
+    }
+
+    /// Estimates the bytes that the outcome keeps in memory.
+    pub(crate) fn footprint(&self) -> usize {
+        self.lines.iter().map(Line::footprint).sum()
     }
 }
 
-/// The events of one file, as the search emits them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileEvents {
-    /// The file, relative to the search root.
+/// One file of an answer, in emission order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileAnswer {
+    /// Which of the searched paths the file lies in, from 0.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub target: usize,
+    /// The path of the file relative to that; empty if it is the file itself.
+    #[serde(with = "as_text::path")]
     pub path: PathBuf,
-    /// Its events.
-    pub events: Vec<Event>,
-    /// Whether they are only counted, since those of files before it are as much as is kept.
-    pub is_left_out: bool,
+    /// What was found. `error` is empty: errors are reported in a list of their own.
+    pub outcome: FileOutcome,
 }
 
 /// A file or directory that could not be read (FR-LS-ERR-05, FR-LS-ERR-06).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileError {
-    /// The path relative to the search root; empty for the root itself.
+    /// Which of the searched paths it lies in, from 0.
+    pub target: usize,
+    /// The path relative to that; empty for the searched path itself.
+    #[serde(with = "as_text::path")]
     pub path: PathBuf,
     /// What went wrong.
     pub message: String,
+}
+
+/// Returns true for a value that is not sent, since a reader takes it for an absent field.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+fn complete() -> bool {
+    true
+}
+
+// The signature that serde calls.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_complete(complete: &bool) -> bool {
+    *complete
 }

@@ -1,11 +1,15 @@
 //! Searching batches of files with an external program.
 //!
-//! Owns what the external engines have in common: which files a program is asked about, how they are handed
-//! over, and how its reports become outcomes in the order of the batch. A program gets explicit files as
-//! arguments, in order, as many at once as the system allows (FR-LSI-EXE-01, FR-LSI-EXE-03); it only
-//! reports lines, and every one of them is confirmed from bytes that are read here, through the safe open of
-//! [`EligibleFile`]. Which program it is, and how it is asked, this module is told.
+//! Owns what the external engines have in common: which files a program is asked about, how they
+//! are handed over, and how its reports become outcomes in the order of the batch. A program gets
+//! explicit files as arguments, in order, as many at once as the system allows (FR-LSI-EXE-01,
+//! FR-LSI-EXE-03); it only reports lines, in any order, and every one of them is confirmed from
+//! bytes that are read here, through the safe open of [`EligibleFile`]. Which program it is, and
+//! how it is asked, this module is told.
 
+mod reports;
+
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -13,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::exec::asked::ARGUMENT_LIMIT;
-use crate::exec::confirm::{Approximate, Reported, Wanted};
+use crate::exec::confirm::Wanted;
 use crate::exec::detect::{Tool, Version};
 use crate::exec::eligible::EligibleFile;
 use crate::exec::embedded::FileSearcher;
@@ -23,9 +27,11 @@ use crate::exec::exit::{Completion, Exit, Observed, classify};
 use crate::exec::matcher::LineMatcher;
 use crate::exec::process::{self, Ended, Invocation, Until};
 use crate::exec::query::Query;
-use crate::exec::records::{Format, Garbled, Record, Records};
+use crate::exec::records::{Format, Garbled, Records};
 use crate::exec::stop::{Stop, StopReason};
 use crate::index::text::utf16_mark;
+
+use self::reports::{Ordered, Report, Reports};
 
 /// Starting a program takes some milliseconds, so a task holds many files; but not so many that their paths
 /// fill more than one argument list.
@@ -40,6 +46,13 @@ const ARGUMENTS_LIMIT: usize = if cfg!(windows) { 30_000 } else { 960_000 };
 
 /// What a system that refuses long argument lists must accept all the same.
 const ARGUMENTS_FLOOR: usize = ARGUMENT_LIMIT + (16 << 10);
+
+/// The most bytes of files in one run of a program, unless one file alone has more. No file has an
+/// outcome before the program has ended, so a call that runs out of time loses at most one run.
+const CONTENT_LIMIT: u64 = 64 << 20;
+
+/// The limit for reports that carry the text of the match, which is kept in memory.
+const PLACED_CONTENT_LIMIT: u64 = 2 << 20;
 
 /// Lines of one file that are reported at most; what follows them is searched in process.
 const REPORT_LIMIT: u64 = 20_000;
@@ -73,7 +86,7 @@ impl External {
     pub(crate) fn lines_worth_reporting(query: &Query, format: Format) -> u64 {
         let needed = query
             .max_matches_per_file
-            .min(query.max_events_per_file as u64)
+            .min(query.max_results_per_file as u64)
             .saturating_add(SLACK);
         match format {
             Format::Placed => needed.min(1 << 30),
@@ -165,8 +178,6 @@ impl Worker for ExternalWorker {
                 stop: &self.stop,
                 files: &files[from..from + count],
                 plans: chunk.plans,
-                done: 0,
-                report: None,
                 emit: &mut |n, outcome| emit(from + n, outcome),
             };
             match run.search(chunk.asked)? {
@@ -193,15 +204,22 @@ impl ExternalWorker {
         let flags = self.external.flags.as_deref().unwrap_or_default();
         let mut bytes: usize = flags.iter().map(|flag| flag.len() + PER_ARGUMENT).sum();
         bytes += self.external.program.as_os_str().len() + PER_ARGUMENT;
+        let content_limit = match self.external.format {
+            Format::Placed => PLACED_CONTENT_LIMIT,
+            Format::Noted | Format::Plain => CONTENT_LIMIT,
+        };
+        let mut content = 0;
         for file in files {
             if self.stop.is_raised() {
                 break;
             }
-            let mut plan = self.plan(file);
+            let (mut plan, len) = self.plan(file);
             if let Plan::Ask = plan {
                 let path = file.absolute().into_os_string();
                 bytes += path.len() + PER_ARGUMENT;
-                if bytes > self.arguments_limit && !chunk.asked.is_empty() {
+                content += len;
+                let is_full = bytes > self.arguments_limit || content > content_limit;
+                if is_full && !chunk.asked.is_empty() {
                     break;
                 }
                 if path.len() > ARGUMENT_LIMIT {
@@ -216,27 +234,32 @@ impl ExternalWorker {
         chunk
     }
 
-    /// Looks at a file before the program does. Costs one open and one small read.
-    fn plan(&self, file: &EligibleFile) -> Plan {
+    /// Looks at a file before the program does, and returns its length. Costs one open and one
+    /// small read.
+    fn plan(&self, file: &EligibleFile) -> (Plan, u64) {
         let (mut opened, meta) = match file.open() {
             Ok(opened) => opened,
-            Err(error) => return Plan::Known(FileOutcome::failed(error.to_string())),
+            Err(error) => return (Plan::Known(FileOutcome::failed(error.to_string())), 0),
         };
-        if meta.len > self.query.max_file_size {
-            return Plan::Known(self.query.too_large());
-        }
-        if self.external.flags.is_none() {
-            return Plan::Known(FileOutcome::nothing());
-        }
-        if self.external.format == Format::Placed {
-            return Plan::Ask;
+        let known = if meta.len > self.query.max_file_size {
+            Some(FileOutcome::too_large(meta.len))
+        } else {
+            let nothing = FileOutcome::nothing;
+            self.external.flags.is_none().then(nothing)
+        };
+        if let Some(outcome) = known {
+            return (Plan::Known(outcome), meta.len);
         }
         // How a program decodes is its own; and a read that fails here is reported by the full one.
         let mut head = [0; 2];
-        match opened.read(&mut head) {
-            Ok(n) if utf16_mark(&head[..n]).is_none() => Plan::Ask,
-            _ => Plan::Here,
-        }
+        let plan = match self.external.format {
+            Format::Placed => Plan::Ask,
+            Format::Noted | Format::Plain => match opened.read(&mut head) {
+                Ok(n) if utf16_mark(&head[..n]).is_none() => Plan::Ask,
+                _ => Plan::Here,
+            },
+        };
+        (plan, meta.len)
     }
 
     /// What is done about a file that the program can't be asked about.
@@ -284,16 +307,6 @@ enum Searched {
     TooLong,
 }
 
-/// Lines that were reported of one file.
-#[derive(Debug)]
-struct Report {
-    /// Which of the files that were asked about, and which of all files of the run.
-    asked: usize,
-    file: usize,
-    lines: Reported,
-    places: Vec<Approximate>,
-}
-
 /// One run of the program, from its start to the outcomes of all of its files.
 struct Run<'a> {
     external: &'a External,
@@ -301,146 +314,106 @@ struct Run<'a> {
     stop: &'a Stop,
     files: &'a [EligibleFile],
     plans: Vec<Plan>,
-    /// How many of the files have their outcome.
-    done: usize,
-    /// What was reported last; everything before it is complete.
-    report: Option<Report>,
     emit: &'a mut dyn FnMut(usize, FileOutcome),
 }
 
 impl Run<'_> {
+    /// Asks the program about `asked`, and gives every file of the run its outcome.
     fn search(mut self, asked: Vec<(usize, OsString)>) -> Result<Searched, EngineError> {
         let external = self.external;
         let (numbers, paths): (Vec<usize>, Vec<OsString>) = asked.into_iter().unzip();
-        if let (Some(flags), false) = (&external.flags, paths.is_empty()) {
-            let before = flags.len();
-            let mut args = flags.clone();
-            args.extend(paths);
-            let names = &args[before..];
-            let mut records = Records::new(external.format);
-            let mut count = 0;
-            let mut garbled = None;
-            let ended = process::run(
-                Invocation::new(&external.program, &args),
-                Until {
-                    stop: self.stop,
-                    deadline: None,
-                },
-                &mut |piece| {
-                    let mut flow = ControlFlow::Continue(());
-                    let added = records.add(piece.bytes, &mut |record| {
-                        count += 1;
-                        flow = self.take(record, &numbers, names, piece.complained)?;
-                        Ok(flow.is_continue())
-                    });
-                    if let Err(error) = added {
-                        garbled = Some(error);
-                        return ControlFlow::Break(());
-                    }
-                    flow
-                },
-            );
-            let ended = match ended {
-                Ok(ended) => ended,
-                Err(error) if error.is_too_long() => return Ok(Searched::TooLong),
-                Err(error) => return Err(external.failed(&error.to_string(), None)),
-            };
-            if ended.interrupted.is_none() && garbled.is_none() {
-                garbled = records.finish().err();
-            }
-            let understood = self.understand(&ended, count, garbled, names)?;
-            if !understood {
+        let (Some(flags), false) = (&external.flags, paths.is_empty()) else {
+            return self.finish(BTreeMap::new(), false);
+        };
+        let mut args = flags.clone();
+        args.extend(paths);
+        let names = &args[flags.len()..];
+        let mut reports = Reports::new(names, external.lines_per_file);
+        let mut records = Records::new(external.format);
+        let mut garbled = None;
+        let ended = process::run(
+            Invocation::new(&external.program, &args),
+            Until {
+                stop: self.stop,
+                deadline: None,
+            },
+            &mut |piece| match records.add(piece.bytes, &mut |record| reports.add(record)) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    garbled = Some(error);
+                    ControlFlow::Break(())
+                }
+            },
+        );
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(error) if error.is_too_long() => return Ok(Searched::TooLong),
+            Err(error) => return Err(external.failed(&error.to_string(), None)),
+        };
+        if ended.interrupted.is_none() && garbled.is_none() {
+            garbled = records.finish().err();
+        }
+        if !self.understand(&ended, reports.count(), garbled, names)? {
+            return Ok(Searched::Stopped);
+        }
+        let complained = !ended.stderr.is_empty() || ended.exit == Some(Exit::Code(2));
+        let by_file = reports.into_files();
+        let by_file = by_file.map(|(asked, report)| (numbers[asked], report));
+        self.finish(by_file.collect(), complained)
+    }
+
+    /// Emits the outcome of each file, in order. `reports` has the number of the file as its key.
+    /// A program that has `complained` may have left out lines.
+    fn finish(
+        &mut self,
+        mut reports: BTreeMap<usize, Report>,
+        complained: bool,
+    ) -> Result<Searched, EngineError> {
+        for (n, plan) in std::mem::take(&mut self.plans).into_iter().enumerate() {
+            if self.stop.is_raised() {
                 return Ok(Searched::Stopped);
             }
-            let complained = !ended.stderr.is_empty() || ended.exit == Some(Exit::Code(2));
-            return Ok(self.finish_all(complained));
-        }
-        Ok(self.finish_all(false))
-    }
-
-    fn finish_all(&mut self, complained: bool) -> Searched {
-        match self.finish(self.plans.len(), complained) {
-            ControlFlow::Continue(()) => Searched::All,
-            ControlFlow::Break(()) => Searched::Stopped,
-        }
-    }
-
-    /// Takes a reported line. Files come in the order in which they were asked about, so the report of a file
-    /// is complete when that of a later one begins.
-    fn take(
-        &mut self,
-        record: Record<'_>,
-        numbers: &[usize],
-        names: &[OsString],
-        complained: bool,
-    ) -> Result<ControlFlow<()>, Garbled> {
-        let from = self.report.as_ref().map_or(0, |report| report.asked);
-        let same = |name: &OsString| name.as_encoded_bytes() == record.path;
-        let Some(asked) = (from..names.len()).find(|&n| same(&names[n])) else {
-            return Err(Garbled(format!(
-                "a report about {:?}, which was not asked for, or not at this point",
-                String::from_utf8_lossy(record.path)
-            )));
-        };
-        if self
-            .report
-            .as_ref()
-            .is_none_or(|report| report.asked != asked)
-        {
-            if self.finish(numbers[asked], complained).is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-            self.report = Some(Report {
-                asked,
-                file: numbers[asked],
-                lines: Reported::default(),
-                places: Vec::new(),
-            });
-        }
-        if let Some(report) = &mut self.report {
-            report.add(record, self.external.lines_per_file)?;
-        }
-        Ok(ControlFlow::Continue(()))
-    }
-
-    /// Gives outcomes to the files before `end`, the last of which the last report may be about.
-    fn finish(&mut self, end: usize, complained: bool) -> ControlFlow<()> {
-        let mut report = self.report.take();
-        while self.done < end {
-            if self.stop.is_raised() {
-                return ControlFlow::Break(());
-            }
-            let n = self.done;
             let file = &self.files[n];
-            let outcome = match std::mem::replace(&mut self.plans[n], Plan::Here) {
+            let outcome = match plan {
                 Plan::Known(outcome) => outcome,
                 Plan::Here => self.searcher.search_file(file),
-                Plan::Ask => match report.as_mut().filter(|report| report.file == n) {
-                    Some(report) => {
-                        // It may have come no further in this file than this.
-                        report.lines.and_rest |= complained;
-                        self.confirm(file, report)
-                    }
+                Plan::Ask => match reports.remove(&n) {
+                    Some(report) => self.confirm(file, report, complained)?,
                     None if complained => self.ask_no_more(file),
                     None => FileOutcome::nothing(),
                 },
             };
-            self.done += 1;
             let complete = outcome.complete;
             (self.emit)(n, outcome);
             if !complete {
-                return ControlFlow::Break(());
+                return Ok(Searched::Stopped);
             }
         }
-        ControlFlow::Continue(())
+        Ok(Searched::All)
     }
 
-    fn confirm(&mut self, file: &EligibleFile, report: &Report) -> FileOutcome {
-        let wanted = match self.external.format {
-            Format::Placed => Wanted::Approximate(&report.places),
-            _ => Wanted::Reported(&report.lines),
-        };
-        self.searcher.search_lines(file, wanted)
+    /// Looks at the reported lines of a file.
+    fn confirm(
+        &mut self,
+        file: &EligibleFile,
+        report: Report,
+        complained: bool,
+    ) -> Result<FileOutcome, EngineError> {
+        Ok(match (self.external.format, report.into_wanted()) {
+            (Format::Placed, Ordered::Places(places)) => self
+                .searcher
+                .search_lines(file, Wanted::Approximate(&places)),
+            (Format::Noted | Format::Plain, Ordered::Lines(mut lines)) => {
+                lines.and_rest |= complained;
+                self.searcher.search_lines(file, Wanted::Reported(&lines))
+            }
+            (Format::Noted | Format::Plain, Ordered::Unknown) => self.searcher.search_file(file),
+            (..) => {
+                let what =
+                    "it left out lines of a file, and those that it reported were in no order";
+                return Err(self.external.failed(what, None));
+            }
+        })
     }
 
     /// Searches a file of which the program may not have seen everything.
@@ -495,44 +468,6 @@ impl Run<'_> {
                 Err(self.external.failed(&what, Some(stderr.into_owned())))
             }
         }
-    }
-}
-
-impl Report {
-    /// Adds a record; `limit` is how many lines are kept.
-    fn add(&mut self, record: Record<'_>, limit: u64) -> Result<(), Garbled> {
-        let last = match record.place {
-            Some(_) => self.places.last().map(|place| place.line),
-            None => self.lines.lines.last().copied(),
-        };
-        if last.is_some_and(|last| record.line < last) {
-            return Err(Garbled(format!(
-                "line {} was reported after a later one",
-                record.line
-            )));
-        }
-        if last == Some(record.line) {
-            return Ok(());
-        }
-        match record.place {
-            Some((start, text)) => {
-                if (self.places.len() as u64) < limit {
-                    self.places.push(Approximate {
-                        line: record.line,
-                        start,
-                        text: text.to_vec(),
-                    });
-                }
-            }
-            None => {
-                if (self.lines.lines.len() as u64) < limit {
-                    self.lines.lines.push(record.line);
-                }
-                // The program may have left the file here, and what it reports beyond is not kept.
-                self.lines.and_rest |= self.lines.lines.len() as u64 >= limit;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -13,27 +13,49 @@ use regex_syntax::ast::{
 use regex_syntax::hir::translate::TranslatorBuilder;
 use regex_syntax::hir::{Class, HirKind};
 
-/// Rewrites `ast` in place. `insensitive` is the state of the `i` flag at its start.
+/// What becomes of the flag `i`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CaseFlag {
+    /// It is removed, and each letter that it covers becomes a class of both ASCII cases.
+    SpelledOut,
+    /// It stays, and means Unicode's simple case folding.
+    Kept,
+}
+
+/// Rewrites `ast` in place. `insensitive` is the state of the `i` flag at its start, where that flag
+/// is spelled out.
 ///
 /// Recursion is bounded by the parser's nesting limit.
-pub(crate) fn normalize(ast: &mut Ast, insensitive: bool) {
-    let mut state = insensitive;
+pub(crate) fn normalize(ast: &mut Ast, insensitive: bool, flag: CaseFlag) {
+    let mut state = State {
+        insensitive: insensitive && flag == CaseFlag::SpelledOut,
+        flag,
+    };
     visit(ast, &mut state);
 }
 
-/// Visits a tree; `insensitive` changes when the tree sets the flag for what follows it.
-fn visit(ast: &mut Ast, insensitive: &mut bool) {
+/// What holds at a place of the tree.
+#[derive(Clone, Copy)]
+struct State {
+    insensitive: bool,
+    flag: CaseFlag,
+}
+
+/// Visits a tree; `state` changes when the tree sets the flag for what follows it.
+fn visit(ast: &mut Ast, state: &mut State) {
     match ast {
         Ast::Empty(_) | Ast::Dot(_) | Ast::ClassPerl(_) => {}
         Ast::Flags(set) => {
             let span = set.span;
-            apply_flags(&mut set.flags, insensitive);
+            apply_flags(&mut set.flags, state);
             if set.flags.items.is_empty() {
                 *ast = Ast::empty(span);
             }
         }
         Ast::Literal(literal) => {
-            if *insensitive && let Some(other) = other_case(literal.c) {
+            if state.insensitive
+                && let Some(other) = other_case(literal.c)
+            {
                 let items = vec![
                     ClassSetItem::Literal((**literal).clone()),
                     ClassSetItem::Literal(verbatim(literal.span, other)),
@@ -47,7 +69,7 @@ fn visit(ast: &mut Ast, insensitive: &mut bool) {
             _ => {}
         },
         Ast::ClassUnicode(class) => {
-            if *insensitive {
+            if state.insensitive {
                 let span = class.span;
                 let item = ClassSetItem::Unicode((**class).clone());
                 if let Some(folded) = fold_named(span, item) {
@@ -56,14 +78,14 @@ fn visit(ast: &mut Ast, insensitive: &mut bool) {
             }
         }
         Ast::ClassBracketed(class) => {
-            if *insensitive {
+            if state.insensitive {
                 fold_set(&mut class.kind);
             }
         }
-        Ast::Repetition(repetition) => visit(&mut repetition.ast, insensitive),
+        Ast::Repetition(repetition) => visit(&mut repetition.ast, state),
         Ast::Group(group) => {
             // Flags set inside a group end with it.
-            let mut inner = *insensitive;
+            let mut inner = *state;
             if let GroupKind::NonCapturing(flags) = &mut group.kind {
                 apply_flags(flags, &mut inner);
             }
@@ -71,19 +93,19 @@ fn visit(ast: &mut Ast, insensitive: &mut bool) {
         }
         Ast::Alternation(alternation) => {
             for ast in &mut alternation.asts {
-                visit(ast, insensitive);
+                visit(ast, state);
             }
         }
         Ast::Concat(concat) => {
             for ast in &mut concat.asts {
-                visit(ast, insensitive);
+                visit(ast, state);
             }
         }
     }
 }
 
-/// Takes the flags that the normal form does not have out of `flags`, and reports `i`.
-fn apply_flags(flags: &mut Flags, insensitive: &mut bool) {
+/// Removes the flags that the normal form does not have from `flags`, and takes over `i`.
+fn apply_flags(flags: &mut Flags, state: &mut State) {
     let mut negated = false;
     let mut kept = Vec::new();
     let mut negation = None;
@@ -93,7 +115,9 @@ fn apply_flags(flags: &mut Flags, insensitive: &mut bool) {
                 negated = true;
                 negation = Some(item);
             }
-            FlagsItemKind::Flag(Flag::CaseInsensitive) => *insensitive = !negated,
+            FlagsItemKind::Flag(Flag::CaseInsensitive) if state.flag == CaseFlag::SpelledOut => {
+                state.insensitive = !negated;
+            }
             FlagsItemKind::Flag(Flag::MultiLine | Flag::CRLF) => {}
             FlagsItemKind::Flag(_) => {
                 // A negation without flags behind it would not parse.
@@ -293,7 +317,7 @@ mod tests {
 
     fn normalized(expression: &str) -> String {
         let mut ast = Parser::new().parse(expression).unwrap();
-        normalize(&mut ast, true);
+        normalize(&mut ast, true, CaseFlag::SpelledOut);
         let mut text = String::new();
         regex_syntax::ast::print::Printer::new()
             .print(&ast, &mut text)

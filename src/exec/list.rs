@@ -1,6 +1,7 @@
-//! Which files would be searched, as the answer of an engine that looks into none.
+//! Listing: an engine that opens no file and reports each eligible one.
 //!
-//! Owns nothing but that: order, limits, errors and cancellation are those of every search.
+//! Order, limits, errors and cancellation are those of every search. The query's report is
+//! [`Report::Presence`](crate::exec::query::Report::Presence).
 
 use std::sync::Arc;
 
@@ -8,46 +9,27 @@ use crate::exec::eligible::EligibleFile;
 use crate::exec::engine::{
     Batching, Capabilities, Engine, EngineError, EngineId, Prepared, Worker,
 };
-use crate::exec::event::{Event, EventKind, FileOutcome};
+use crate::exec::event::FileOutcome;
 use crate::exec::query::Query;
 use crate::exec::stop::Stop;
 
 /// Files that are looked at between two looks at the stop flag.
 const BATCH: usize = 1_024;
 
-/// An engine that has one event for each file, on no line, whatever is asked.
+/// An engine that reports each file as if it matched. Where the query has a largest size, it asks
+/// the system for the size of each file.
 #[derive(Debug)]
-pub struct Lister(Which);
-
-#[derive(Debug)]
-struct Which {
-    id: EngineId,
-    /// Files that are too large are left out, for which each is looked at.
-    by_size: bool,
-}
+pub struct Lister(EngineId);
 
 impl Default for Lister {
     fn default() -> Lister {
-        Lister(Which {
-            id: EngineId("list".to_string()),
-            by_size: false,
-        })
-    }
-}
-
-impl Lister {
-    /// The same, without files that are larger than a query searches, for which the system is asked about each.
-    pub fn of_size() -> Lister {
-        Lister(Which {
-            by_size: true,
-            ..Lister::default().0
-        })
+        Lister(EngineId("list".to_string()))
     }
 }
 
 impl Engine for Lister {
     fn id(&self) -> &EngineId {
-        &self.0.id
+        &self.0
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -60,14 +42,14 @@ impl Engine for Lister {
 
     fn prepare(&self, query: Arc<Query>) -> Result<Arc<dyn Prepared>, EngineError> {
         Ok(Arc::new(Listing {
-            most: self.0.by_size.then_some(query.max_file_size),
+            most: Some(query.max_file_size).filter(|most| *most < u64::MAX),
         }))
     }
 }
 
 #[derive(Debug)]
 struct Listing {
-    /// The largest size of a file, if that counts.
+    /// The largest size of a file, if there is one.
     most: Option<u64>,
 }
 
@@ -93,12 +75,11 @@ struct Names {
 }
 
 impl Names {
-    /// Says whether a file would be searched, as far as its size goes. One that can't be looked at would be.
-    fn is_small(&self, file: &EligibleFile) -> bool {
-        !self.most.is_some_and(|most| {
-            let meta = std::fs::metadata(file.absolute());
-            meta.is_ok_and(|meta| meta.len() > most)
-        })
+    /// Returns the size of a file that is too large. A file that can't be looked at is not.
+    fn size_beyond(&self, file: &EligibleFile) -> Option<u64> {
+        let most = self.most?;
+        let meta = std::fs::metadata(file.absolute()).ok()?;
+        Some(meta.len()).filter(|size| *size > most)
     }
 }
 
@@ -112,22 +93,9 @@ impl Worker for Names {
             if self.stop.is_raised() {
                 break;
             }
-            if !self.is_small(file) {
-                emit(nth, FileOutcome::nothing());
-                continue;
-            }
-            let event = Event {
-                kind: EventKind::Match {
-                    column: 1,
-                    text: String::new(),
-                },
-                line_number: 0,
-                line: String::new(),
-                each: Vec::new(),
-            };
-            let outcome = FileOutcome {
-                events: vec![event],
-                ..FileOutcome::nothing()
+            let outcome = match self.size_beyond(file) {
+                Some(size) => FileOutcome::too_large(size),
+                None => FileOutcome::listed(),
             };
             emit(nth, outcome);
         }

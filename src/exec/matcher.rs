@@ -14,9 +14,11 @@ use memchr::memchr;
 use regex_syntax::hir::{HirKind, Look};
 
 use crate::exec::compiled::{Compiled, Finder};
-use crate::exec::fuzzy::{FuzzyMatcher, FuzzyWorker, SimilarMatcher, SimilarWorker, Span};
+use crate::exec::event::Span;
+use crate::exec::fuzzy::{FuzzyMatcher, FuzzyWorker, SimilarMatcher, SimilarWorker};
+use crate::exec::literal_set::LiteralSet;
 use crate::exec::pattern::{Pattern, PatternError};
-use crate::exec::query::{Fuzziness, Query};
+use crate::exec::query::{Fuzziness, Query, Spans};
 use crate::exec::stepper::{Stepper, StepperCache};
 use crate::exec::stop::Stop;
 
@@ -38,6 +40,7 @@ pub struct LineMatcher(Kind);
 #[derive(Clone, Debug)]
 enum Kind {
     Exact(Exact),
+    Set(Arc<LiteralSet>),
     Fuzzy(FuzzyMatcher),
     Similar(SimilarMatcher),
 }
@@ -57,7 +60,10 @@ impl LineMatcher {
     ///
     /// An expression whose automaton would be larger than the limit; the message says so.
     pub fn new(pattern: &Pattern) -> Result<LineMatcher, PatternError> {
-        Ok(LineMatcher(Kind::Exact(Exact::new(pattern)?)))
+        Ok(LineMatcher(match pattern.literals() {
+            Some(set) => Kind::Set(set.clone()),
+            None => Kind::Exact(Exact::new(pattern)?),
+        }))
     }
 
     /// Compiles the pattern of a query, for what is within its edits if it asks for that.
@@ -66,6 +72,12 @@ impl LineMatcher {
     ///
     /// As [`LineMatcher::new`], [`FuzzyMatcher::new`] and [`SimilarMatcher::new`].
     pub fn of(query: &Query) -> Result<LineMatcher, PatternError> {
+        if query.fuzzy.is_some() && query.pattern.literals().is_some() {
+            return Err(PatternError::new(
+                "so many patterns can't be searched for approximately; search for fewer at a time"
+                    .to_string(),
+            ));
+        }
         match query.fuzzy {
             None => LineMatcher::new(&query.pattern),
             Some(Fuzziness::Edits(level)) => {
@@ -83,6 +95,7 @@ impl LineMatcher {
     pub fn worker(&self, stop: Stop) -> WorkerMatcher {
         WorkerMatcher(match &self.0 {
             Kind::Exact(exact) => WorkerKind::Exact(Box::new(exact.worker(stop))),
+            Kind::Set(set) => WorkerKind::Set(set.clone(), stop),
             Kind::Fuzzy(fuzzy) => WorkerKind::Fuzzy(fuzzy.worker(stop)),
             Kind::Similar(similar) => WorkerKind::Similar(similar.worker(stop)),
         })
@@ -152,6 +165,14 @@ impl LazyStepper {
     }
 }
 
+fn exact_span(start: usize, end: usize) -> Span {
+    Span {
+        start,
+        end,
+        edits: 0,
+    }
+}
+
 fn is_literal(pattern: &Pattern) -> bool {
     matches!(pattern.hir().kind(), HirKind::Literal(_))
 }
@@ -173,51 +194,90 @@ pub struct WorkerMatcher(WorkerKind);
 #[derive(Debug)]
 enum WorkerKind {
     Exact(Box<ExactWorker>),
+    Set(Arc<LiteralSet>, Stop),
     Fuzzy(FuzzyWorker),
     Similar(SimilarWorker),
 }
 
 impl WorkerMatcher {
-    /// Finds the match of a line without its terminator, as byte positions: the leftmost one, or within some edits the best.
+    /// Finds the first match of a line without its terminator: the leftmost one, or under edits the
+    /// nearest.
     ///
     /// # Errors
     ///
     /// [`Stopped`] when the flag was raised before an answer was known.
-    pub fn find_in_line(&self, line: &[u8]) -> Result<Option<(usize, usize)>, Stopped> {
+    pub fn find_in_line(&self, line: &[u8]) -> Result<Option<Span>, Stopped> {
         match &self.0 {
             WorkerKind::Exact(exact) => exact.find_in_line(line),
-            WorkerKind::Fuzzy(fuzzy) => {
-                let span = fuzzy.find_in_line(line)?;
-                Ok(span.map(|span| (span.start, span.end)))
-            }
+            WorkerKind::Set(set, _) => Ok(set.find(line, 0)),
+            WorkerKind::Fuzzy(fuzzy) => fuzzy.find_in_line(line),
             WorkerKind::Similar(similar) => {
                 let mut found = Vec::new();
                 similar.find_in_line(line, 1, &mut found)?;
-                Ok(found.first().map(|span| (span.start, span.end)))
+                Ok(found.first().copied())
             }
         }
     }
 
-    /// Finds at most `most` matches of a line without its terminator, none of which overlaps another, in their order. Empty ones are left out,
-    /// unless there is nothing else: then it is the first of them. Of those within some edits it is the best alone.
+    /// Finds at most `most` matches of the wanted kind in a line without its terminator, from left
+    /// to right; no two overlap. Under edits a line has one match, the nearest.
     ///
     /// # Errors
     ///
     /// As [`find_in_line`](Self::find_in_line).
-    pub fn find_all_in_line(
+    pub fn spans_in_line(
         &self,
         line: &[u8],
+        wanted: Spans,
         most: usize,
-        out: &mut Vec<Span>,
-    ) -> Result<(), Stopped> {
-        match &self.0 {
-            WorkerKind::Exact(exact) => exact.find_all_in_line(line, most, out),
-            WorkerKind::Fuzzy(fuzzy) => {
-                out.extend(fuzzy.find_in_line(line)?);
-                Ok(())
+    ) -> Result<Vec<Span>, Stopped> {
+        let mut found = Vec::new();
+        match (&self.0, wanted) {
+            (WorkerKind::Exact(exact), Spans::Each) => {
+                let first = exact.find_in_line(line)?;
+                each_match(
+                    line,
+                    most,
+                    first,
+                    |from| exact.find_from(line, from),
+                    &mut found,
+                )?;
             }
-            WorkerKind::Similar(similar) => similar.find_in_line(line, most, out),
+            (WorkerKind::Exact(exact), Spans::Every) => {
+                let first = exact.find_in_line(line)?;
+                every_match(
+                    line,
+                    most,
+                    first,
+                    |from| exact.find_from(line, from),
+                    &mut found,
+                )?;
+            }
+            (WorkerKind::Set(set, _), Spans::Each) => {
+                each_match(
+                    line,
+                    most,
+                    set.find(line, 0),
+                    |from| Ok(set.find(line, from)),
+                    &mut found,
+                )?;
+            }
+            (WorkerKind::Set(set, _), Spans::Every) => {
+                every_match(
+                    line,
+                    most,
+                    set.find(line, 0),
+                    |from| Ok(set.find(line, from)),
+                    &mut found,
+                )?;
+            }
+            (WorkerKind::Similar(similar), Spans::Each | Spans::Every) => {
+                similar.find_in_line(line, most, &mut found)?;
+            }
+            // One place, and not the four that a vector makes room for.
+            (_, _) => found = self.find_in_line(line)?.map_or(found, |first| vec![first]),
         }
+        Ok(found)
     }
 }
 
@@ -229,10 +289,14 @@ impl Matcher for WorkerMatcher {
     fn find_at(&self, haystack: &[u8], at: usize) -> Result<Option<Match>, Stopped> {
         match &self.0 {
             WorkerKind::Exact(exact) if at > 0 => Ok(exact.finder.find_at(haystack, at)),
+            WorkerKind::Set(set, _) => {
+                let found = set.find(haystack, at);
+                Ok(found.map(|span| Match::new(span.start, span.end)))
+            }
             _ => {
                 let found = self.find_in_line(haystack)?;
-                let found = found.filter(|(start, _)| *start >= at);
-                Ok(found.map(|(start, end)| Match::new(start, end)))
+                let found = found.filter(|span| span.start >= at);
+                Ok(found.map(|span| Match::new(span.start, span.end)))
             }
         }
     }
@@ -258,13 +322,73 @@ impl Matcher for WorkerMatcher {
     fn find_candidate_line(&self, haystack: &[u8]) -> Result<Option<LineMatchKind>, Stopped> {
         match &self.0 {
             WorkerKind::Exact(exact) => exact.find_candidate_line(haystack),
+            WorkerKind::Set(set, stop) => set.find_candidate_line(haystack, stop),
             WorkerKind::Fuzzy(fuzzy) => fuzzy.find_candidate_line(haystack),
             WorkerKind::Similar(similar) => similar.find_candidate_line(haystack),
         }
     }
 }
 
-/// The matcher of one worker for what the pattern matches.
+/// Adds the matches of a line that are not empty; if all are empty, the first of them. `next` finds
+/// the leftmost match that starts at or after a position.
+fn each_match(
+    line: &[u8],
+    most: usize,
+    first: Option<Span>,
+    next: impl Fn(usize) -> Result<Option<Span>, Stopped>,
+    out: &mut Vec<Span>,
+) -> Result<(), Stopped> {
+    let mut first_empty = None;
+    let mut found = first;
+    while out.len() < most
+        && let Some(span) = found
+    {
+        let mut from = span.end;
+        if span.start < span.end {
+            out.push(span);
+        } else {
+            first_empty.get_or_insert(span);
+            let (_, len) = bstr::decode_utf8(&line[span.end..]);
+            from += len.max(1);
+        }
+        if from > line.len() {
+            break;
+        }
+        found = next(from)?;
+    }
+    out.extend(first_empty.filter(|_| out.is_empty()));
+    Ok(())
+}
+
+/// Adds the matches of a line, empty ones included: after an empty match, and at one right behind a
+/// match, the search goes on one byte further, as in ripgrep.
+fn every_match(
+    line: &[u8],
+    most: usize,
+    first: Option<Span>,
+    next: impl Fn(usize) -> Result<Option<Span>, Stopped>,
+    out: &mut Vec<Span>,
+) -> Result<(), Stopped> {
+    let mut found = first;
+    let mut last_end = None;
+    while out.len() < most
+        && let Some(span) = found
+    {
+        let is_empty = span.start == span.end;
+        let from = span.end + usize::from(is_empty);
+        if !(is_empty && last_end == Some(span.end)) {
+            out.push(span);
+            last_end = Some(span.end);
+        }
+        if from > line.len() {
+            break;
+        }
+        found = next(from)?;
+    }
+    Ok(())
+}
+
+/// The matcher of one worker for exact matches of an expression.
 #[derive(Debug)]
 struct ExactWorker {
     finder: Finder,
@@ -277,8 +401,8 @@ struct ExactWorker {
 }
 
 impl ExactWorker {
-    /// Finds the leftmost match in a line without its terminator, as byte positions.
-    fn find_in_line(&self, line: &[u8]) -> Result<Option<(usize, usize)>, Stopped> {
+    /// Finds the leftmost match in a line without its terminator.
+    fn find_in_line(&self, line: &[u8]) -> Result<Option<Span>, Stopped> {
         if line.len() > self.window
             && let Some(stepper) = self.stepper.as_ref().and_then(|lazy| lazy.get())
             && let Some(found) = stepper.find(
@@ -289,52 +413,22 @@ impl ExactWorker {
                 &self.stop,
             )?
         {
-            return Ok(found);
+            return Ok(found.map(|(start, end)| exact_span(start, end)));
         }
         if self.stop.is_raised() {
             return Err(Stopped);
         }
-        Ok(self.finder.find_at(line, 0).map(|m| (m.start(), m.end())))
+        let found = self.finder.find_at(line, 0);
+        Ok(found.map(|found| exact_span(found.start(), found.end())))
     }
 
-    /// Finds the matches of a line without its terminator, from left to right.
-    fn find_all_in_line(
-        &self,
-        line: &[u8],
-        most: usize,
-        out: &mut Vec<Span>,
-    ) -> Result<(), Stopped> {
-        let mut first_empty = None;
-        let mut next = self.find_in_line(line)?;
-        while out.len() < most
-            && let Some((start, end)) = next
-        {
-            let mut from = end;
-            if start < end {
-                out.push(Span {
-                    start,
-                    end,
-                    edits: 0,
-                });
-            } else {
-                first_empty.get_or_insert(start);
-                let (_, len) = bstr::decode_utf8(&line[end..]);
-                from += len.max(1);
-            }
-            if from > line.len() {
-                break;
-            }
-            if self.stop.is_raised() {
-                return Err(Stopped);
-            }
-            let found = self.finder.find_at(line, from);
-            next = found.map(|found| (found.start(), found.end()));
+    /// Finds the leftmost match that starts at or after `from`.
+    fn find_from(&self, line: &[u8], from: usize) -> Result<Option<Span>, Stopped> {
+        if self.stop.is_raised() {
+            return Err(Stopped);
         }
-        if let (Some(start), true) = (first_empty, out.is_empty()) {
-            let (end, edits) = (start, 0);
-            out.push(Span { start, end, edits });
-        }
-        Ok(())
+        let found = self.finder.find_at(line, from);
+        Ok(found.map(|found| exact_span(found.start(), found.end())))
     }
 
     /// Returns the end of the window of whole lines that starts at `from`, without the last line feed,
@@ -367,7 +461,7 @@ impl ExactWorker {
             let found = if window.len() > self.window && self.stepper.is_some() {
                 // A single long line: answer it here, exactly.
                 self.find_in_line(window)?
-                    .map(|(start, _)| LineMatchKind::Confirmed(start))
+                    .map(|span| LineMatchKind::Confirmed(span.start))
             } else {
                 match self.finder.find_candidate_line(window) {
                     Some(LineMatchKind::Confirmed(at)) if self.recheck => {
@@ -470,7 +564,8 @@ mod tests {
             let plain = matcher(pattern, None);
             let stepping = matcher(pattern, Some(0));
             let expected = plain.finder.find_at(&line, 0).map(|m| (m.start(), m.end()));
-            prop_assert_eq!(stepping.find_in_line(&line).unwrap(), expected);
+            let found = stepping.find_in_line(&line).unwrap();
+            prop_assert_eq!(found.map(|span| (span.start, span.end)), expected);
         }
     }
 
@@ -488,7 +583,7 @@ mod tests {
     #[test]
     fn an_automaton_over_the_limit_is_refused_with_a_reason() {
         let pattern = Pattern::compile(r"\w{5000}", false, Fold::Sensitive, false).unwrap();
-        let message = LineMatcher::new(&pattern).unwrap_err().0;
+        let message = LineMatcher::new(&pattern).unwrap_err().message;
         assert!(
             message.contains("too large") && message.contains("repetitions"),
             "{message}"

@@ -3,6 +3,8 @@
 //! Owns patterns, engines, the ordered scheduler, limits and deadlines. It does not know where a request
 //! came from, reads no configuration, no environment and no clock that it was not handed.
 
+pub(crate) mod allowance;
+pub(crate) mod as_text;
 mod asked;
 pub mod catalog;
 pub mod collect;
@@ -19,17 +21,25 @@ mod fold;
 pub mod fuzzy;
 #[cfg(all(unix, feature = "daemon"))]
 pub(crate) mod git;
+pub(crate) mod handed_out;
+pub mod indexes;
+pub mod line_sink;
 pub mod list;
+mod literal_set;
 pub mod matcher;
 pub mod pattern;
 mod probe;
 pub(crate) mod process;
 pub mod query;
+pub mod question;
 pub mod rank;
+pub mod reach;
 mod records;
 pub mod retrieve;
 pub mod ripgrep;
 pub mod schedule;
+pub mod sources;
 pub mod stepper;
 pub mod stop;
+pub mod types;
 pub mod ugrep;

@@ -1,15 +1,22 @@
-//! Patterns: from what the user wrote to one normal form that means the same to every engine.
+//! Patterns: from the texts of a user to one normal form that means the same to every engine.
 //!
-//! The normal form is an expression in which case folding is spelled out as ASCII classes (so that no
-//! engine's own idea of "insensitive" matters), in which `\A` and `\z` are written `^` and `$`
-//! (a pattern is matched against one line at a time), and from which the flags `i`, `m` and `R` are gone.
-//! This module knows expressions only; it reads no files and chooses no engine.
+//! The normal form is one expression. ASCII case folding is spelled out in it as classes, so that no
+//! engine's own idea of "insensitive" matters; Unicode case folding is written as the flag `i`, which
+//! all engines that get it define in the same way. `\A` and `\z` are written `^` and `$`, because a
+//! pattern is matched against one line at a time, and the flags `m` and `R` are gone.
+//!
+//! Several patterns become alternatives of one expression. Many literals become a `LiteralSet`
+//! instead. This module knows expressions only; it reads no files and chooses no engine.
+
+use std::ops::Range;
+use std::sync::Arc;
 
 use regex_syntax::ast::{self, Ast};
 use regex_syntax::hir::{self, Hir, HirKind, Look};
 
-use crate::exec::fold;
-use crate::exec::query::Fold;
+use crate::exec::fold::{self, CaseFlag};
+use crate::exec::literal_set::LiteralSet;
+use crate::exec::query::{CaseMode, CaseRule, Fold};
 
 /// Largest compiled form of an expression, in bytes of automaton.
 pub const REGEX_SIZE_LIMIT: usize = 10 << 20;
@@ -20,10 +27,52 @@ pub const PATTERN_LIMIT: usize = 64 << 10;
 /// Deepest nesting of groups and repetitions in an expression.
 pub const REGEX_NEST_LIMIT: u32 = 200;
 
+/// The most literals that become alternatives of one expression. More of them become a set.
+const MOST_ALTERNATIVES: usize = 256;
+
+/// The cost of a set of literals, see [`Pattern::cost`]: it is compiled where it can be left behind.
+const COST_OF_SET: usize = 1 << 20;
+
 /// Why a pattern is refused, said to the user (FR-LS-SRC-02).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct PatternError(pub String);
+#[error("{message}")]
+pub struct PatternError {
+    /// What is wrong, and what to write instead.
+    pub message: String,
+    /// The bytes of the pattern that are at fault, where that is known.
+    pub span: Option<Range<usize>>,
+    /// Which of several patterns is at fault, from 0.
+    pub pattern: Option<usize>,
+    /// Whether searching for the pattern as a text is a way out.
+    pub as_text: bool,
+}
+
+impl PatternError {
+    /// Creates an error about the pattern as a whole.
+    pub fn new(message: String) -> PatternError {
+        PatternError {
+            message,
+            span: None,
+            pattern: None,
+            as_text: false,
+        }
+    }
+}
+
+/// How patterns are read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PatternOptions {
+    /// The texts are literals, not expressions.
+    pub fixed_strings: bool,
+    /// Matches must stand between word boundaries.
+    pub word: bool,
+    /// Matches must be whole lines.
+    pub whole_line: bool,
+    /// When case counts.
+    pub case: CaseMode,
+    /// Which letters are equal where it does not.
+    pub case_rule: CaseRule,
+}
 
 /// A pattern in normal form.
 #[derive(Clone, Debug)]
@@ -36,23 +85,89 @@ pub struct Pattern {
     fixed: bool,
     cost: usize,
     sees_carriage_return: bool,
+    literals: Option<Arc<LiteralSet>>,
 }
 
 impl Pattern {
-    /// Brings `text` into normal form.
+    /// Brings texts into normal form; a line matches if it matches one of them.
     ///
     /// # Errors
     ///
-    /// An invalid or oversized expression, a line feed in the pattern, or a construct that needs
+    /// No text, an invalid or oversized expression, a line feed in a text, or a construct that needs
     /// backtracking; the message names it and an alternative.
+    pub fn of(texts: &[String], options: PatternOptions) -> Result<Pattern, PatternError> {
+        let PatternOptions {
+            fixed_strings,
+            word,
+            whole_line,
+            case,
+            case_rule,
+        } = options;
+        let bytes: usize = texts.iter().map(String::len).sum();
+        if fixed_strings && (texts.len() > MOST_ALTERNATIVES || bytes > PATTERN_LIMIT) {
+            return Pattern::of_literals(texts, options);
+        }
+        let (text, fixed) = match texts {
+            [] => {
+                return Err(PatternError::new(
+                    "no pattern is given; nothing can match".to_string(),
+                ));
+            }
+            [one] if !whole_line => (one.clone(), fixed_strings),
+            all => (together(all, fixed_strings, whole_line)?, false),
+        };
+        // Case counts by the texts themselves, not by the escapes that joining them adds.
+        let fold = case.fold_of(texts, fixed_strings, case_rule);
+        let pattern = Pattern::compile_as(&text, fixed, fold, word, case_rule)?;
+        Ok(Pattern {
+            original: match texts {
+                [one] => one.clone(),
+                _ => text,
+            },
+            ..pattern
+        })
+    }
+
+    fn of_literals(texts: &[String], options: PatternOptions) -> Result<Pattern, PatternError> {
+        let fold = options.case.fold_of(texts, true, options.case_rule);
+        let set = LiteralSet::new(texts, fold, options.word, options.whole_line)?;
+        Ok(Pattern {
+            original: format!("{} literals", texts.len()),
+            expression: String::new(),
+            // Nothing is known of a match.
+            hir: Hir::empty(),
+            word: options.word,
+            fold,
+            fixed: true,
+            cost: COST_OF_SET,
+            sees_carriage_return: set.sees_carriage_return(),
+            literals: Some(Arc::new(set)),
+        })
+    }
+
+    /// Brings `text` into normal form, with ASCII case folding.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pattern::of`].
     pub fn compile(
         text: &str,
         fixed: bool,
         fold: Fold,
         word: bool,
     ) -> Result<Pattern, PatternError> {
+        Pattern::compile_as(text, fixed, fold, word, CaseRule::Ascii)
+    }
+
+    fn compile_as(
+        text: &str,
+        fixed: bool,
+        fold: Fold,
+        word: bool,
+        rule: CaseRule,
+    ) -> Result<Pattern, PatternError> {
         if text.len() > PATTERN_LIMIT {
-            return Err(PatternError(format!(
+            return Err(PatternError::new(format!(
                 "the pattern is {} bytes long, more than the {PATTERN_LIMIT} that are allowed; search for a part of \
                  it that is rare",
                 text.len()
@@ -67,13 +182,21 @@ impl Pattern {
             .nest_limit(REGEX_NEST_LIMIT)
             .build()
             .parse(&source)
-            .map_err(|error| PatternError(explain_parse_error(text, &error)))?;
-        fold::normalize(&mut ast, fold == Fold::AsciiInsensitive);
-        let expression = print(&ast)?;
-        let hir = parse_normal(&expression)
-            .map_err(|message| PatternError(format!("invalid regular expression: {message}")))?;
+            .map_err(|error| explain_parse_error(text, &error))?;
+        let flag = match rule {
+            CaseRule::Ascii => CaseFlag::SpelledOut,
+            CaseRule::Unicode => CaseFlag::Kept,
+        };
+        fold::normalize(&mut ast, fold == Fold::AsciiInsensitive, flag);
+        let mut expression = print(&ast)?;
+        if fold == Fold::UnicodeInsensitive {
+            expression = format!("(?i:{expression})");
+        }
+        let hir = parse_normal(&expression).map_err(|message| {
+            PatternError::new(format!("invalid regular expression: {message}"))
+        })?;
         if has_line_feed(&hir) {
-            return Err(PatternError(
+            return Err(PatternError::new(
                 "the pattern contains a line feed, but a match lies within one line; search for a part \
                  that stands on one line, or search for each line on its own"
                     .to_string(),
@@ -90,7 +213,13 @@ impl Pattern {
             fixed,
             cost,
             sees_carriage_return,
+            literals: None,
         })
+    }
+
+    /// Returns the literals, if the pattern is a set of them; its expression is empty then.
+    pub(crate) fn literals(&self) -> Option<&Arc<LiteralSet>> {
+        self.literals.as_ref()
     }
 
     /// Returns the pattern as the request gave it.
@@ -149,12 +278,40 @@ impl Pattern {
     }
 }
 
+/// Joins texts as alternatives of one expression.
+///
+/// # Errors
+///
+/// One of them is not valid by itself: two halves of a group make no pattern.
+fn together(all: &[String], fixed: bool, whole_line: bool) -> Result<String, PatternError> {
+    let mut parts = Vec::with_capacity(all.len());
+    for (nth, one) in all.iter().enumerate() {
+        if !fixed && !one.is_empty() {
+            Pattern::compile(one, false, Fold::Sensitive, false).map_err(|error| PatternError {
+                pattern: Some(nth),
+                ..error
+            })?;
+        }
+        parts.push(match one.as_str() {
+            // The empty pattern matches every line.
+            "" => "(?:)".to_string(),
+            one if fixed => regex_syntax::escape(one),
+            one => format!("(?:{one})"),
+        });
+    }
+    let any = parts.join("|");
+    Ok(match whole_line {
+        true => format!("^(?:{any})$"),
+        false => any,
+    })
+}
+
 /// Prints a syntax tree as an expression.
 fn print(ast: &Ast) -> Result<String, PatternError> {
     let mut text = String::new();
     ast::print::Printer::new()
         .print(ast, &mut text)
-        .map_err(|_| PatternError("the expression can't be normalised".to_string()))?;
+        .map_err(|_| PatternError::new("the expression can't be normalised".to_string()))?;
     Ok(text)
 }
 
@@ -170,22 +327,17 @@ fn parse_normal(expression: &str) -> Result<Hir, String> {
         .map_err(|error| error.to_string())
 }
 
-/// How requests ask for a text and not for an expression.
-const AS_TEXT: &str = "fixed_strings (with search_files mode = \"exact\")";
-
 /// Puts a parser's complaint into words that say what to do.
-fn explain_parse_error(text: &str, error: &ast::Error) -> String {
+fn explain_parse_error(text: &str, error: &ast::Error) -> PatternError {
     use ast::ErrorKind as K;
-    let at = error.span().start.offset;
-    let construct: String = text
-        .get(at..error.span().end.offset)
-        .unwrap_or("")
-        .to_string();
-    match error.kind() {
+    let span = error.span().start.offset..error.span().end.offset;
+    let at = span.start;
+    let construct: String = text.get(span.clone()).unwrap_or("").to_string();
+    let mut as_text = false;
+    let message = match error.kind() {
         K::UnsupportedLookAround => format!(
             "lookaround (`{construct}`, at byte {at}) is not supported: expressions are matched in linear \
-             time; match the surrounding text too and look at `match_text`, or use \\b for word \
-             boundaries"
+             time; match the surrounding text too, or use \\b for word boundaries"
         ),
         K::UnsupportedBackreference => no_backreferences(&construct, at),
         // References by name: `\k<name>` is no escape that the parser knows, `(?P=name)` no flag.
@@ -193,13 +345,20 @@ fn explain_parse_error(text: &str, error: &ast::Error) -> String {
         K::FlagUnrecognized if text.get(at..).is_some_and(|rest| rest.starts_with("P=")) => {
             no_backreferences("(?P=", at.saturating_sub(2))
         }
-        K::NestLimitExceeded(limit) => format!(
-            "the regular expression nests deeper than {limit} levels; simplify it, or search for a \
-             text instead ({AS_TEXT})"
-        ),
-        kind => format!(
-            "invalid regular expression at byte {at}: {kind}; {AS_TEXT} searches for the text as it is"
-        ),
+        K::NestLimitExceeded(limit) => {
+            as_text = true;
+            format!("the regular expression nests deeper than {limit} levels; simplify it")
+        }
+        kind => {
+            as_text = true;
+            format!("invalid regular expression at byte {at}: {kind}")
+        }
+    };
+    PatternError {
+        message,
+        span: Some(span),
+        pattern: None,
+        as_text,
     }
 }
 
@@ -287,7 +446,7 @@ mod tests {
     fn refused(text: &str) -> String {
         Pattern::compile(text, false, Fold::Sensitive, false)
             .unwrap_err()
-            .0
+            .message
     }
 
     #[test]
@@ -320,7 +479,7 @@ mod tests {
     fn unsupported_constructs_are_named_with_an_alternative() {
         let look = refused("foo(?=bar)");
         assert!(
-            look.contains("lookaround") && look.contains("(?=") && look.contains("match_text"),
+            look.contains("lookaround") && look.contains("(?=") && look.contains(r"\b"),
             "{look}"
         );
         let back = refused(r"(a)\1");
@@ -328,7 +487,8 @@ mod tests {
             back.contains("backreferences") && back.contains(r"\1"),
             "{back}"
         );
-        assert!(refused("a{").contains("fixed_strings"));
+        let error = Pattern::compile("a{", false, Fold::Sensitive, false).unwrap_err();
+        assert_eq!((error.span, error.as_text), (Some(1..2), true));
         assert!(
             refused(&format!("{}a{}", "(".repeat(500), ")".repeat(500))).contains("nests deeper")
         );

@@ -107,8 +107,6 @@ pub(crate) enum Interruption {
 pub(crate) struct Piece<'a> {
     /// The bytes.
     pub(crate) bytes: &'a [u8],
-    /// Whether the program wrote anything to its standard error before it wrote these bytes.
-    pub(crate) complained: bool,
 }
 
 /// The end of a run.
@@ -209,7 +207,7 @@ pub(crate) struct Begun {
 }
 
 /// Starts a program that outlives this one, and waits until it gives up its standard error, which is how it says that it has begun, or
-/// ends. It inherits the environment, and nothing of the terminal or of what is open. Returns `None` if neither has come within `patience`; the program goes
+/// ends. It inherits those variables of the environment that `inherits` names, and nothing of the terminal or of what is open. Returns `None` if neither has come within `patience`; the program goes
 /// on all the same.
 ///
 /// # Errors
@@ -218,6 +216,7 @@ pub(crate) struct Begun {
 #[cfg(all(unix, feature = "cli"))]
 pub(crate) fn start_in_background(
     invocation: Invocation<'_>,
+    inherits: impl Fn(&str) -> bool,
     environment: &[(&str, &str)],
     patience: Duration,
 ) -> Result<Option<Begun>, RunError> {
@@ -228,6 +227,8 @@ pub(crate) fn start_in_background(
     let mut command = Command::new(invocation.program);
     command
         .args(invocation.args)
+        .env_clear()
+        .envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(&inherits)))
         .envs(environment.iter().copied())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -387,10 +388,6 @@ impl Complaints {
         let room = STDERR_LIMIT - self.kept.len();
         self.cut |= bytes.len() > room;
         self.kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
-    }
-
-    fn any(&self) -> bool {
-        !self.kept.is_empty()
     }
 }
 

@@ -1,25 +1,42 @@
-//! What is searched for, after validation: pattern, case, context and the limits per file.
+//! The compiled form of a search: pattern, case, context and the limits that hold for each file.
 //!
-//! A [`Query`] is complete: every default is filled in and the case mode is decided, so that every
-//! engine searches for the same thing (FR-LS-SRC-04).
+//! A [`Query`] is complete: every default is filled in and the case mode is decided, so that all
+//! engines search for the same thing (FR-LS-SRC-04).
 
-use crate::exec::event::FileOutcome;
+use regex_syntax::ast::{self, Ast};
+use serde::{Deserialize, Serialize};
+
 use crate::exec::fuzzy::Threshold;
-use crate::exec::pattern::{Pattern, PatternError};
+use crate::exec::pattern::{Pattern, PatternError, PatternOptions};
 
-/// How letters compare. Folding is ASCII only, in every engine (FR-LS-SRC-04).
+/// How letters compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fold {
     /// Letters are distinct by case.
     Sensitive,
-    /// `A`–`Z` equal `a`–`z`; nothing else folds.
+    /// `A`–`Z` equal `a`–`z`; nothing else folds (FR-LS-SRC-04).
     AsciiInsensitive,
+    /// Letters that Unicode's simple case folding maps to the same letter are equal.
+    UnicodeInsensitive,
+}
+
+/// Which letters are equal where case does not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CaseRule {
+    /// Those of ASCII, for the tools (FR-LS-SRC-04).
+    #[default]
+    Ascii,
+    /// Those of Unicode's simple case folding, as in ripgrep, for people.
+    Unicode,
 }
 
 /// The `case` of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum CaseMode {
-    /// Sensitive if and only if the pattern text holds an ASCII uppercase letter anywhere.
+    /// Sensitive if the pattern has an uppercase letter; the [`CaseRule`] says which count.
+    #[default]
     Smart,
     /// Always sensitive.
     Sensitive,
@@ -28,8 +45,8 @@ pub enum CaseMode {
 }
 
 impl CaseMode {
-    /// Decides the fold for a pattern. Any `A`–`Z` in the text counts, in classes and escapes too
-    /// (FR-LS-SRC-04 as written).
+    /// Decides the fold for a pattern under [`CaseRule::Ascii`]. Any `A`–`Z` in the text counts, in
+    /// classes and escapes too (FR-LS-SRC-04 as written).
     pub fn fold(self, pattern: &str) -> Fold {
         match self {
             CaseMode::Sensitive => Fold::Sensitive,
@@ -38,6 +55,152 @@ impl CaseMode {
             CaseMode::Smart => Fold::AsciiInsensitive,
         }
     }
+
+    /// Decides the fold for several patterns together. Under [`CaseRule::Unicode`] it is ripgrep's
+    /// decision: an uppercase letter counts where it stands for itself, and a pattern without any
+    /// literal is sensitive.
+    pub fn fold_of(self, patterns: &[String], fixed_strings: bool, rule: CaseRule) -> Fold {
+        if rule == CaseRule::Ascii {
+            let folds = patterns.iter().map(|pattern| self.fold(pattern));
+            let is_sensitive = |fold: Fold| fold == Fold::Sensitive;
+            return match folds.into_iter().any(is_sensitive) {
+                true => Fold::Sensitive,
+                false => self.fold(""),
+            };
+        }
+        match self {
+            CaseMode::Sensitive => Fold::Sensitive,
+            CaseMode::Insensitive => Fold::UnicodeInsensitive,
+            CaseMode::Smart => {
+                let mut seen = Literals::default();
+                for pattern in patterns {
+                    seen.look_at(pattern, fixed_strings);
+                }
+                match seen.any && !seen.uppercase {
+                    true => Fold::UnicodeInsensitive,
+                    false => Fold::Sensitive,
+                }
+            }
+        }
+    }
+}
+
+/// The characters of patterns that stand for themselves.
+#[derive(Debug, Default)]
+struct Literals {
+    any: bool,
+    uppercase: bool,
+}
+
+impl Literals {
+    fn look_at(&mut self, pattern: &str, fixed: bool) {
+        if fixed {
+            pattern.chars().for_each(|c| self.add(c));
+        } else if let Ok(ast) = ast::parse::Parser::new().parse(pattern) {
+            // An expression that does not parse is refused elsewhere.
+            let _ = ast::visit(&ast, self);
+        }
+    }
+
+    fn add(&mut self, c: char) {
+        self.any = true;
+        self.uppercase |= c.is_uppercase();
+    }
+}
+
+impl ast::Visitor for &mut Literals {
+    type Output = ();
+    type Err = std::convert::Infallible;
+
+    fn finish(self) -> Result<(), Self::Err> {
+        Ok(())
+    }
+
+    fn visit_pre(&mut self, ast: &Ast) -> Result<(), Self::Err> {
+        if let Ast::Literal(literal) = ast {
+            self.add(literal.c);
+        }
+        Ok(())
+    }
+
+    fn visit_class_set_item_pre(&mut self, item: &ast::ClassSetItem) -> Result<(), Self::Err> {
+        match item {
+            ast::ClassSetItem::Literal(literal) => self.add(literal.c),
+            ast::ClassSetItem::Range(range) => {
+                self.add(range.start.c);
+                self.add(range.end.c);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// How far a match may be from the pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fuzziness {
+    /// At most so many edits, 1–4 (FR-LS-SRC-11).
+    Edits(u8),
+    /// As many edits as leave the match similar enough.
+    Score(Threshold),
+}
+
+impl Fuzziness {
+    /// Returns the most edits that a match of a pattern with so many characters can have; `None`
+    /// if there is no such number.
+    pub fn max_edits(self, chars: usize) -> Option<u32> {
+        match self {
+            Fuzziness::Edits(level) => Some(level.into()),
+            Fuzziness::Score(threshold) => threshold.max_edits(chars),
+        }
+    }
+
+    /// Returns the level, if it is one.
+    pub fn level(self) -> Option<u8> {
+        match self {
+            Fuzziness::Edits(level) => Some(level),
+            Fuzziness::Score(_) => None,
+        }
+    }
+}
+
+/// What is reported of a file, and what a limit of results counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Report {
+    /// Matching lines and the lines around them. A limit counts lines.
+    #[default]
+    Lines,
+    /// The same lines with all their matches. A limit counts matches.
+    Matches,
+    /// How many lines match, and no line. A limit counts files.
+    Counts,
+    /// Whether a line matches. A limit counts files.
+    Presence,
+}
+
+/// Which matches of a line are looked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Spans {
+    /// The first.
+    #[default]
+    First,
+    /// Each that is not empty; if all are empty, the first of them.
+    Each,
+    /// Each, empty ones included, as ripgrep's JSON has them.
+    Every,
+}
+
+/// Which files count as binary, and what becomes of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BinaryRule {
+    /// A NUL byte among the first 65,536 bytes: the file is skipped. A later one: the search ends
+    /// before its line. Both are reported where a line that is not shown matches.
+    #[default]
+    UntilNul,
+    /// A NUL byte or invalid UTF-8 anywhere: the file is skipped (the tool `search_files`).
+    SkipNonText,
 }
 
 /// A validated query.
@@ -45,51 +208,30 @@ impl CaseMode {
 pub struct Query {
     /// The compiled pattern.
     pub pattern: Pattern,
+    /// How far a match may be from the pattern; `None` for exact matches.
+    pub fuzzy: Option<Fuzziness>,
     /// Context lines before each match.
     pub before: usize,
     /// Context lines after each match.
     pub after: usize,
-    /// Matching lines after which a file is left (FR-LS-SRC-10), at least 1.
-    pub max_matches_per_file: u64,
-    /// Larger files are not searched (FR-LS-SRC-08): see [`Reports`].
-    pub max_file_size: u64,
-    /// Events of one file that can matter: one more than the response holds (FR-LS-06a).
-    pub max_events_per_file: usize,
-    /// How far a match may be from what the pattern matches; nothing for matches as they are.
-    pub fuzzy: Option<Fuzziness>,
     /// What is reported of a file.
-    pub reports: Reports,
-}
-
-/// How far a match may be from what the pattern matches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fuzziness {
-    /// So many edits at most, 1–4 (FR-LS-SRC-11).
-    Edits(u8),
-    /// As many as leave it similar enough.
-    Score(Threshold),
-}
-
-impl Fuzziness {
-    /// Returns the most edits that a match of a pattern with so many characters can have; `None` if there is no such number.
-    pub fn max_edits(self, chars: usize) -> Option<u32> {
-        match self {
-            Fuzziness::Edits(level) => Some(level.into()),
-            Fuzziness::Score(threshold) => threshold.max_edits(chars),
-        }
-    }
-}
-
-/// What is reported of a file, and what becomes of those that can't be searched as a whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reports {
-    /// Each line that matches, with its first match, and the lines around it, each once; limits count lines. A file that is too large is
-    /// passed over, and binary data end what is searched of a file (the tool `Search`).
-    #[default]
-    Lines,
-    /// Each match, and the lines around it; limits count matches. A file that is too large is an error, and one that is no UTF-8 or holds a
-    /// NUL byte anywhere is passed over (the tool `search_files`).
-    Matches,
+    pub report: Report,
+    /// Which matches of a line are looked for.
+    pub spans: Spans,
+    /// Whether [`Line::place`](crate::exec::event::Line) is filled in.
+    pub places: bool,
+    /// Whether a matching line beyond `max_matches_per_file` is shown where it is context of an
+    /// earlier one.
+    pub matching_context: bool,
+    /// Which files count as binary.
+    pub binary: BinaryRule,
+    /// Matches after which a file is left (FR-LS-SRC-10), at least 1: lines, or single matches
+    /// under [`Report::Matches`].
+    pub max_matches_per_file: u64,
+    /// Larger files, in bytes, are not searched (FR-LS-SRC-08).
+    pub max_file_size: u64,
+    /// Results of one file that can matter: one more than the answer holds (FR-LS-06a).
+    pub max_results_per_file: usize,
 }
 
 /// The options from which a [`Query`] is made.
@@ -97,59 +239,101 @@ pub enum Reports {
 pub struct QueryOptions {
     /// The pattern is a literal, not an expression.
     pub fixed_strings: bool,
-    /// The pattern must stand between word boundaries.
+    /// Matches must stand between word boundaries.
     pub word: bool,
-    /// How letters compare.
+    /// Matches must be whole lines.
+    pub whole_line: bool,
+    /// When case counts.
     pub case: CaseMode,
+    /// Which letters are equal where it does not.
+    pub case_rule: CaseRule,
+    /// How far a match may be from the pattern.
+    pub fuzzy: Option<Fuzziness>,
     /// Context lines before each match.
     pub before: usize,
     /// Context lines after each match.
     pub after: usize,
-    /// Events of the whole response.
+    /// What is reported of a file.
+    pub report: Report,
+    /// Which matches of a line are looked for.
+    pub spans: Spans,
+    /// Whether the places of lines are wanted.
+    pub places: bool,
+    /// See [`Query::matching_context`].
+    pub matching_context: bool,
+    /// Which files count as binary.
+    pub binary: BinaryRule,
+    /// Results of the whole answer.
     pub max_results: usize,
-    /// Matching lines of one file.
+    /// Matches of one file.
     pub max_matches_per_file: u64,
     /// Largest file in bytes.
     pub max_file_size: u64,
-    /// How far a match may be from what the pattern matches.
-    pub fuzzy: Option<Fuzziness>,
-    /// What is reported of a file.
-    pub reports: Reports,
+}
+
+impl Default for QueryOptions {
+    /// Lines that match an expression, without limits.
+    fn default() -> QueryOptions {
+        QueryOptions {
+            fixed_strings: false,
+            word: false,
+            whole_line: false,
+            case: CaseMode::Smart,
+            case_rule: CaseRule::Ascii,
+            fuzzy: None,
+            before: 0,
+            after: 0,
+            report: Report::Lines,
+            spans: Spans::First,
+            places: false,
+            matching_context: false,
+            binary: BinaryRule::UntilNul,
+            max_results: usize::MAX,
+            max_matches_per_file: u64::MAX,
+            max_file_size: u64::MAX,
+        }
+    }
 }
 
 impl Query {
-    /// Compiles `pattern` under `options`.
+    /// Compiles patterns under `options`; a line matches if it matches one of them.
     ///
     /// # Errors
     ///
     /// A message that says what is wrong with the pattern and what to write instead.
-    pub fn new(pattern: &str, options: &QueryOptions) -> Result<Query, PatternError> {
-        let fold = options.case.fold(pattern);
+    pub fn new(
+        patterns: &[impl AsRef<str>],
+        options: &QueryOptions,
+    ) -> Result<Query, PatternError> {
+        let texts: Vec<String> = patterns
+            .iter()
+            .map(|one| one.as_ref().to_string())
+            .collect();
+        let read = PatternOptions {
+            fixed_strings: options.fixed_strings,
+            word: options.word,
+            whole_line: options.whole_line,
+            case: options.case,
+            case_rule: options.case_rule,
+        };
         Ok(Query {
-            pattern: Pattern::compile(pattern, options.fixed_strings, fold, options.word)?,
+            pattern: Pattern::of(&texts, read)?,
+            fuzzy: options.fuzzy,
             before: options.before,
             after: options.after,
+            report: options.report,
+            spans: options.spans,
+            places: options.places,
+            matching_context: options.matching_context,
+            binary: options.binary,
             max_matches_per_file: options.max_matches_per_file.max(1),
             max_file_size: options.max_file_size,
-            max_events_per_file: options.max_results.saturating_add(1),
-            fuzzy: options.fuzzy,
-            reports: options.reports,
+            max_results_per_file: options.max_results.saturating_add(1),
         })
     }
 
-    /// Returns the outcome of a file that is larger than `max_file_size`.
-    pub(crate) fn too_large(&self) -> FileOutcome {
-        match self.reports {
-            Reports::Lines => FileOutcome::nothing(),
-            Reports::Matches => FileOutcome::failed(format!(
-                "larger than max_file_size_bytes = {}, and not searched",
-                self.max_file_size
-            )),
-        }
-    }
-
-    /// Returns true when a carriage return before a line's end could change what matches, so that it has to be taken away before
-    /// matching. An edit can stand for any character.
+    /// Returns true when a carriage return before a line's end could change what matches, so that
+    /// it has to be taken away before matching. An edit can stand for any character.
     pub fn sees_carriage_return(&self) -> bool {
         self.fuzzy.is_some() || self.pattern.sees_carriage_return()
     }

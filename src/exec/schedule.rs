@@ -12,25 +12,30 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::iter;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use self::state::{Piece, State, Taken, Task, footprint};
-use crate::exec::collect::{Collector, Limits, Truncation};
+use crate::exec::collect::{Collector, Cuts, Found, Limits, Totals};
 use crate::exec::eligible::{EligibleFile, FileSource, Item};
 use crate::exec::engine::{Batching, EngineError, Prepared};
-use crate::exec::event::{FileError, FileEvents, FileOutcome};
-use crate::exec::query::Reports;
+use crate::exec::event::{FileError, FileOutcome};
 use crate::exec::stop::{CancelHandle, Deadline, Stop, StopReason};
 
 /// Finished but not yet emittable work: at most so many pieces, and so many bytes of events.
 const WINDOW_PIECES: usize = 4096;
-const WINDOW_BYTES: usize = 32 << 20;
+const WINDOW_BYTES: usize = 8 << 20;
 
 /// Bytes of events after which a worker hands over what it has of a piece.
-const PIECE_BYTES: usize = 4 << 20;
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Bytes of an answer that may wait to be taken before workers pause, and those for which the
+/// waiting call is woken at once.
+const READY_BYTES: usize = 2 << 20;
+const WORTH_WAKING: usize = 64 << 10;
 
 /// Pieces of work besides one for each worker that are not worth one more. Measured on two cores: a dozen files
 /// of a few KiB are searched by one worker before a second one has started.
@@ -75,44 +80,37 @@ pub struct RunOptions {
     pub abandoned: Abandoned,
 }
 
-/// The result of a run.
+/// How a run ended, after all parts of its answer were handed out. Where the source has failed, these
+/// are the parts before the unit in which it did, unless a limit ended the answer there.
 ///
-/// But for `files_excluded` it does not depend on which files the source passed over.
+/// Apart from `totals.files_excluded` it does not depend on which files the source passed over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Files with events, in emission order.
-    pub files: Vec<FileEvents>,
-    /// Events in `files`.
-    pub count: usize,
-    /// Eligible files up to and including the one in which the search ended.
-    pub files_scanned: u64,
-    /// Of these, the ones that the source passed over.
-    pub files_excluded: u64,
-    /// Which limit cut the result.
-    pub truncation: Option<Truncation>,
-    /// Errors up to where the search ended, in emission order.
-    pub errors: Vec<FileError>,
-    /// The deadline passed first: the result is a prefix of the full one.
+    /// The counts of the answer.
+    pub totals: Totals,
+    /// The limits that cut it.
+    pub cuts: Cuts,
+    /// The deadline passed first: the answer is a prefix of the full one.
     pub timed_out: bool,
-    /// The engine failed: the result is a prefix of the full one.
+    /// The engine failed: the answer is a prefix of the full one.
     pub failure: Option<EngineError>,
 }
 
 impl Run {
-    /// The result of a call whose time was over before the search could start.
+    /// The end of a call whose time was over before the search could start.
     pub fn without_time() -> Run {
         Run {
-            files: Vec::new(),
-            count: 0,
-            files_scanned: 0,
-            files_excluded: 0,
-            truncation: None,
-            errors: Vec::new(),
+            totals: Totals::default(),
+            cuts: Cuts::default(),
             timed_out: true,
             failure: None,
         }
     }
 }
+
+/// Takes the parts of an answer, in emission order and while the search goes on. `Break` ends the
+/// search: nobody wants more of it.
+pub type Taker<'a> = dyn FnMut(Found) -> ControlFlow<()> + 'a;
 
 /// Why a run has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -194,8 +192,9 @@ pub fn within<T: Send + 'static>(
     }
 }
 
-/// Runs a search and returns when its result is known, its deadline has passed or it was cancelled; at the
-/// latest some 35 ms after that.
+/// Runs a search, and hands the parts of its answer to `taker` on the calling thread. Returns when
+/// the answer is complete, the deadline has passed or the caller cancelled; at the latest some
+/// 35 ms after that. Parts wait in a bounded window while `taker` is busy.
 ///
 /// # Errors
 ///
@@ -204,6 +203,7 @@ pub fn run<S: FileSource>(
     source: S,
     prepared: Arc<dyn Prepared>,
     options: &RunOptions,
+    taker: &mut Taker<'_>,
 ) -> Result<Run, RunError> {
     let batching = prepared.batching();
     let mut state = State::new(options.limits, options.threads);
@@ -231,8 +231,8 @@ pub fn run<S: FileSource>(
             RunError::NoWorkers(format!("no worker thread could be started: {error}"))
         })?;
     }
-    wait(&shared, options);
-    finish(&shared)
+    let flow = wait(&shared, options, taker);
+    finish(&shared, flow, taker)
 }
 
 /// Waits a little while too many workers of earlier calls are still busy.
@@ -254,11 +254,29 @@ fn wait_for_abandoned(options: &RunOptions) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Waits until the result is known or the call must end, then a little longer for the workers.
-fn wait<S: FileSource>(shared: &Arc<Shared<S>>, options: &RunOptions) {
+/// Hands out what is ready until the answer is complete or the call must end, then waits a little
+/// longer for the workers. `Break` if the taker wants no more.
+fn wait<S: FileSource>(
+    shared: &Arc<Shared<S>>,
+    options: &RunOptions,
+    taker: &mut Taker<'_>,
+) -> ControlFlow<()> {
     let mut state = lock(&shared.state);
     let mut grace = GRACE_TICKS;
+    let mut flow = ControlFlow::Continue(());
     while state.active > 0 && !state.is_decided() {
+        let ready = state.collector.take_ready();
+        if !ready.is_empty() {
+            drop(state);
+            // There is room again for the work of those who wait.
+            shared.work.notify_all();
+            flow = ready.into_iter().try_for_each(&mut *taker);
+            if flow.is_break() {
+                break;
+            }
+            state = lock(&shared.state);
+            continue;
+        }
         if shared.stop.is_raised() {
             if grace == 0 {
                 break;
@@ -295,10 +313,15 @@ fn wait<S: FileSource>(shared: &Arc<Shared<S>>, options: &RunOptions) {
     }
     shared.stop.raise(StopReason::Satisfied);
     shared.work.notify_all();
+    flow
 }
 
-/// Assembles the result from what was emitted, and on a forced end from what is known up to the first gap.
-fn finish<S: FileSource>(shared: &Shared<S>) -> Result<Run, RunError> {
+/// Hands out the rest of what was emitted, and on a forced end what is known up to the first gap.
+fn finish<S: FileSource>(
+    shared: &Shared<S>,
+    flow: ControlFlow<()>,
+    taker: &mut Taker<'_>,
+) -> Result<Run, RunError> {
     let mut state = lock(&shared.state);
     let reason = shared.stop.reason();
     let satisfied = state.collector.is_closed() || reason == Some(StopReason::Satisfied);
@@ -310,7 +333,10 @@ fn finish<S: FileSource>(shared: &Shared<S>) -> Result<Run, RunError> {
     if reason == Some(StopReason::Cancelled) {
         return Err(RunError::Cancelled);
     }
-    if !satisfied {
+    if !satisfied && shared.source.has_failed() {
+        // Whoever searches again for the rest takes it up behind a whole file.
+        state.emit();
+    } else if !satisfied {
         state.emit_up_to_gap();
     }
     let timed_out = !satisfied && reason == Some(StopReason::TimedOut);
@@ -322,26 +348,20 @@ fn finish<S: FileSource>(shared: &Shared<S>) -> Result<Run, RunError> {
     if satisfied {
         state.collector.finish();
     }
-    let collector = std::mem::replace(
-        &mut state.collector,
-        Collector::new(Limits {
-            max_results: 0,
-            max_files: 0,
-            reports: Reports::Lines,
-        }),
-    );
-    let mut truncation = collector.truncation;
-    if timed_out && truncation.is_none() && collector.count > 0 && collector.room() == 0 {
-        // One event more could neither be seen nor ruled out (FR-LS-06a).
-        truncation = Some(Truncation::MaxResults);
+    let ready = state.collector.take_ready();
+    let (totals, mut cuts) = (state.collector.totals, state.collector.cuts);
+    if timed_out && !cuts.any() && totals.results > 0 && state.collector.room() == 0 {
+        // One result more could neither be seen nor ruled out (FR-LS-06a).
+        cuts.max_results = true;
+    }
+    drop(state);
+    if flow.is_continue() {
+        // Nothing comes after this, so it does not matter whether the taker wants more.
+        let _ = ready.into_iter().try_for_each(taker);
     }
     Ok(Run {
-        files: collector.files,
-        count: collector.count,
-        files_scanned: collector.files_scanned,
-        files_excluded: collector.files_excluded,
-        truncation,
-        errors: collector.errors,
+        totals,
+        cuts,
         timed_out,
         failure,
     })

@@ -140,6 +140,17 @@ impl Deadline {
         Deadline { at, clock }
     }
 
+    /// Returns the deadline of a part of the call that begins now and may take `time`; no later
+    /// than that of the call.
+    #[must_use]
+    pub fn part(&self, time: Duration) -> Deadline {
+        let part = Deadline::after(time, self.clock.clone());
+        match part.at < self.at {
+            true => part,
+            false => self.clone(),
+        }
+    }
+
     /// Returns the time that is left, zero when the deadline has passed.
     pub fn remaining(&self) -> Duration {
         self.at.saturating_duration_since(self.clock.now())
@@ -164,5 +175,14 @@ mod tests {
     fn an_endless_timeout_does_not_overflow() {
         let deadline = Deadline::after(Duration::MAX, Arc::new(SystemClock));
         assert!(deadline.remaining() > Duration::from_secs(3600));
+    }
+
+    #[test]
+    fn a_part_ends_no_later_than_the_whole() {
+        let hour = Duration::from_secs(3600);
+        let deadline = Deadline::after(hour, Arc::new(SystemClock));
+        assert!(deadline.part(hour / 2).remaining() <= hour / 2);
+        assert!(deadline.part(2 * hour).remaining() <= hour);
+        assert!(deadline.part(Duration::ZERO).remaining().is_zero());
     }
 }

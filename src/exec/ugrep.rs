@@ -107,7 +107,7 @@ impl Ugrep {
         let mut flags = arguments(FLAGS);
         flags.extend(arguments(["--fixed-strings", PLACED_FORMAT]));
         flags.push(format!("--fuzzy={level}").into());
-        if query.pattern.fold() == Fold::AsciiInsensitive {
+        if query.pattern.fold() != Fold::Sensitive {
             flags.push("--ignore-case".into());
         }
         flags.push(format!("--regexp={text}").into());

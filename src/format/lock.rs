@@ -251,7 +251,8 @@ impl DirLock {
         timeout: Duration,
         wait: &mut dyn FnMut(Duration),
     ) -> Result<Self, FormatError> {
-        Self::acquire(disk, dir, which, true, timeout, wait)
+        let mut wait = go_on_after(wait);
+        Self::acquire_while(disk, dir, (which, true), timeout, &mut wait)
     }
 
     /// Takes a lock that any number of others share, but no exclusive one; otherwise as
@@ -281,7 +282,8 @@ impl DirLock {
         timeout: Duration,
         wait: &mut dyn FnMut(Duration),
     ) -> Result<Self, FormatError> {
-        Self::acquire(disk, dir, which, false, timeout, wait)
+        let mut wait = go_on_after(wait);
+        Self::acquire_while(disk, dir, (which, false), timeout, &mut wait)
     }
 
     /// Returns whether somebody holds a lock exclusively, this process included. Makes nothing, and waits for nobody.
@@ -306,19 +308,27 @@ impl DirLock {
         self.exclusive && self.which == LockFile::Writers
     }
 
-    fn acquire(
+    /// Takes a lock, exclusively if the second part of `lock` is true, and gives up when `wait`
+    /// returns false: the caller has to stop.
+    ///
+    /// # Errors
+    ///
+    /// As [`exclusive`](Self::exclusive); [`FormatErrorKind::Locked`] as well when the caller has
+    /// to stop.
+    pub fn acquire_while(
         disk: &dyn Disk,
         dir: &Path,
-        which: LockFile,
-        exclusive: bool,
+        lock: (LockFile, bool),
         timeout: Duration,
-        wait: &mut dyn FnMut(Duration),
+        wait: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<Self, FormatError> {
+        let (which, exclusive) = lock;
         let path = dir.join(which.name());
         let fail = |operation, error| FormatError::io(operation, error).in_file(&path);
         let mut waited = Duration::ZERO;
         let mut pause = FIRST_PAUSE;
         let mut stale = 0;
+        let mut goes_on = true;
         loop {
             let file = disk
                 .open_lock(&path, exclusive)
@@ -338,14 +348,22 @@ impl DirLock {
                 }
                 Tried::Stale | Tried::Busy => {}
             }
-            if waited >= timeout {
+            if waited >= timeout || !goes_on {
                 return Err(FormatError::new(FormatErrorKind::Locked { waited }).in_file(dir));
             }
             let step = pause.min(timeout - waited);
-            wait(step);
+            goes_on = wait(step);
             waited += step;
             pause = (pause * 2).min(LAST_PAUSE);
         }
+    }
+}
+
+/// Makes a pause of a caller that never has to stop.
+pub(crate) fn go_on_after(wait: &mut dyn FnMut(Duration)) -> impl FnMut(Duration) -> bool {
+    |time| {
+        wait(time);
+        true
     }
 }
 
@@ -483,6 +501,27 @@ mod tests {
         }
         drop(held);
         assert!(take(dir.path(), true, 0).0.is_ok());
+    }
+
+    #[test]
+    fn whoever_has_to_stop_waits_no_longer() {
+        let dir = tempfile::tempdir().unwrap();
+        let (held, _) = take(dir.path(), true, 0);
+        let mut pauses = 0;
+        let mut wait = |_| {
+            pauses += 1;
+            pauses < 3
+        };
+        let (lock, day) = ((LockFile::Writers, true), Duration::from_secs(86_400));
+        let refused = DirLock::acquire_while(&RealDisk, dir.path(), lock, day, &mut wait);
+        let error = refused.unwrap_err();
+        // One, two and four milliseconds.
+        let waited = Duration::from_millis(7);
+        assert!(matches!(error.kind(), FormatErrorKind::Locked { waited: is } if *is == waited));
+        assert_eq!(pauses, 3);
+        drop(held);
+        let lock = DirLock::acquire_while(&RealDisk, dir.path(), lock, day, &mut |_| false);
+        assert!(lock.is_ok());
     }
 
     #[test]

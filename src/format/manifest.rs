@@ -9,6 +9,8 @@ mod codec;
 #[cfg(test)]
 mod tests;
 
+use serde::{Deserialize, Serialize};
+
 use super::error::FormatError;
 #[cfg(doc)]
 use super::error::FormatErrorKind;
@@ -81,7 +83,8 @@ pub struct KeyParts {
     pub deny_patterns: Vec<String>,
     /// Git's global excludes file, in the bytes of the system; empty if there is none.
     pub global_excludes: Vec<u8>,
-    /// The directory that the patterns of the global excludes are relative to; empty if there are none.
+    /// Empty: the patterns of the global excludes are relative to the top of each repository. Before implementation 2, the
+    /// directory that they were relative to.
     pub excludes_base: Vec<u8>,
     /// By which rights the process that built it reads files, in the words of the program: compared, never
     /// interpreted.
@@ -93,7 +96,9 @@ pub struct KeyParts {
 }
 
 /// Which files say what is left out of a tree. The numbers are those that are stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[repr(u8)]
 pub enum IgnoreRules {
     /// All that ripgrep knows: `.rgignore`, `.ignore`, and git's.
@@ -103,12 +108,20 @@ pub enum IgnoreRules {
     None = 1,
     /// A repository's own: `.gitignore` and `.git/info/exclude`.
     Git = 2,
+    /// Those of [`IgnoreRules::All`] and those of [`IgnoreRules::Git`], each by itself: an entry is found
+    /// if one of the two leaves it in, and is known by which.
+    AllAndGit = 3,
 }
 
 impl IgnoreRules {
     /// Returns the rules that a stored number stands for.
     pub fn from_number(number: u8) -> Option<IgnoreRules> {
-        let all = [IgnoreRules::All, IgnoreRules::None, IgnoreRules::Git];
+        let all = [
+            IgnoreRules::All,
+            IgnoreRules::None,
+            IgnoreRules::Git,
+            IgnoreRules::AllAndGit,
+        ];
         all.into_iter().find(|rules| *rules as u8 == number)
     }
 
@@ -118,7 +131,80 @@ impl IgnoreRules {
             IgnoreRules::All => "all",
             IgnoreRules::None => "none",
             IgnoreRules::Git => "git",
+            IgnoreRules::AllAndGit => "all, git",
         }
+    }
+
+    /// Returns true if an index that was made by these rules knows which files are eligible by the rules `asked`.
+    pub fn serve(self, asked: IgnoreRules) -> bool {
+        self == asked
+            || self == IgnoreRules::AllAndGit
+                && matches!(asked, IgnoreRules::All | IgnoreRules::Git)
+    }
+
+    /// Returns the sets of rules that a walk by these goes by.
+    pub fn sets(self) -> RuleSets {
+        match self {
+            IgnoreRules::All => RuleSets::ALL,
+            IgnoreRules::Git => RuleSets::GIT,
+            // What no rule leaves out is eligible by every set.
+            IgnoreRules::None | IgnoreRules::AllAndGit => RuleSets::EVERY,
+        }
+    }
+}
+
+/// Sets of ignore rules: those by which an entry is eligible, or which a request asks for.
+///
+/// # Examples
+///
+/// ```
+/// use forge_search::format::manifest::{IgnoreRules, RuleSets};
+///
+/// // `.ignore` names the file, `.gitignore` does not.
+/// let of_file = RuleSets::GIT;
+/// assert!(of_file.hold(IgnoreRules::Git.sets()));
+/// assert!(!of_file.hold(IgnoreRules::All.sets()));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RuleSets(u8);
+
+impl RuleSets {
+    /// No set.
+    pub const NONE: RuleSets = RuleSets(0);
+    /// The rules of [`IgnoreRules::All`].
+    pub const ALL: RuleSets = RuleSets(1);
+    /// The rules of [`IgnoreRules::Git`].
+    pub const GIT: RuleSets = RuleSets(2);
+    /// Both.
+    pub const EVERY: RuleSets = RuleSets(3);
+
+    /// Returns the sets that a stored number stands for; `None` if it stands for none at all, or for sets that there
+    /// are not.
+    pub fn from_number(number: u8) -> Option<RuleSets> {
+        (1..=RuleSets::EVERY.0)
+            .contains(&number)
+            .then_some(RuleSets(number))
+    }
+
+    /// Returns the number that is stored.
+    pub fn number(self) -> u8 {
+        self.0
+    }
+
+    /// Returns the sets of both.
+    #[must_use]
+    pub fn with(self, others: RuleSets) -> RuleSets {
+        RuleSets(self.0 | others.0)
+    }
+
+    /// Returns true if all of `asked` are among these.
+    pub fn hold(self, asked: RuleSets) -> bool {
+        self.0 & asked.0 == asked.0
+    }
+
+    /// Returns true if there is none.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
     }
 }
 

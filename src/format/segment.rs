@@ -4,11 +4,14 @@
 //! n-gram is or why a file may be left out; it only moves numbers. `docs/format.md` has the tables.
 
 use super::error::FormatError;
+use super::manifest::RuleSets;
 use super::section::{Container, SectionRange, View};
 use super::wire::{Reader, Writer};
 
 /// The version of the sections of a segment (FR-LSI-ROLL-02).
-pub const SEGMENT_VERSION: u32 = 1;
+///
+/// History: 1, the first; 2 says by which sets of ignore rules each file and directory is eligible.
+pub const SEGMENT_VERSION: u32 = 2;
 
 /// What stands for a file in a slot without one: of a file that is gone, or was read again.
 pub const VACANT: u32 = u32::MAX;
@@ -58,6 +61,13 @@ pub trait Record: Sized {
     ///
     /// [`FormatError`] when a field has a value that no writer gives it.
     fn decode(reader: &mut Reader<'_>) -> Result<Self, FormatError>;
+}
+
+/// Reads the sets of ignore rules by which an entry is eligible: one at least.
+fn read_sets(reader: &mut Reader<'_>) -> Result<RuleSets, FormatError> {
+    let number = reader.u8()?;
+    RuleSets::from_number(number)
+        .ok_or_else(|| reader.inconsistent("an entry is eligible by no known rules"))
 }
 
 /// What identifies one state of a file or directory.
@@ -138,6 +148,8 @@ pub struct FileRecord {
     pub status: u8,
     /// Whether the absence of an n-gram proves anything about it.
     pub excludable: bool,
+    /// The sets of ignore rules by which it is eligible.
+    pub sets: RuleSets,
     /// How many distinct n-grams are stored for it.
     pub ngrams: u32,
     /// The state in which it was read.
@@ -153,7 +165,8 @@ impl Record for FileRecord {
         self.name.encode(out);
         out.u8(self.status);
         out.bool(self.excludable);
-        out.u16(0);
+        out.u8(self.sets.number());
+        out.u8(0);
         out.u32(self.ngrams);
         self.stamp.encode(out);
     }
@@ -163,12 +176,14 @@ impl Record for FileRecord {
         let name = NameRecord::decode(reader)?;
         let status = reader.u8()?;
         let excludable = reader.bool()?;
-        reader.u16()?;
+        let sets = read_sets(reader)?;
+        reader.u8()?;
         Ok(FileRecord {
             dir,
             name,
             status,
             excludable,
+            sets,
             ngrams: reader.u32()?,
             stamp: StampRecord::decode(reader)?,
         })
@@ -187,12 +202,14 @@ pub struct DirRecord {
     pub first_rank: u32,
     /// See `first_rank`.
     pub end_rank: u32,
+    /// The sets of ignore rules by which it is entered.
+    pub sets: RuleSets,
     /// The state in which it was listed.
     pub stamp: StampRecord,
 }
 
 impl Record for DirRecord {
-    const LEN: usize = 64;
+    const LEN: usize = 68;
     const NAME: &'static str = "a directory of the catalog";
 
     fn encode(&self, out: &mut Writer) {
@@ -200,15 +217,22 @@ impl Record for DirRecord {
         self.name.encode(out);
         out.u32(self.first_rank);
         out.u32(self.end_rank);
+        out.u32(self.sets.number().into());
         self.stamp.encode(out);
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, FormatError> {
+        let parent = reader.u32()?;
+        let name = NameRecord::decode(reader)?;
+        let (first_rank, end_rank) = (reader.u32()?, reader.u32()?);
+        let sets = read_sets(reader)?;
+        reader.bytes(3)?;
         Ok(DirRecord {
-            parent: reader.u32()?,
-            name: NameRecord::decode(reader)?,
-            first_rank: reader.u32()?,
-            end_rank: reader.u32()?,
+            parent,
+            name,
+            first_rank,
+            end_rank,
+            sets,
             stamp: StampRecord::decode(reader)?,
         })
     }
@@ -223,23 +247,31 @@ pub struct SideRecord {
     pub before_rank: u32,
     /// Its name.
     pub name: NameRecord,
+    /// The sets of ignore rules by which it is eligible.
+    pub sets: RuleSets,
 }
 
 impl Record for SideRecord {
-    const LEN: usize = 16;
+    const LEN: usize = 20;
     const NAME: &'static str = "a file of the side list";
 
     fn encode(&self, out: &mut Writer) {
         out.u32(self.dir);
         out.u32(self.before_rank);
         self.name.encode(out);
+        out.u32(self.sets.number().into());
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, FormatError> {
+        let (dir, before_rank) = (reader.u32()?, reader.u32()?);
+        let name = NameRecord::decode(reader)?;
+        let sets = read_sets(reader)?;
+        reader.bytes(3)?;
         Ok(SideRecord {
-            dir: reader.u32()?,
-            before_rank: reader.u32()?,
-            name: NameRecord::decode(reader)?,
+            dir,
+            before_rank,
+            name,
+            sets,
         })
     }
 }
@@ -347,6 +379,8 @@ pub struct MetaRecord {
     pub dirs: u32,
     /// Files of the side list.
     pub side: u32,
+    /// Files of the catalog that are eligible by all the sets of ignore rules that the root is entered by.
+    pub as_root: u32,
     /// Blocks.
     pub blocks: u32,
     /// Groups of blocks.
@@ -370,7 +404,7 @@ pub struct MetaRecord {
 }
 
 impl Record for MetaRecord {
-    const LEN: usize = 68;
+    const LEN: usize = 72;
     const NAME: &'static str = "the description of the segment";
 
     fn encode(&self, out: &mut Writer) {
@@ -378,6 +412,7 @@ impl Record for MetaRecord {
             self.files,
             self.dirs,
             self.side,
+            self.as_root,
             self.blocks,
             self.groups,
             self.ngram_chars,
@@ -402,6 +437,7 @@ impl Record for MetaRecord {
             files: reader.u32()?,
             dirs: reader.u32()?,
             side: reader.u32()?,
+            as_root: reader.u32()?,
             blocks: reader.u32()?,
             groups: reader.u32()?,
             ngram_chars: reader.u32()?,
@@ -556,6 +592,7 @@ mod tests {
             name,
             status: 2,
             excludable: true,
+            sets: RuleSets::GIT,
             ngrams: 9,
             stamp,
         });
@@ -564,12 +601,14 @@ mod tests {
             name,
             first_rank: 11,
             end_rank: 12,
+            sets: RuleSets::ALL,
             stamp,
         });
         round_trip(SideRecord {
             dir: 13,
             before_rank: 14,
             name,
+            sets: RuleSets::EVERY,
         });
         round_trip(BlockRecord {
             files: 15,
@@ -590,6 +629,7 @@ mod tests {
             files: 20,
             dirs: 21,
             side: 22,
+            as_root: 33,
             blocks: 23,
             groups: 24,
             ngram_chars: 3,
@@ -606,7 +646,21 @@ mod tests {
     #[test]
     fn a_flag_is_zero_or_one() {
         let mut bytes = vec![0u8; FileRecord::LEN];
+        // It is eligible by a set of rules.
+        bytes[14] = 1;
+        let decode = |bytes: &[u8]| FileRecord::decode(&mut Reader::new(bytes, FileRecord::NAME));
+        assert!(decode(&bytes).is_ok());
         bytes[13] = 2;
-        assert!(FileRecord::decode(&mut Reader::new(&bytes, FileRecord::NAME)).is_err());
+        assert!(decode(&bytes).is_err());
+    }
+
+    #[test]
+    fn an_entry_is_eligible_by_known_rules() {
+        for number in [0, 4, 255] {
+            let mut bytes = vec![0u8; FileRecord::LEN];
+            bytes[14] = number;
+            let mut reader = Reader::new(&bytes, FileRecord::NAME);
+            assert!(FileRecord::decode(&mut reader).is_err(), "{number}");
+        }
     }
 }

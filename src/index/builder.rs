@@ -60,7 +60,7 @@ const THREAD_MEMORY: u64 = 48 << 20;
 /// The least that these shares are of: a build takes some tens of megabytes however little it may.
 const LEAST_MEMORY: u64 = 4 << 20;
 
-/// How often enumeration is repeated because something had only just changed.
+/// How often the tree is listed at most, if something had only just changed or could not be listed.
 const SETTLE_ROUNDS: u32 = 3;
 
 /// The longest wait for something to settle: as long as the coarsest timestamps need.
@@ -305,9 +305,13 @@ fn assemble_with<W: Write>(
     build.finish(tree, &outcomes)
 }
 
-/// Lists the tree, again if something changed so recently that a later change might not show.
+/// Lists the tree, again if something changed so recently that a later change might not show, or if
+/// something could not be listed. The latter may have been of that moment: a directory that was
+/// removed between the listing of its parent and its own. An error that the next listing meets too
+/// stays.
 fn enumerate(walk: &Walk, host: &dyn BuildHost) -> Result<(Enumeration, i64), BuildError> {
     let mut rounds = SETTLE_ROUNDS;
+    let mut errors_before = Vec::new();
     loop {
         host.progress(Progress {
             phase: Phase::Enumerate,
@@ -328,11 +332,15 @@ fn enumerate(walk: &Walk, host: &dyn BuildHost) -> Result<(Enumeration, i64), Bu
         host.may_go_on(0, 0)?;
         let wait = tree.settle_in(started_ns);
         rounds -= 1;
-        if wait.is_zero() || rounds == 0 {
+        let may_pass = !tree.errors.is_empty() && tree.errors != errors_before;
+        if rounds == 0 || (wait.is_zero() && !may_pass) {
             return Ok((tree, started_ns));
         }
-        // A time in the future, of a skewed clock, is not waited for.
-        host.pause(wait.min(MAX_SETTLE));
+        errors_before = tree.errors;
+        if !wait.is_zero() {
+            // A time in the future, of a skewed clock, is not waited for.
+            host.pause(wait.min(MAX_SETTLE));
+        }
     }
 }
 
@@ -629,6 +637,7 @@ impl<W: Write> Build<'_, W> {
                     .filter(|stamp| stamp.is_settled(self.started_ns))
                     .map(Stamp::record)
                     .unwrap_or_default(),
+                sets: dir.sets,
             };
             let name = dir.place.logical.file_name().unwrap_or_default();
             self.sections.push_dir(name, record).map_err(too_long)?;
@@ -639,6 +648,7 @@ impl<W: Write> Build<'_, W> {
                 name,
                 status: own.status as u8,
                 excludable: own.excludable,
+                sets: file.sets,
                 ngrams: own.ngrams,
                 stamp: own.stamp.map(Stamp::record).unwrap_or_default(),
             };
@@ -650,6 +660,7 @@ impl<W: Write> Build<'_, W> {
                 dir: file.dir,
                 before_rank: file.before_rank,
                 name,
+                sets: file.sets,
             };
             let pushed = self.sections.push_side(&file.name, record);
             pushed.map_err(too_long)?;
@@ -660,6 +671,7 @@ impl<W: Write> Build<'_, W> {
             files: tree.files.len() as u32,
             dirs: tree.dirs.len() as u32,
             side: tree.side.len() as u32,
+            as_root: self.sections.as_root(),
             blocks: self.sections.blocks.len() as u32,
             groups: self.sections.groups.len() as u32,
             ngram_chars: self.options.params.ngram_chars,

@@ -11,6 +11,7 @@
 
 use std::borrow::Cow;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use thiserror::Error;
@@ -23,6 +24,14 @@ pub const DEFAULT_DENIES: [&str; 5] = [
     "**/*.pem",
     "**/*.key",
 ];
+
+/// Returns whether a default pattern denies a file or a directory above it, by the path relative to
+/// a root. An index never holds text of such a file, whether or not the patterns are in force.
+pub fn is_withheld(relative: &Path) -> bool {
+    static DEFAULTS: LazyLock<Option<DenySet>> = LazyLock::new(|| DenySet::new(&[], true).ok());
+    let denies = |set: &DenySet| set.denies_path_or_parent(relative, relative).is_some();
+    DEFAULTS.as_ref().is_none_or(denies)
+}
 
 /// A denied pattern that is no valid glob.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -414,6 +423,23 @@ mod tests {
             "keyfile",
         ] {
             assert_eq!(denied(&set, path), (false, false), "{path}");
+        }
+    }
+
+    #[test]
+    fn keys_and_what_lies_beside_them_are_withheld() {
+        for path in [
+            "id_rsa",
+            "id_rsa.pub",
+            "a/server.pem",
+            ".ssh/config",
+            "home/.ssh/known/hosts",
+            "x.key/readme",
+        ] {
+            assert!(is_withheld(Path::new(path)), "{path}");
+        }
+        for path in ["", "src/key.rs", "ssh/config", "my_id_rsa", "a.pem.txt"] {
+            assert!(!is_withheld(Path::new(path)), "{path}");
         }
     }
 

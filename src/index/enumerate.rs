@@ -15,7 +15,7 @@ use crate::index::beneath::DirStat;
 use crate::index::inputs::Inputs;
 use crate::index::names::{can_be_kept, has_line_break};
 use crate::index::stamp::Stamp;
-use crate::index::walk::{DirNode, Entry, FoundFile, Place, Walk};
+use crate::index::walk::{DirNode, Entry, FoundFile, Place, RuleSets, Walk};
 
 /// How many directories are listed before it is asked whether to go on.
 const CHUNK_DIRS: usize = 1024;
@@ -31,6 +31,8 @@ pub struct DirEntry {
     pub ranks: std::ops::Range<u32>,
     /// Its state before it was listed, if that was also its state afterwards.
     pub stamp: Option<Stamp>,
+    /// The sets of ignore rules by which it is entered.
+    pub sets: RuleSets,
 }
 
 /// An eligible file.
@@ -44,6 +46,8 @@ pub struct FileEntry {
     pub stamp: Option<Stamp>,
     /// Whether it was reached through a symbolic link.
     pub linked: bool,
+    /// The sets of ignore rules that leave it in.
+    pub sets: RuleSets,
 }
 
 /// An eligible file with a line break in its path (FR-LSI-BE-UG-03).
@@ -55,6 +59,8 @@ pub struct SideEntry {
     pub before_rank: u32,
     /// Its name there.
     pub name: OsString,
+    /// The sets of ignore rules that leave it in.
+    pub sets: RuleSets,
 }
 
 /// A tree as it was found.
@@ -153,7 +159,7 @@ impl Enumeration {
         let enter = |all: &mut Enumeration, arena: &mut Vec<Listing>, n: usize, above: &[u32]| {
             let listing = &mut arena[n];
             let mut dirs = Vec::with_capacity(listing.places.len());
-            for (place, stamp) in listing.places.drain(..) {
+            for (place, stamp, sets) in listing.places.drain(..) {
                 let number = all.dirs.len() as u32;
                 let parent = above.iter().copied().find(|&dir| {
                     place.logical.parent() == Some(&*all.dirs[dir as usize].place.logical)
@@ -165,6 +171,7 @@ impl Enumeration {
                     parent: parent.unwrap_or(number),
                     ranks: rank..rank,
                     stamp,
+                    sets,
                 });
             }
             all.inputs.append(std::mem::take(&mut listing.inputs));
@@ -188,6 +195,7 @@ impl Enumeration {
                     name,
                     stamp,
                     linked,
+                    sets,
                 }) => {
                     let dir = open.dirs[member];
                     let in_line = |place: &Place| has_line_break(place.logical.as_os_str());
@@ -197,6 +205,7 @@ impl Enumeration {
                             dir,
                             before_rank,
                             name,
+                            sets,
                         });
                     } else {
                         all.files.push(FileEntry {
@@ -204,6 +213,7 @@ impl Enumeration {
                             name,
                             stamp,
                             linked,
+                            sets,
                         });
                     }
                 }
@@ -226,13 +236,26 @@ impl Enumeration {
     }
 }
 
+/// An eligible file of a directory.
+#[derive(Clone, Debug)]
+pub struct Surveyed {
+    /// Its name there.
+    pub name: OsString,
+    /// Its state, where that could be found out.
+    pub stamp: Option<Stamp>,
+    /// The sets of ignore rules that leave it in.
+    pub sets: RuleSets,
+}
+
 /// One directory as it was found, by itself.
 #[derive(Debug)]
 pub struct Survey {
     /// Its state before it was listed, if that was also its state afterwards.
     pub stamp: Option<Stamp>,
-    /// Its eligible files, and their states where those could be found out.
-    pub files: Vec<(OsString, Option<Stamp>)>,
+    /// The sets of ignore rules by which it is entered.
+    pub sets: RuleSets,
+    /// Its eligible files.
+    pub files: Vec<Surveyed>,
     /// Directories in it that are entered.
     pub dirs: Vec<DirNode>,
     /// What could not be read, and why.
@@ -246,11 +269,14 @@ impl Survey {
     pub fn of(walk: &Walk, node: &DirNode) -> Survey {
         let (listing, children) = Listing::of(walk, node);
         let files = listing.items.into_iter().filter_map(|item| match item {
-            Found::File { name, stamp, .. } => Some((name, stamp)),
+            Found::File {
+                name, stamp, sets, ..
+            } => Some(Surveyed { name, stamp, sets }),
             Found::Dir(_) | Found::Taken => None,
         });
         Survey {
-            stamp: listing.places.first().and_then(|(_, stamp)| *stamp),
+            stamp: listing.places.first().and_then(|(_, stamp, _)| *stamp),
+            sets: node.sets(),
             files: files.collect(),
             dirs: children
                 .into_iter()
@@ -265,7 +291,7 @@ impl Survey {
 /// One node, listed.
 #[derive(Debug)]
 struct Listing {
-    places: Vec<(Arc<Place>, Option<Stamp>)>,
+    places: Vec<(Arc<Place>, Option<Stamp>, RuleSets)>,
     items: Vec<Found>,
     errors: Vec<(PathBuf, String)>,
     inputs: Inputs,
@@ -279,6 +305,7 @@ enum Found {
         name: OsString,
         stamp: Option<Stamp>,
         linked: bool,
+        sets: RuleSets,
     },
     /// The number of the child's listing: among the children first, then in the arena.
     Dir(usize),
@@ -302,11 +329,11 @@ impl Listing {
         let mut errors = Vec::new();
         for entry in entries {
             match entry {
-                Entry::File(file) if !can_be_kept(&file.name) => errors.push((
+                Entry::File(file, _) if !can_be_kept(&file.name) => errors.push((
                     file.logical(),
                     "its name can't be kept in an index on this system".to_string(),
                 )),
-                Entry::File(file) => items.push(Found::File {
+                Entry::File(file, sets) => items.push(Found::File {
                     member: places
                         .iter()
                         .position(|place| Arc::ptr_eq(place, &file.dir))
@@ -314,6 +341,7 @@ impl Listing {
                     linked: file.target.is_some(),
                     name: file.name,
                     stamp: None,
+                    sets,
                 }),
                 Entry::Dir(child) => {
                     items.push(Found::Dir(children.len()));
@@ -328,9 +356,12 @@ impl Listing {
         }
         let places = places
             .into_iter()
+            .zip(node.sets_of_each())
             .zip(before.into_iter().zip(after))
             // A directory that changed while it was listed has no state that the list belongs to.
-            .map(|(place, (before, after))| (place, before.filter(|_| before == after)))
+            .map(|((place, sets), (before, after))| {
+                (place, before.filter(|_| before == after), sets)
+            })
             .collect();
         let listing = Listing {
             places,

@@ -92,17 +92,13 @@ impl Inputs {
     /// Returns the first input that is not as it was. One lookup an input, on the threads of the current pool.
     pub fn changed(&self) -> Option<PathBuf> {
         let list = self.list.par_iter().with_min_len(LOOKED_AT_ONCE);
-        list.find_map_first(|input| {
-            // What can't be kept as a path can't be checked, and counts as changed.
-            let Some(path) = path_of(input) else {
-                return Some(PathBuf::from(
-                    String::from_utf8_lossy(&input.path).into_owned(),
-                ));
-            };
-            let now = look(&path);
-            let is_known = now.is_none_or(|stat| stat.kind != NEVER_SEEN);
-            (!is_known || now != input.stat).then_some(path)
-        })
+        list.find_map_first(if_changed)
+    }
+
+    /// Returns all inputs that are not as they were, as [`Inputs::changed`] finds the first.
+    pub fn all_changed(&self) -> Vec<PathBuf> {
+        let list = self.list.par_iter().with_min_len(LOOKED_AT_ONCE);
+        list.filter_map(if_changed).collect()
     }
 
     /// Returns how long after `now_ns` every later change is certain to show.
@@ -139,6 +135,18 @@ const NEVER_SEEN: InputKind = InputKind::Symlink;
 
 fn path_of(input: &EligibilityInput) -> Option<PathBuf> {
     name_from_bytes(&input.path).map(PathBuf::from)
+}
+
+/// Looks at an input, and returns its path if it is not as it was.
+fn if_changed(input: &EligibilityInput) -> Option<PathBuf> {
+    // What can't be kept as a path can't be checked, and counts as changed.
+    let Some(path) = path_of(input) else {
+        let text = String::from_utf8_lossy(&input.path);
+        return Some(PathBuf::from(text.into_owned()));
+    };
+    let now = look(&path);
+    let is_known = now.is_none_or(|stat| stat.kind != NEVER_SEEN);
+    (!is_known || now != input.stat).then_some(path)
 }
 
 /// Looks at one input. Of a directory only counts that it is there: a repository's changes all the time.

@@ -19,7 +19,7 @@ use crate::index::walk::{Follow, TraversalOptions};
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// The version of how it is made: to be raised when the same files would give another index.
-pub const IMPLEMENTATION_VERSION: u32 = 1;
+pub const IMPLEMENTATION_VERSION: u32 = 4;
 
 /// The algorithm that makes n-grams of a text. The bits and hashes of the logical filter and the version of Unicode, by
 /// which paths are ordered too, follow it in a key.
@@ -49,8 +49,8 @@ pub struct KeyInputs<'a> {
     pub bloom: BloomParams,
     /// The denied patterns.
     pub deny: &'a [String],
-    /// Git's global excludes, and the directory that their patterns are relative to.
-    pub global_excludes: Option<(&'a Path, &'a Path)>,
+    /// Git's global excludes.
+    pub global_excludes: Option<&'a Path>,
     /// By which rights files are read. A file that is left out is never opened, so that nobody may leave one out who
     /// could not open it: an index is for processes that may read what its builder may.
     pub access: &'a str,
@@ -60,10 +60,6 @@ impl IndexKey {
     /// Makes a key.
     pub fn new(inputs: &KeyInputs<'_>) -> IndexKey {
         let bytes = |path: &Path| name_bytes(path.as_os_str()).to_vec();
-        let (excludes, excludes_base) = match inputs.global_excludes {
-            Some((path, base)) => (bytes(path), bytes(base)),
-            None => Default::default(),
-        };
         IndexKey {
             parts: KeyParts {
                 root: bytes(inputs.root),
@@ -82,8 +78,8 @@ impl IndexKey {
                 ngram_chars: NGRAM_CHARS as u32,
                 max_tokenized_bytes: inputs.max_tokenized_bytes,
                 deny_patterns: inputs.deny.to_vec(),
-                global_excludes: excludes,
-                excludes_base,
+                global_excludes: inputs.global_excludes.map(bytes).unwrap_or_default(),
+                excludes_base: Vec::new(),
                 access: inputs.access.to_string(),
                 schema_version: SCHEMA_VERSION,
                 implementation_version: IMPLEMENTATION_VERSION,
@@ -186,11 +182,11 @@ mod tests {
                 ..inputs()
             },
             KeyInputs {
-                global_excludes: Some((Path::new("/x"), Path::new("/src"))),
+                global_excludes: Some(Path::new("/x")),
                 ..inputs()
             },
             KeyInputs {
-                global_excludes: Some((Path::new("/x"), Path::new("/y"))),
+                global_excludes: Some(Path::new("/y")),
                 ..inputs()
             },
             KeyInputs {

@@ -140,12 +140,16 @@ pub trait Ground: Send + Sync {
 pub enum Opened {
     /// Nothing.
     Absent,
+    /// Nothing for the denied patterns of now, but there were indexes for others: says so.
+    OtherPolicy(String),
     /// This.
     Open(Arc<Snapshot>),
     /// It is damaged, and this is what is wrong: it has to be built anew.
     Damaged(String),
     /// It can't be opened for now, though it may be sound: why.
     Unavailable(String),
+    /// It was not opened before the caller's deadline: why.
+    OutOfTime(String),
 }
 
 /// How an index lives.
@@ -311,8 +315,9 @@ impl LiveIndex {
         self.shared.damaged(error);
     }
 
-    /// Notes what a search has found that compared a state of the index with a tree that is not watched: where directories or rules are
-    /// others than when it was built, it leaves nothing out until it is built again.
+    /// Notes the result of a search that compared a state of the index with a tree that is not
+    /// watched. The index is built again where directories or rules are others than when it was
+    /// built, or if something could not be listed then and can be now.
     pub fn report_comparison(&self, of: &Snapshot, is_outdated: bool) {
         let mut status = self.shared.status();
         // The worker may have compared it since, or built another one.

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::format::error::FormatError;
+use crate::format::manifest::RuleSets;
 use crate::format::sort_key::cmp_paths;
 use crate::index::block::SortedGrams;
 use crate::index::gram::Gram;
@@ -31,6 +32,8 @@ pub struct Extra {
     pub before_rank: u32,
     /// Its state, where that could be found out.
     pub stamp: Option<Stamp>,
+    /// The sets of ignore rules that leave it in.
+    pub sets: RuleSets,
     /// What is known of its content.
     pub content: Content,
 }
@@ -73,8 +76,8 @@ impl Extra {
 enum DirState {
     /// It is not entered any more.
     Gone,
-    /// It is entered.
-    Entered,
+    /// It is entered, by these sets of ignore rules.
+    Entered(RuleSets),
 }
 
 /// What followed from the listing of a directory.
@@ -166,16 +169,26 @@ impl Overlay {
         &self.extras
     }
 
-    /// Returns true if enumeration enters a directory (relative to the index root).
+    /// Returns true if enumeration enters a directory (relative to the index root) by the sets of ignore rules `asked`.
     ///
     /// # Errors
     ///
     /// [`FormatError`] for damage of the segment, here and below.
-    pub fn enters(&self, segment: &Segment, dir: &Path) -> Result<bool, FormatError> {
-        Ok(match self.dirs.get(dir) {
-            Some(state) => *state == DirState::Entered,
-            None => segment.find_dir(dir)?.is_some(),
-        })
+    pub fn enters(
+        &self,
+        segment: &Segment,
+        dir: &Path,
+        asked: RuleSets,
+    ) -> Result<bool, FormatError> {
+        let sets = match self.dirs.get(dir) {
+            Some(DirState::Entered(sets)) => Some(*sets),
+            Some(DirState::Gone) => None,
+            None => match segment.find_dir(dir)? {
+                Some(number) => Some(segment.dir(number)?.sets),
+                None => None,
+            },
+        };
+        Ok(sets.is_some_and(|sets| sets.hold(asked)))
     }
 
     /// Returns the file beside the segment that has a path.

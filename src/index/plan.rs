@@ -197,7 +197,8 @@ impl Serialize for Reason {
 ///
 /// *Analysis.* By induction over the expression, `m` is a text of one of the chains (`Exact`), or begins and ends
 /// with one and the file fulfils the requirements (`Inexact`):
-/// a literal and a class are themselves, and where a limit or rule forbids using them, any text; a sequence is a
+/// a literal and a class are themselves, but that a class loses the characters that normalization replaces, which by 1 do not
+/// occur in the file; and where a limit or rule forbids using them, any text; a sequence is a
 /// product of chains, and where that is too large its parts and what lies across their border, each of which occurs
 /// in `m`; of alternatives one applies, hence the union of chains and the disjunction of requirements; a
 /// repetition begins and ends with its least number of copies; everything else is any text.
@@ -220,6 +221,8 @@ impl Serialize for Reason {
 /// covered by `k` stretches of three n-grams each, none across two runs, which is what is tested: the files in which that is so are found for
 /// each place and number of edits from those before it. This keeps no file that a split into `k + 1` pieces would exclude, however it is
 /// chosen: no stretch has n-grams of two pieces, since those are at least three places apart, so `k` stretches leave one of `k + 1` pieces whole.
+/// Where `w` has a character that normalization replaces, `m` does not have it, so an edit changes it; the same edits lead from `m` to the text
+/// that has another character of the class there.
 ///
 /// The proof does not need that U+FFFD is not used, nor literals which normalization changes and characters next to
 /// which it might. Those rules keep plans within what FR-LSI-BLOOM-Q-01 says, in which patterns are normalized.

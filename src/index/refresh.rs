@@ -203,6 +203,23 @@ impl Cursor {
     }
 }
 
+/// Returns true if a whole tree can be listed now, without an error that may hide files. Ends at
+/// the first error, and when `stopped` returns true: whether the rest can be listed is unknown
+/// then.
+///
+/// Costs one listing a directory and one look at each file.
+pub fn can_be_listed(walk: &Walk, stopped: &dyn Fn() -> bool) -> bool {
+    let mut stack = vec![walk.start()];
+    while let Some(node) = stack.pop() {
+        let survey = Survey::of(walk, &node);
+        if !survey.errors.is_empty() || stopped() {
+            return false;
+        }
+        stack.extend(survey.dirs);
+    }
+    true
+}
+
 /// An entry of a directory of which something was heard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
@@ -257,10 +274,10 @@ impl Refresh<'_> {
             let path = dir.join(name);
             remove_below(&mut entered.dirs, &path);
             match looked {
-                Looked::File(_, meta) => {
+                Looked::File(_, meta, sets) => {
                     known.no_dir(self.segment, &path)?;
                     let stamp = Stamp::of(&meta);
-                    known.news |= known.overlay.found(self.segment, &path, stamp)?;
+                    known.news |= known.overlay.found(self.segment, &path, stamp, sets)?;
                     if let Some(stamp) = stamp.filter(|stamp| stamp.is_settled(*heard_ns)) {
                         known.news |= known.overlay.distrust(self.segment, &path, stamp)?;
                     }
@@ -354,7 +371,7 @@ impl Refresh<'_> {
         known.inputs_changed |= before.unwrap_or_default() != survey.inputs;
         let listed = known
             .overlay
-            .listed(self.segment, path, &survey.files, &dirs)?;
+            .listed(self.segment, path, survey.sets, &survey.files, &dirs)?;
         known.news |= listed.news;
         for gone in &listed.gone {
             known.forget_below(gone);
@@ -363,6 +380,7 @@ impl Refresh<'_> {
     }
 }
 
+pub mod catch_up;
 #[cfg(all(test, unix))]
 pub(crate) mod changing;
 #[cfg(all(test, unix))]

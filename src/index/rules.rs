@@ -1,11 +1,15 @@
 //! Ignore rules: which entries of a directory the ignore files leave out.
 //!
 //! Owns the order of precedence among `.rgignore`, `.ignore`, `.gitignore`, `.git/info/exclude` and the global
-//! excludes, which is ripgrep's. The globs themselves are the `ignore` crate's. Malformed lines are left
+//! excludes, which is ripgrep's. The globs themselves are the `ignore` crate's, or git's own. Malformed lines are left
 //! out silently here; `doctor` reports them. So are files that are not there for this user; that one could not be read for
 //! any other reason is told, because it may pass, and what was decided without it with it.
 
+mod excludes;
 mod file;
+mod git;
+mod repository;
+pub mod settings;
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -18,7 +22,9 @@ use crate::format::manifest::IgnoreRules;
 use ignore::Match;
 use ignore::gitignore::GitignoreBuilder;
 
+use self::excludes::GlobalExcludes;
 use self::file::{IgnoreFile, MAX_LINES};
+use self::repository::Repository;
 
 /// Largest ignore file that is read, in bytes; the rest of a larger one is not looked at.
 const IGNORE_FILE_LIMIT: u64 = 16 << 20;
@@ -73,22 +79,17 @@ impl ControlFiles {
         for (_, name) in names.iter().filter(|(found, _)| *found) {
             each(&dir.join(name));
         }
-        if self.git {
-            if dir.join(".git").is_file()
-                && let Ok(Some(git_dir)) = linked_git_dir(dir)
-            {
-                each(&git_dir.join("commondir"));
-            }
-            if let Ok(Some(git_dir)) = common_git_dir(dir) {
-                each(&git_dir.join("info/exclude"));
-            }
+        if self.git
+            && let Ok(Some(repository)) = Repository::at(dir, each)
+        {
+            each(&repository.common_dir.join("info/exclude"));
         }
     }
 
     /// Returns those that count by these rules.
     fn counted(self, which: IgnoreRules) -> ControlFiles {
         match which {
-            IgnoreRules::All => self,
+            IgnoreRules::All | IgnoreRules::AllAndGit => self,
             IgnoreRules::None => ControlFiles::default(),
             IgnoreRules::Git => ControlFiles {
                 rgignore: false,
@@ -125,6 +126,8 @@ pub struct Rules {
     parent: Option<Arc<Rules>>,
     /// Which files count, here and below.
     which: IgnoreRules,
+    excludes: Arc<GlobalExcludes>,
+    /// The global excludes as they are for the repository that this directory is in; without any outside of one.
     global: Arc<IgnoreFile>,
     rgignore: IgnoreFile,
     ignore: IgnoreFile,
@@ -141,40 +144,43 @@ pub struct Rules {
 impl Rules {
     /// Returns rules that leave nothing out.
     pub fn none() -> Arc<Rules> {
-        Rules::top(IgnoreRules::None, Arc::new(IgnoreFile::empty()))
+        Rules::top(IgnoreRules::None, GlobalExcludes::none())
     }
 
-    fn top(which: IgnoreRules, global: Arc<IgnoreFile>) -> Arc<Rules> {
-        let empty = global.is_empty();
+    fn top(which: IgnoreRules, excludes: GlobalExcludes) -> Arc<Rules> {
         Arc::new(Rules {
             parent: None,
             which,
-            global,
+            excludes: Arc::new(excludes),
+            global: Arc::new(IgnoreFile::empty()),
             rgignore: IgnoreFile::empty(),
             ignore: IgnoreFile::empty(),
             gitignore: IgnoreFile::empty(),
             exclude: IgnoreFile::empty(),
             has_git: false,
             any_git: false,
-            empty,
+            empty: true,
         })
     }
 
     /// Returns the rules that hold for the directory `dir` from what lies above it, without its own; `which` says from which files.
-    /// `global_excludes` is git's `core.excludesFile`, whose patterns are relative to `working_dir`. Adds to `unread` what could
-    /// not be read.
+    /// `global_excludes` is git's `core.excludesFile`, whose patterns are relative to the top of each repository. Adds to
+    /// `unread` what could not be read.
     pub fn above(
         dir: &Path,
         which: IgnoreRules,
         global_excludes: Option<&Path>,
-        working_dir: &Path,
         unread: &mut Vec<Unread>,
     ) -> Arc<Rules> {
-        let global = match global_excludes {
-            Some(path) => read_ignore_file(working_dir, path, which, unread),
-            None => IgnoreFile::empty(),
+        let excludes = match global_excludes.map(read_regular_file) {
+            Some(Ok(Some(text))) => GlobalExcludes::new(text, which),
+            Some(Err(error)) => {
+                unread.push(error);
+                GlobalExcludes::none()
+            }
+            Some(Ok(None)) | None => GlobalExcludes::none(),
         };
-        let mut rules = Rules::top(which, Arc::new(global));
+        let mut rules = Rules::top(which, excludes);
         let mut parents: Vec<&Path> = dir.ancestors().skip(1).collect();
         parents.reverse();
         for parent in parents {
@@ -198,9 +204,9 @@ impl Rules {
         // A link to nowhere is no repository; what is listed may be one.
         let is_git = found.git && is_there(&dir.join(".git"), unread);
         let has_git = is_git || found.jj && is_there(&dir.join(".jj"), unread);
-        let exclude = match is_git.then(|| common_git_dir(dir)) {
-            Some(Ok(Some(git_dir))) => {
-                let path = git_dir.join("info/exclude");
+        let exclude = match is_git.then(|| Repository::at(dir, &mut |_| {})) {
+            Some(Ok(Some(repository))) => {
+                let path = repository.common_dir.join("info/exclude");
                 read_ignore_file(dir, &path, parent.which, unread)
             }
             Some(Err(error)) => {
@@ -225,18 +231,29 @@ impl Rules {
         if !adds && !has_git {
             return parent.clone();
         }
+        let global = match has_git {
+            true => parent.excludes.for_repository(dir),
+            false => parent.global.clone(),
+        };
+        let empty = parent.empty && !adds && global.is_empty();
         Arc::new(Rules {
             parent: Some(parent.clone()),
             which: parent.which,
-            global: parent.global.clone(),
+            excludes: parent.excludes.clone(),
+            global,
             rgignore,
             ignore,
             gitignore,
             exclude,
             has_git,
             any_git: parent.any_git || has_git,
-            empty: parent.empty && !adds,
+            empty,
         })
+    }
+
+    /// Returns which files count.
+    pub fn which(&self) -> IgnoreRules {
+        self.which
     }
 
     /// Returns true when no rule exists, so that no path needs to be matched.
@@ -454,189 +471,5 @@ pub(crate) fn read_regular_file(path: &Path) -> Result<Option<Vec<u8>>, Unread> 
     }
 }
 
-/// Finds the directory that holds `info/exclude`: `.git` itself, or for a worktree, whose `.git` is a file,
-/// the one shared by all of them.
-fn common_git_dir(dir: &Path) -> Result<Option<PathBuf>, Unread> {
-    let dot_git = dir.join(".git");
-    match dot_git.metadata() {
-        Ok(metadata) if metadata.is_file() => {}
-        Ok(_) => return Ok(Some(dot_git)),
-        Err(error) if is_absent(&error) => return Ok(None),
-        Err(error) => return Err(Unread::new(&dot_git, &error)),
-    }
-    let Some(git_dir) = linked_git_dir(dir)? else {
-        return Ok(None);
-    };
-    let Some(common) = first_line(&git_dir.join("commondir"))? else {
-        return Ok(None);
-    };
-    Ok(Some(if common.starts_with('.') {
-        git_dir.join(common)
-    } else {
-        PathBuf::from(common)
-    }))
-}
-
-/// Returns the directory that a `.git` file in `dir` points to.
-fn linked_git_dir(dir: &Path) -> Result<Option<PathBuf>, Unread> {
-    // A relative path starts at the directory, wherever the process happens to be.
-    let line = first_line(&dir.join(".git"))?;
-    let target = line
-        .as_deref()
-        .and_then(|line| line.strip_prefix("gitdir: "));
-    Ok(target.map(|target| dir.join(target)))
-}
-
-fn first_line(path: &Path) -> Result<Option<String>, Unread> {
-    let text = read_regular_file(path)?.and_then(|bytes| String::from_utf8(bytes).ok());
-    Ok(text.and_then(|text| text.lines().next().map(str::to_string)))
-}
-
 #[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    fn write(dir: &Path, files: &[(&str, &str)]) {
-        for (path, text) in files {
-            let path = dir.join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-    }
-
-    fn rules_of(top: &Path, dir: &str) -> Arc<Rules> {
-        let (rules, unread) = rules_and_unread(top, dir);
-        assert_eq!(unread, []);
-        rules
-    }
-
-    fn rules_and_unread(top: &Path, dir: &str) -> (Arc<Rules>, Vec<Unread>) {
-        let mut unread = Vec::new();
-        let mut rules = Rules::above(top, IgnoreRules::All, None, top, &mut unread);
-        let mut at = top.to_path_buf();
-        rules = Rules::child(&rules, &at, ControlFiles::probe(&at), &mut unread);
-        for part in Path::new(dir) {
-            at.push(part);
-            rules = Rules::child(&rules, &at, ControlFiles::probe(&at), &mut unread);
-        }
-        (rules, unread)
-    }
-
-    #[test]
-    fn precedence_is_ripgreps() {
-        let tmp = tempfile::tempdir().unwrap();
-        let top = tmp.path().canonicalize().unwrap();
-        write(
-            &top,
-            &[
-                (".git/info/exclude", "*.excluded\n"),
-                (".gitignore", "*.log\n!keep.log\n"),
-                (".ignore", "!back.log\n"),
-                (".rgignore", "never.log\n"),
-                ("sub/.gitignore", "!sub.log\n"),
-            ],
-        );
-        let rules = rules_of(&top, "");
-        let verdict = |name: &str| rules.decide(&top.join(name), false);
-        assert_eq!(verdict("a.log"), Verdict::Ignored);
-        assert_eq!(verdict("keep.log"), Verdict::Kept);
-        assert_eq!(verdict("back.log"), Verdict::Kept);
-        assert_eq!(verdict("never.log"), Verdict::Ignored);
-        assert_eq!(verdict("a.excluded"), Verdict::Ignored);
-        assert_eq!(verdict("a.txt"), Verdict::Neutral);
-        let sub = rules_of(&top, "sub");
-        assert_eq!(sub.decide(&top.join("sub/sub.log"), false), Verdict::Kept);
-        assert_eq!(sub.decide(&top.join("sub/a.log"), false), Verdict::Ignored);
-    }
-
-    #[test]
-    fn gitignore_counts_only_in_a_repository() {
-        let tmp = tempfile::tempdir().unwrap();
-        let top = tmp.path().canonicalize().unwrap();
-        write(&top, &[(".gitignore", "*.log\n"), (".ignore", "*.tmp\n")]);
-        let rules = rules_of(&top, "");
-        assert_eq!(rules.decide(&top.join("a.log"), false), Verdict::Neutral);
-        assert_eq!(rules.decide(&top.join("a.tmp"), false), Verdict::Ignored);
-        // A repository further down does not make the rules above it count inside.
-        write(&top, &[("repo/.git/HEAD", "x")]);
-        let rules = rules_of(&top, "repo");
-        assert_eq!(
-            rules.decide(&top.join("repo/a.log"), false),
-            Verdict::Neutral
-        );
-    }
-
-    #[test]
-    fn a_worktree_finds_its_excludes() {
-        let tmp = tempfile::tempdir().unwrap();
-        let top = tmp.path().canonicalize().unwrap();
-        let git = top.join("main/.git/worktrees/w");
-        write(
-            &top,
-            &[
-                ("main/.git/info/exclude", "*.x\n"),
-                ("main/.git/worktrees/w/commondir", "../..\n"),
-                ("w/.git", &format!("gitdir: {}\n", git.display())),
-            ],
-        );
-        let rules = rules_of(&top.join("w"), "");
-        assert_eq!(rules.decide(&top.join("w/a.x"), false), Verdict::Ignored);
-        write(&top, &[("w/.git", "gitdir: ../main/.git/worktrees/w\n")]);
-        let rules = rules_of(&top.join("w"), "");
-        assert_eq!(rules.decide(&top.join("w/a.x"), false), Verdict::Ignored);
-    }
-
-    #[test]
-    fn malformed_lines_are_found() {
-        let tmp = tempfile::tempdir().unwrap();
-        let file = tmp.path().join(".ignore");
-        fs::write(&file, b"*.ok\n{a\n\xFF\n{b\n").unwrap();
-        let lines: Vec<usize> = malformed_lines(&file)
-            .into_iter()
-            .map(|(line, _)| line)
-            .collect();
-        assert_eq!(lines, [2, 3]);
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn a_pipe_in_place_of_an_ignore_file_does_not_hang() {
-        let tmp = tempfile::tempdir().unwrap();
-        let top = tmp.path().canonicalize().unwrap();
-        rustix::fs::mkfifoat(rustix::fs::CWD, top.join(".ignore"), rustix::fs::Mode::RWXU).unwrap();
-        assert!(rules_of(&top, "").is_empty());
-    }
-
-    /// What is there, regular, and can't be read: the memory of this process, from its first byte.
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn what_could_not_be_read_is_told_and_what_is_not_there_for_anybody_is_not() {
-        use std::os::unix::fs::symlink;
-        let tmp = tempfile::tempdir().unwrap();
-        let top = tmp.path().canonicalize().unwrap();
-        write(&top, &[("sub/a", ""), ("unreadable/a", ""), ("repo/a", "")]);
-        symlink("/proc/self/mem", top.join("unreadable/.ignore")).unwrap();
-        symlink("/proc/self/mem", top.join("repo/.git")).unwrap();
-        symlink("nowhere", top.join("sub/.ignore")).unwrap();
-        symlink(".gitignore", top.join("sub/.gitignore")).unwrap();
-        symlink("x".repeat(300), top.join("sub/.rgignore")).unwrap();
-        fs::create_dir(top.join("sub/.jj")).unwrap();
-        let (rules, unread) = rules_and_unread(&top, "sub");
-        assert!(rules.is_empty());
-        assert_eq!(unread, []);
-        let paths = |dir| -> Vec<PathBuf> {
-            let (_, unread) = rules_and_unread(&top, dir);
-            unread.into_iter().map(|unread| unread.path).collect()
-        };
-        assert_eq!(paths("unreadable"), [top.join("unreadable/.ignore")]);
-        assert_eq!(paths("repo"), [top.join("repo/.git")]);
-        // Those above it as well.
-        let mut unread = Vec::new();
-        let dir = top.join("unreadable/sub");
-        Rules::above(&dir, IgnoreRules::All, None, &top, &mut unread);
-        assert_eq!(unread.len(), 1);
-        assert!(unread[0].why.contains("rules have no effect"), "{unread:?}");
-    }
-}
+mod tests;

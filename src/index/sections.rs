@@ -6,6 +6,7 @@
 use std::ffi::OsStr;
 use std::io::{self, Write};
 
+use crate::format::manifest::RuleSets;
 use crate::format::section::{SectionWriter, Summary};
 use crate::format::segment::{
     BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, PartRecord, Record,
@@ -28,6 +29,10 @@ pub(crate) struct Sections {
     dirs: Writer,
     files: Writer,
     file_count: usize,
+    /// The sets of ignore rules that the root, the first of the directories, is entered by.
+    root_sets: Option<RuleSets>,
+    /// How many of the files are eligible by all of these.
+    as_root: u32,
     side: Writer,
     names: Writer,
     always: Vec<u8>,
@@ -49,6 +54,7 @@ pub(crate) struct NamesTooLong;
 impl Sections {
     /// Adds a directory; its name is `name`, whatever the record says.
     pub(crate) fn push_dir(&mut self, name: &OsStr, dir: DirRecord) -> Result<(), NamesTooLong> {
+        self.root_sets.get_or_insert(dir.sets);
         let name = self.add_name(name)?;
         DirRecord { name, ..dir }.encode(&mut self.dirs);
         Ok(())
@@ -66,7 +72,13 @@ impl Sections {
             *last |= u8::from(!file.excludable) << bit;
         }
         self.file_count += 1;
+        self.as_root += u32::from(self.root_sets == Some(file.sets));
         Ok(())
+    }
+
+    /// Returns how many of the files are eligible by all the sets of ignore rules that the root is entered by.
+    pub(crate) fn as_root(&self) -> u32 {
+        self.as_root
     }
 
     /// Adds a file of the side list.

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::format::error::FormatError;
+use crate::format::manifest::RuleSets;
 use crate::format::section::{Container, FileKind, SectionRange, Summary};
 use crate::format::segment::{
     BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, Numbers, PartRecord,
@@ -125,6 +126,9 @@ impl Segment {
         }
         let casefold = Casefold::from_number(meta.casefold)
             .ok_or_else(|| wrong("its n-grams are folded in no known way"))?;
+        if meta.as_root > meta.files {
+            return Err(wrong("it has fewer files than it says are eligible"));
+        }
         if meta.dirs == 0 {
             return Err(wrong("it has no root"));
         }
@@ -182,6 +186,15 @@ impl Segment {
     /// Returns how many files the catalog has.
     pub fn file_count(&self) -> u32 {
         self.meta.files
+    }
+
+    /// Returns true if each file of the catalog is eligible by the sets of ignore rules `asked`. Constant time.
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::file`].
+    pub fn all_hold(&self, asked: RuleSets) -> Result<bool, FormatError> {
+        Ok(self.meta.as_root == self.meta.files && self.dir(0)?.sets.hold(asked))
     }
 
     /// Returns how many directories it has.

@@ -5,7 +5,7 @@
 //! A snapshot never changes; a later state is another snapshot. Whether it still is the state of the tree is asked
 //! here too, without any memory of the answer: until changes are tracked, every call has to ask.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -87,6 +87,33 @@ pub enum Stale {
     Dir(PathBuf),
     /// A directory has a time of last change that a stamp can't hold.
     Untimed(PathBuf),
+    /// The comparison was ended early: nobody knows.
+    Unfinished,
+}
+
+/// What in a tree is not as a snapshot has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Differences {
+    /// Ignore files and the like, by their absolute paths.
+    pub inputs: Vec<PathBuf>,
+    /// Directories, relative to the index root.
+    pub dirs: Vec<PathBuf>,
+}
+
+impl Differences {
+    /// Returns true if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.inputs.is_empty() && self.dirs.is_empty()
+    }
+}
+
+/// What a look at a directory and at some of its files came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DirLook {
+    /// Whether the directory is as it was.
+    pub(crate) is_same: bool,
+    /// The same for each of the files, in their order.
+    pub(crate) files: Vec<bool>,
 }
 
 impl Snapshot {
@@ -216,24 +243,124 @@ impl Snapshot {
         base: &Path,
         scope: &Path,
     ) -> Result<Option<Stale>, FormatError> {
+        self.stale_while(&|| true, root, base, scope)
+    }
+
+    /// Compares as [`Snapshot::stale`] does, as long as `go_on` returns true. It is asked before
+    /// each look at a directory; when it returns false, the answer is [`Stale::Unfinished`], unless
+    /// a directory before has changed.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] for damage; the snapshot is of no use then.
+    pub fn stale_while(
+        &self,
+        go_on: &(dyn Fn() -> bool + Sync),
+        root: &RootDir,
+        base: &Path,
+        scope: &Path,
+    ) -> Result<Option<Stale>, FormatError> {
+        if !go_on() {
+            return Ok(Some(Stale::Unfinished));
+        }
         if let Some(path) = self.inputs.changed() {
             return Ok(Some(Stale::Input(path)));
         }
         let changed = (0..self.segment.dir_count())
             .into_par_iter()
-            .find_map_first(
-                |number| match self.dir_is_stale(number, root, base, scope) {
-                    Ok(None) => None,
-                    Ok(Some(path)) => Some(Ok(path)),
-                    Err(error) => Some(Err(error)),
-                },
-            );
+            .find_map_first(|number| {
+                let stale = self.dir_is_stale(number, go_on, root, base, scope);
+                stale.transpose()
+            });
         changed.transpose()
+    }
+
+    /// Finds everything that decides about eligibility below `scope` and is not as it was, as
+    /// [`Snapshot::stale`] finds the first. `None` if `go_on` returned false meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] for damage; the snapshot is of no use then.
+    pub fn differences(
+        &self,
+        go_on: &(dyn Fn() -> bool + Sync),
+        root: &RootDir,
+        base: &Path,
+        scope: &Path,
+    ) -> Result<Option<Differences>, FormatError> {
+        // The directories in each directory, which is opened once for all of them.
+        let mut by_parent: BTreeMap<Option<u32>, Vec<u32>> = BTreeMap::new();
+        for number in 0..self.segment.dir_count() {
+            let path = self.segment.dir_path(number)?;
+            if path.starts_with(scope) || scope.starts_with(path) {
+                let above = (number > 0).then_some(self.segment.dir(number)?.parent);
+                by_parent.entry(above).or_default().push(number);
+            }
+        }
+        let groups: Vec<(Option<u32>, Vec<u32>)> = by_parent.into_iter().collect();
+        let found = groups.par_iter().map(|(above, dirs)| match above {
+            Some(above) => self.stale_dirs_in(*above, dirs, go_on, root, base),
+            None => {
+                let stale = self.dir_is_stale(0, go_on, root, base, scope)?;
+                Ok(stale.map(|stale| (0, stale)).into_iter().collect())
+            }
+        });
+        let found: Vec<Vec<(u32, Stale)>> = found.collect::<Result<_, FormatError>>()?;
+        let mut found: Vec<(u32, Stale)> = found.into_iter().flatten().collect();
+        found.sort_by_key(|(number, _)| *number);
+        let mut differences = Differences {
+            inputs: self.inputs.all_changed(),
+            dirs: Vec::with_capacity(found.len()),
+        };
+        for (_, stale) in found {
+            match stale {
+                Stale::Dir(path) | Stale::Untimed(path) => differences.dirs.push(path),
+                Stale::Unfinished | Stale::EnumerationErrors(_) | Stale::Input(_) => {
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(differences))
+    }
+
+    /// Finds those of some directories, all directly in the one with the number `above`, that are not as they were.
+    fn stale_dirs_in(
+        &self,
+        above: u32,
+        dirs: &[u32],
+        go_on: &(dyn Fn() -> bool + Sync),
+        root: &RootDir,
+        base: &Path,
+    ) -> Result<Vec<(u32, Stale)>, FormatError> {
+        let mut names = Vec::with_capacity(dirs.len());
+        for &number in dirs {
+            if !go_on() {
+                return Ok(vec![(number, Stale::Unfinished)]);
+            }
+            names.push(self.segment.name(self.segment.dir(number)?.name)?);
+        }
+        let real = join(base, self.segment.dir_path(above)?);
+        let stat = root.stat_entries(&real, names.iter().map(|name| &**name));
+        let mut now = stat.ok().map(|stat| stat.entries.into_iter());
+        let mut stale = Vec::new();
+        for &number in dirs {
+            // Where the directory above can't be opened, none in it can be looked at.
+            let meta = now.as_mut().and_then(|entries| entries.next()?.ok());
+            let path = || self.segment.dir_path(number).map(Path::to_path_buf);
+            let kept = Stamp::from_record(self.segment.dir(number)?.stamp);
+            match meta.map(|meta| Stamp::of(&meta)) {
+                Some(Some(now)) if now == kept => {}
+                Some(None) => stale.push((number, Stale::Untimed(path()?))),
+                _ => stale.push((number, Stale::Dir(path()?))),
+            }
+        }
+        Ok(stale)
     }
 
     fn dir_is_stale(
         &self,
         number: u32,
+        go_on: &(dyn Fn() -> bool + Sync),
         root: &RootDir,
         base: &Path,
         scope: &Path,
@@ -242,6 +369,9 @@ impl Snapshot {
         if !path.starts_with(scope) && !scope.starts_with(path) {
             return Ok(None);
         }
+        if !go_on() {
+            return Ok(Some(Stale::Unfinished));
+        }
         let kept = Stamp::from_record(self.segment.dir(number)?.stamp);
         let real = join(base, path);
         Ok(match root.metadata(&real).map(|meta| Stamp::of(&meta)) {
@@ -249,6 +379,59 @@ impl Snapshot {
             Ok(None) => Some(Stale::Untimed(path.to_path_buf())),
             _ => Some(Stale::Dir(path.to_path_buf())),
         })
+    }
+
+    /// Returns true if a directory is as it was. One that can't be looked at is not.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] for damage; the snapshot is of no use then.
+    pub(crate) fn is_same_dir(
+        &self,
+        root: &RootDir,
+        base: &Path,
+        dir: u32,
+    ) -> Result<bool, FormatError> {
+        Ok(self.stale_dir(root, base, dir)?.is_none())
+    }
+
+    /// Says how a directory is not as it was; `None` if it is.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] for damage; the snapshot is of no use then.
+    pub(crate) fn stale_dir(
+        &self,
+        root: &RootDir,
+        base: &Path,
+        dir: u32,
+    ) -> Result<Option<Stale>, FormatError> {
+        // Each directory lies below the index root.
+        self.dir_is_stale(dir, &|| true, root, base, Path::new(""))
+    }
+
+    /// Returns true if a directory, given by its path relative to the index root, and those above it
+    /// are in the catalog and are as they were.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] for damage; the snapshot is of no use then.
+    pub(crate) fn is_same_down_to(
+        &self,
+        root: &RootDir,
+        base: &Path,
+        path: &Path,
+    ) -> Result<bool, FormatError> {
+        for path in path.ancestors() {
+            let is_same = match self.segment.find_dir(path)? {
+                Some(dir) => self.is_same_dir(root, base, dir)?,
+                None => false,
+            };
+            if !is_same {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Tells for each of some files of one directory whether it is as it was. Files that can't be looked at are not.
@@ -264,6 +447,22 @@ impl Snapshot {
         dir: u32,
         ranks: &[u32],
     ) -> Result<Vec<bool>, FormatError> {
+        Ok(self.look_into(root, base, dir, ranks)?.files)
+    }
+
+    /// Looks at a directory and some of its files, as [`Snapshot::is_same_dir`] and
+    /// [`Snapshot::unchanged`] do, and opens the directory once for both.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] for damage; the snapshot is of no use then.
+    pub(crate) fn look_into(
+        &self,
+        root: &RootDir,
+        base: &Path,
+        dir: u32,
+        ranks: &[u32],
+    ) -> Result<DirLook, FormatError> {
         let mut names = Vec::with_capacity(ranks.len());
         let mut kept = Vec::with_capacity(ranks.len());
         for &rank in ranks {
@@ -271,13 +470,20 @@ impl Snapshot {
             names.push(self.segment.name(file.name)?);
             kept.push(Stamp::from_record(file.stamp));
         }
+        let dir_kept = Stamp::from_record(self.segment.dir(dir)?.stamp);
         let real = join(base, self.segment.dir_path(dir)?);
         let Ok(stat) = root.stat_entries(&real, names.iter().map(|name| &**name)) else {
-            return Ok(vec![false; ranks.len()]);
+            return Ok(DirLook {
+                is_same: false,
+                files: vec![false; ranks.len()],
+            });
         };
         let now = |meta: io::Result<_>| meta.ok().and_then(|meta| Stamp::of(&meta));
         let pairs = stat.entries.into_iter().zip(kept);
-        Ok(pairs.map(|(meta, kept)| now(meta) == Some(kept)).collect())
+        Ok(DirLook {
+            is_same: Stamp::of(&stat.dir) == Some(dir_kept),
+            files: pairs.map(|(meta, kept)| now(meta) == Some(kept)).collect(),
+        })
     }
 
     /// Returns how many sets are kept for requests to come.

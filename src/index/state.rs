@@ -5,6 +5,8 @@
 
 pub mod table;
 
+use serde::{Deserialize, Serialize};
+
 use crate::index::state::table::{Class, Effect, Row, TABLE};
 
 /// An index safety state (FR-LSI-SAFE-01). Ordered by severity, the least severe first (LSI §4.2.1, P1).
@@ -49,7 +51,7 @@ impl SafetyState {
 }
 
 /// Why coverage is not certain (LSI Appendix D).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum UncertainReason {
     /// The index was opened and not yet compared with the tree.
     OpenRequiresValidation,
@@ -117,7 +119,7 @@ impl UncertainReason {
 }
 
 /// Why there is to be no index (LSI Appendix D).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum DisabledReason {
     /// The tree is too small to need one.
     BelowThreshold,
@@ -146,7 +148,7 @@ impl DisabledReason {
 }
 
 /// A state with its reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Standing {
     /// [`SafetyState::Complete`].
     Complete,

@@ -17,6 +17,8 @@ mod database;
 mod evict;
 mod files;
 mod keep;
+mod open;
+mod policy;
 
 use std::ffi::OsStr;
 use std::io;
@@ -32,17 +34,15 @@ use crate::format::lock::{
 use crate::format::manifest::{FileRef, IndexState, KeyParts, Manifest, SegmentRef};
 use crate::format::publish::remove_leftovers;
 use crate::format::storage::Privacy;
-use crate::index::beneath::metadata_following;
 use crate::index::bloom::BloomParams;
 use crate::index::builder::{BuildError, BuildHost, Built};
 use crate::index::handles::Handles;
 use crate::index::inputs::Inputs;
 use crate::index::key::{bloom_parts, hash_of};
-use crate::index::segment::Segment;
 use crate::index::snapshot::{Snapshot, StorageMode};
-use crate::index::stamp::Stamp;
 use crate::index::store::evict::Bounded;
 use crate::index::store::keep::{Keep, Publishing, Terms};
+use crate::index::store::open::snapshot_of;
 
 pub use access::AccessNotes;
 pub use evict::{Evicted, Eviction, Limits, Spared};
@@ -143,6 +143,15 @@ impl Store {
         check_writable(&self.root)
     }
 
+    /// Returns how other users can reach into the directory, where `privacy` was waived and they
+    /// can (SEC-LSI-STORE-02). Nothing is known of a directory that is not there yet.
+    pub fn exposure(&self) -> Option<FormatError> {
+        match self.terms.privacy {
+            Privacy::Required => None,
+            Privacy::Waived => check_private_dir(&self.root, Privacy::Required).err(),
+        }
+    }
+
     /// Keeps indexes as `mode` says, instead of in mapped files. A store of the same directory that keeps them otherwise
     /// does not load them. `None` for what is not kept at all, or not in this build.
     pub fn kept_as(mut self, mode: StorageMode) -> Option<Store> {
@@ -165,6 +174,14 @@ impl Store {
     pub fn mapped(mut self, map: bool) -> Store {
         self.terms.map = map;
         self
+    }
+
+    /// Returns this store for a caller that waits no longer than `patience` for a lock.
+    #[must_use]
+    pub fn waiting(&self, patience: Duration) -> Store {
+        let mut store = self.clone();
+        store.terms.lock_timeout = store.terms.lock_timeout.min(patience);
+        store
     }
 
     /// Checks an index as a whole when it is loaded (`index_integrity_check`). That of mapped files is checked page by
@@ -225,11 +242,16 @@ impl Store {
         let lock = match self.lock_to_publish(&dir, host) {
             // Somebody has removed the index, with its directory, between its being made and its being locked.
             Err(error) if error.is_not_found() => self.lock_to_publish(&dir, host)?,
+            // Nobody waits for a lock any more.
+            Err(error) if error.is_locked() && host.stopped() => return Err(BuildError::Stopped),
             locked => locked?,
         };
+        // First: files that are denied now are not to be found in any index, also if this build
+        // fails.
+        let purged = self.purge_laxer(publication.key);
         // There from the first build on: a reader that may not write has no other way to it. A reader who holds it does
         // no harm, and one who can't be shared with has made it already.
-        let _made = self.lock_shared(&dir, Duration::ZERO, &mut |_| {});
+        let _made = self.lock_shared(&dir, Duration::ZERO, &mut |_| true);
         let disk = &*self.terms.disk;
         remove_leftovers(disk, &lock)?;
         // What can't be read is replaced like anything else.
@@ -253,7 +275,11 @@ impl Store {
         }
         self.remove_others(disk, &dir, &[&manifest], false);
         access::note_first(disk, &dir, host.now_ns() / 1_000_000);
-        built.eviction = self.make_room(Some(&dir));
+        built.eviction = Eviction {
+            purged: purged.purged,
+            unpurged: purged.unpurged,
+            ..self.make_room(Some(&dir))
+        };
         let snapshot = snapshot_of(self.form, manifest, segment);
         Ok((built, snapshot.counted(handle)))
     }
@@ -282,61 +308,10 @@ impl Store {
         let mut wait = |time| {
             host.waiting();
             host.pause(time);
+            !host.stopped()
         };
-        let timeout = self.terms.lock_timeout;
-        DirLock::exclusive_on(
-            &*self.terms.disk,
-            dir,
-            LockFile::Writers,
-            timeout,
-            &mut wait,
-        )
-    }
-
-    /// Opens the index with a key; `None` if there is none. That of mapped files takes a time that does not
-    /// depend on its size, but for the list of eligibility inputs; that in a database is read.
-    ///
-    /// # Errors
-    ///
-    /// [`FormatError`], which [is corrupt](FormatError::is_corrupt) where the index should be built anew.
-    pub fn load(
-        &self,
-        key: &KeyParts,
-        pause: &mut dyn FnMut(Duration),
-    ) -> Result<Option<Snapshot>, FormatError> {
-        let dir = self.dir_of(key);
-        let timeout = self.terms.lock_timeout;
-        let lock = match self.lock_shared(&dir, timeout, pause) {
-            Ok(lock) => lock,
-            Err(_) if !dir.exists() => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        // Another key with the same hash is none: the hash is a name, not an identity (FR-LSI-IDX-KEY-02).
-        let opened = match self.form.open(&self.terms, &dir, &|found| found == key) {
-            Err(error) if error.is_not_found() && !is_there(self.form, &dir) => None,
-            opened => opened?,
-        };
-        drop(lock);
-        let Some((manifest, segment)) = opened else {
-            return Ok(None);
-        };
-        let handle = self.terms.handles.take();
-        let handle = handle.map_err(|many| FormatError::io("open", io::Error::other(many)))?;
-        Ok(Some(
-            snapshot_of(self.form, manifest, segment).counted(handle),
-        ))
-    }
-
-    /// Opens what an earlier build with a key has left that was not finished, for the next one to go on from
-    /// (`FR-LSI-BG-51`). `None` if there is nothing, or nothing that can be relied on: the build then begins anew.
-    pub fn unfinished(&self, key: &KeyParts, pause: &mut dyn FnMut(Duration)) -> Option<Segment> {
-        let dir = self.dir_of(key);
-        let lock = self
-            .lock_shared(&dir, self.terms.lock_timeout, pause)
-            .ok()?;
-        let segment = self.form.unfinished(&self.terms, &dir, key);
-        drop(lock);
-        segment
+        let (lock, timeout) = ((LockFile::Writers, true), self.terms.lock_timeout);
+        DirLock::acquire_while(&*self.terms.disk, dir, lock, timeout, &mut wait)
     }
 
     /// Lists what the store has, ordered by directory. What a first build that came to nothing or is not finished left behind
@@ -388,69 +363,6 @@ impl Store {
         }
     }
 
-    /// Returns what tells one publication of an index from the next; `None` if there is none. One look at one
-    /// file.
-    pub fn publication(&self, key: &KeyParts) -> Option<Stamp> {
-        let meta = metadata_following(&self.dir_of(key).join(self.form.file())).ok()?;
-        Stamp::of(&meta)
-    }
-
-    /// Returns true if there is no publication of an index. A directory that can't be looked at may have one. One look at one file.
-    pub fn is_gone(&self, key: &KeyParts) -> bool {
-        let found = metadata_following(&self.dir_of(key).join(self.form.file()));
-        found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
-    }
-
-    /// Opens the index in one of the directories, whatever its key and form, and checks that it is in its place.
-    ///
-    /// # Errors
-    ///
-    /// [`FormatError`], which says what is wrong with it.
-    pub fn open_at(
-        &self,
-        dir: &Path,
-        pause: &mut dyn FnMut(Duration),
-    ) -> Result<Snapshot, FormatError> {
-        if !self.has(dir) {
-            return Err(refused(dir));
-        }
-        let timeout = self.terms.lock_timeout;
-        let lock = self.lock_shared(dir, timeout, pause)?;
-        let form = self.form_of(dir)?;
-        let in_place = |key: &KeyParts| self.dir_of(key) == dir;
-        let opened = form.open(&self.terms, dir, &in_place)?;
-        drop(lock);
-        match opened {
-            Some((manifest, segment)) => Ok(snapshot_of(form, manifest, segment)),
-            None => Err(misplaced(&dir.join(form.file()))),
-        }
-    }
-
-    /// Checks the index in one of the directories, whatever its key and form: that it can be read and is in its place,
-    /// or, if `deep`, everything of it.
-    ///
-    /// # Errors
-    ///
-    /// [`FormatError`], which says what is wrong with it.
-    pub fn check(
-        &self,
-        dir: &Path,
-        deep: bool,
-        pause: &mut dyn FnMut(Duration),
-    ) -> Result<(), FormatError> {
-        if !self.has(dir) {
-            return Err(refused(dir));
-        }
-        let timeout = self.terms.lock_timeout;
-        let _lock = self.lock_shared(dir, timeout, pause)?;
-        let form = self.form_of(dir)?;
-        let manifest = form.check(&self.terms, dir, deep)?;
-        match self.dir_of(&manifest.key) == dir {
-            true => Ok(()),
-            false => Err(misplaced(&dir.join(form.file()))),
-        }
-    }
-
     /// Removes an index. Those who have it open keep what they have. Files in its directory that are not of an
     /// index stay, and then the directory does too.
     ///
@@ -486,37 +398,6 @@ impl Store {
         names
             .iter()
             .any(|name| is_of_an_index(&name.to_string_lossy()))
-    }
-
-    fn lock_shared(
-        &self,
-        dir: &Path,
-        timeout: Duration,
-        pause: &mut dyn FnMut(Duration),
-    ) -> Result<DirLock, FormatError> {
-        DirLock::shared_on(&*self.terms.disk, dir, LockFile::Readers, timeout, pause)
-    }
-
-    fn read_manifest(&self, dir: &Path) -> Result<Manifest, FormatError> {
-        self.form_of(dir)?.manifest(&self.terms, dir)
-    }
-
-    /// Returns the form of the index in a directory; that of the store where it has several or none.
-    fn form_of(&self, dir: &Path) -> Result<&'static dyn Keep, FormatError> {
-        if is_there(self.form, dir) {
-            return Ok(self.form);
-        }
-        let others = FORMS.iter().copied();
-        match others.into_iter().find(|form| is_there(*form, dir)) {
-            Some(form) => Ok(form),
-            None if cfg!(not(feature = "sqlite")) && dir.join(DATABASE).exists() => {
-                let problem =
-                    "the index is in an SQLite database, and this build lacks the feature `sqlite`";
-                let kind = FormatErrorKind::Refused { problem };
-                Err(FormatError::new(kind).in_file(&dir.join(DATABASE)))
-            }
-            None => Ok(self.form),
-        }
     }
 
     /// Returns the number of the next publication. Where the manifest before can't be read, the name of its segment still has
@@ -596,22 +477,6 @@ fn is_of_an_index(name: &str) -> bool {
 /// Returns whether a directory has an index of a form.
 fn is_there(form: &dyn Keep, dir: &Path) -> bool {
     dir.join(form.file()).exists()
-}
-
-fn snapshot_of(form: &dyn Keep, manifest: Manifest, segment: Segment) -> Snapshot {
-    Snapshot::new(
-        manifest.key,
-        form.mode(),
-        segment,
-        Inputs::from_list(manifest.inputs),
-        manifest.state.enumeration_errors,
-    )
-    .published_as(manifest.state.sequence, manifest.state.updated_ms)
-}
-
-fn misplaced(path: &Path) -> FormatError {
-    let problem = "its key belongs into another directory";
-    FormatError::inconsistent("the manifest", 0, problem).in_file(path)
 }
 
 /// Puts the manifest of a build together.

@@ -117,6 +117,9 @@ pub struct RegionReader<R> {
     consumed: u64,
     nul: Option<u64>,
     done: bool,
+    handed_out: u64,
+    /// What was read from the line with the first NUL byte on.
+    rest: Vec<u8>,
 }
 
 /// How a [`RegionReader`] reads.
@@ -126,9 +129,11 @@ pub struct RegionOptions {
     pub strip_carriage_returns: bool,
     /// The longest line in bytes; a longer one is an error.
     pub max_line: usize,
+    /// Whether the region ends before the line with the first NUL byte, or with the stream.
+    pub ends_at_nul: bool,
 }
 
-const BLOCK: usize = 256 << 10;
+const BLOCK: usize = 64 << 10;
 
 impl<R: Read> RegionReader<R> {
     /// Creates a reader over decoded text.
@@ -142,7 +147,19 @@ impl<R: Read> RegionReader<R> {
             consumed: 0,
             nul: None,
             done: false,
+            handed_out: 0,
+            rest: Vec::new(),
         }
+    }
+
+    /// Returns a reader of the text from the line with the first NUL byte on.
+    pub fn into_rest(self) -> impl Read {
+        io::Cursor::new(self.rest).chain(self.inner)
+    }
+
+    /// Returns how many bytes were handed out so far.
+    pub fn handed_out(&self) -> u64 {
+        self.handed_out
     }
 
     /// Returns the offset of the NUL byte that ended the region, once it was reached. The offset counts
@@ -166,19 +183,26 @@ impl<R: Read> RegionReader<R> {
                     format!("a line is longer than {} bytes", self.options.max_line),
                 ));
             }
-            let read = self
-                .inner
-                .by_ref()
-                .take(BLOCK as u64)
-                .read_to_end(&mut self.held)?;
+            // One read at a time: the lines of a pipe are searched as they come.
+            self.held.resize(known + BLOCK, 0);
+            let read = self.inner.read(&mut self.held[known..]);
+            self.held
+                .truncate(known + read.as_ref().copied().unwrap_or_default());
+            let read = match read {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read?,
+            };
             if read == 0 {
                 self.done = true;
                 self.ready = self.held.len();
-            } else if let Some(found) = memchr(0, &self.held[known..]) {
+            } else if self.options.ends_at_nul
+                && let Some(found) = memchr(0, &self.held[known..])
+            {
                 let nul = known + found;
                 self.nul = Some(self.consumed + nul as u64);
                 self.done = true;
                 self.ready = line_start(&self.held, nul);
+                self.rest = self.held.split_off(self.ready);
             } else {
                 self.ready = memrchr(b'\n', &self.held[known..]).map_or(0, |feed| known + feed + 1);
             }
@@ -212,6 +236,7 @@ impl<R: Read> Read for RegionReader<R> {
         let n = out.len().min(self.ready - self.at);
         out[..n].copy_from_slice(&self.held[self.at..self.at + n]);
         self.at += n;
+        self.handed_out += n as u64;
         Ok(n)
     }
 }
@@ -234,6 +259,7 @@ mod tests {
         let options = RegionOptions {
             strip_carriage_returns: strip,
             max_line: 1 << 20,
+            ends_at_nul: true,
         };
         let mut reader = RegionReader::new(Slow(bytes), options);
         let mut out = Vec::new();
@@ -272,6 +298,7 @@ mod tests {
         let options = RegionOptions {
             strip_carriage_returns: false,
             max_line: 1000,
+            ends_at_nul: true,
         };
         let long = vec![b'a'; BLOCK * 2];
         let error = RegionReader::new(&long[..], options)

@@ -28,16 +28,20 @@ pub enum TokenStatus {
     Unreadable,
     /// Something else went wrong.
     Error,
+    /// Its text is in no index, since a default denied pattern names it
+    /// ([`is_withheld`](crate::index::deny::is_withheld)).
+    Withheld,
 }
 
 impl TokenStatus {
     /// All of them; each stands at the index that is its number.
-    pub const ALL: [TokenStatus; 5] = [
+    pub const ALL: [TokenStatus; 6] = [
         TokenStatus::Full,
         TokenStatus::SkippedTooLarge,
         TokenStatus::SkippedBinary,
         TokenStatus::Unreadable,
         TokenStatus::Error,
+        TokenStatus::Withheld,
     ];
 
     /// Returns the name that is stored and shown.
@@ -48,6 +52,7 @@ impl TokenStatus {
             TokenStatus::SkippedBinary => "SKIPPED_BINARY",
             TokenStatus::Unreadable => "UNREADABLE",
             TokenStatus::Error => "ERROR",
+            TokenStatus::Withheld => "WITHHELD",
         }
     }
 }

@@ -5,6 +5,8 @@
 //! that visiting directories depth first yields files in emission order without knowing the rest of the
 //! tree. It decides nothing about requests: what a request filters by path it hands in as a filter.
 
+mod chains;
+mod links;
 mod order;
 
 use std::ffi::{OsStr, OsString};
@@ -13,15 +15,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use crate::format::manifest::IgnoreRules;
+use serde::{Deserialize, Serialize};
+
+pub use crate::format::manifest::{IgnoreRules, RuleSets};
 use crate::index::beneath::{EntryKind, EntryMeta, RootDir};
 use crate::index::deny::DenySet;
-use crate::index::rules::{ControlFiles, Rules, Unread, Verdict};
+use crate::index::rules::{ControlFiles, Unread};
 
-use self::order::{Keyed, What, bytes, in_order, key_of};
+use self::chains::Chains;
+use self::order::{Keyed, What, in_order, key_of};
 
 /// The options that decide which entries of a tree are visited (FR-LS-SRC-06).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraversalOptions {
     /// Visit entries whose names start with a dot.
     pub hidden: bool,
@@ -34,7 +39,7 @@ pub struct TraversalOptions {
 }
 
 /// Which symbolic links are followed, inside the allowed roots only.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Follow {
     /// None.
     #[default]
@@ -126,6 +131,17 @@ impl DirNode {
         self.members.iter().map(|member| &member.place)
     }
 
+    /// Returns the sets of ignore rules by which the first of them is eligible.
+    pub fn sets(&self) -> RuleSets {
+        let first = self.members.first();
+        first.map_or(RuleSets::NONE, |member| member.rules.sets())
+    }
+
+    /// Returns the sets by which each of them is eligible, in their order.
+    pub(crate) fn sets_of_each(&self) -> impl Iterator<Item = RuleSets> {
+        self.members.iter().map(|member| member.rules.sets())
+    }
+
     /// Takes the directories of the node apart, for whoever does not need their entries in one order.
     pub fn into_singles(self) -> impl Iterator<Item = DirNode> {
         let members = self.members.into_iter();
@@ -140,14 +156,14 @@ impl DirNode {
 pub struct EnteredDir {
     member: Member,
     /// The rules that hold for its entries.
-    rules: Arc<Rules>,
+    rules: Chains,
 }
 
 /// What one entry of a directory is to a walk.
 #[derive(Debug)]
 pub enum Looked {
-    /// An eligible file, and its state.
-    File(FoundFile, EntryMeta),
+    /// An eligible file, its state, and the sets of ignore rules that leave it in.
+    File(FoundFile, EntryMeta, RuleSets),
     /// A directory that is entered.
     Dir(DirNode),
     /// It is there and not eligible; its state.
@@ -162,7 +178,7 @@ pub enum Looked {
 struct Member {
     place: Arc<Place>,
     /// The rules that hold for the directory's own name; those inside it come with its listing.
-    rules: Arc<Rules>,
+    rules: Chains,
     /// The real directories on the way here, kept only while links are followed.
     above: Option<Arc<Ancestor>>,
 }
@@ -176,8 +192,8 @@ struct Ancestor {
 /// What a listing yields, in emission order.
 #[derive(Debug)]
 pub enum Entry {
-    /// A file.
-    File(FoundFile),
+    /// A file, and the sets of ignore rules that leave it in.
+    File(FoundFile, RuleSets),
     /// A directory to be listed when its turn comes.
     Dir(DirNode),
     /// Something that could not be read, and why. Its path is relative to the top, or absolute for rules above it.
@@ -204,8 +220,8 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// Prepares a walk over the directory at `real` beneath `root`. `global_excludes` and `working_dir` are as
-    /// for [`Rules::above`]. Reads the ignore files above the directory, nothing else.
+    /// Prepares a walk over the directory at `real` beneath `root`. `global_excludes` is as for
+    /// [`Rules::above`](crate::index::rules::Rules::above). Reads the ignore files above the directory, nothing else.
     pub fn new(
         root: Arc<RootDir>,
         real: PathBuf,
@@ -213,14 +229,10 @@ impl Walk {
         deny: Arc<DenySet>,
         locate: Arc<Locate>,
         global_excludes: Option<&Path>,
-        working_dir: &Path,
     ) -> Walk {
         let top = join(root.path(), &real);
         let mut unread_above = Vec::new();
-        let rules = match options.rules {
-            IgnoreRules::None => Rules::none(),
-            which => Rules::above(&top, which, global_excludes, working_dir, &mut unread_above),
-        };
+        let rules = Chains::above(&top, options.rules, global_excludes, &mut unread_above);
         let above = (options.follow == Follow::All).then(|| {
             Arc::new(Ancestor {
                 real: top.clone(),
@@ -303,7 +315,7 @@ impl Walk {
             IgnoreRules::None => member.rules.clone(),
             _ => {
                 let found = ControlFiles::probe(&logical_abs);
-                Rules::child(&member.rules, &logical_abs, found, &mut unread)
+                member.rules.child(&logical_abs, found, &mut unread)
             }
         };
         if let Some(unread) = unread.first() {
@@ -370,8 +382,8 @@ impl Walk {
                     &mut out,
                 );
                 match out.pop().map(|keyed| keyed.what) {
-                    Some(What::File(dir, target)) => {
-                        Looked::File(FoundFile { dir, name, target }, meta)
+                    Some(What::File(dir, target, sets)) => {
+                        Looked::File(FoundFile { dir, name, target }, meta, sets)
                     }
                     Some(What::Dir(member)) => Looked::Dir(DirNode {
                         members: vec![member],
@@ -410,7 +422,7 @@ impl Walk {
             }
             note(&logical_abs, found);
             let mut unread = self.unread_above(place).to_vec();
-            let rules = Rules::child(&member.rules, &logical_abs, found, &mut unread);
+            let rules = member.rules.child(&logical_abs, found, &mut unread);
             out.extend(unread.into_iter().map(|unread| self.tell(place, unread)));
             rules
         };
@@ -456,7 +468,7 @@ impl Walk {
     fn consider(
         &self,
         member: &Member,
-        rules: &Arc<Rules>,
+        rules: &Chains,
         name: OsString,
         kind: EntryKind,
         paths: &EntryPaths<'_>,
@@ -478,9 +490,8 @@ impl Walk {
             EntryKind::Dir => (true, None),
             EntryKind::Symlink if self.options.follow != Follow::Never => {
                 // Hidden and ignored links are not even resolved.
-                if self.left_out(rules, &name, paths.absolute, false)
-                    && self.left_out(rules, &name, paths.absolute, true)
-                {
+                let kept = |is_dir| rules.keep(self.options.hidden, &name, paths.absolute, is_dir);
+                if kept(false).is_empty() && kept(true).is_empty() {
                     return;
                 }
                 // Nor are those that the request is not about, whatever they lead to.
@@ -499,7 +510,8 @@ impl Walk {
         if is_dir && !self.options.recursive {
             return;
         }
-        if self.left_out(rules, &name, paths.absolute, is_dir) {
+        let sets = rules.keep(self.options.hidden, &name, paths.absolute, is_dir);
+        if sets.is_empty() {
             return;
         }
         // A link's target was checked when it was resolved.
@@ -534,11 +546,11 @@ impl Walk {
             });
             What::Dir(Member {
                 place,
-                rules: rules.clone(),
+                rules: rules.of(sets),
                 above,
             })
         } else {
-            What::File(place.clone(), target.map(Arc::new))
+            What::File(place.clone(), target.map(Arc::new), sets)
         };
         out.push(Keyed {
             key: key_of(&name),
@@ -547,50 +559,6 @@ impl Walk {
             logical_dir: place.clone(),
             what,
         });
-    }
-
-    /// Whether ignore rules or a hidden name leave an entry out. A rule that keeps an entry keeps it even
-    /// if it is hidden, as in ripgrep.
-    fn left_out(&self, rules: &Rules, name: &OsStr, absolute: &Path, is_dir: bool) -> bool {
-        match rules.decide(absolute, is_dir) {
-            Verdict::Ignored => true,
-            Verdict::Kept => false,
-            Verdict::Neutral => !self.options.hidden && bytes(name).first() == Some(&b'.'),
-        }
-    }
-
-    /// Finds out where a link leads. `Ok(None)` leaves it out silently: denied, or neither file nor directory.
-    fn resolve_link(
-        &self,
-        member: &Member,
-        paths: &EntryPaths<'_>,
-    ) -> Result<Option<(bool, Arc<RootDir>, PathBuf)>, String> {
-        let target = paths
-            .real_absolute
-            .canonicalize()
-            .map_err(|error| format!("symbolic link can't be followed: {error}"))?;
-        let Some((root, real)) = (self.locate)(&target) else {
-            return Err("symbolic link leads outside the allowed roots and is not followed".into());
-        };
-        if self.deny.denies_path_or_parent(&target, &real).is_some() {
-            return Ok(None);
-        }
-        let metadata = root.metadata(&real).map_err(|error| error.to_string())?;
-        match metadata.kind {
-            EntryKind::File => return Ok(Some((false, root, real))),
-            EntryKind::Dir => {}
-            EntryKind::Symlink | EntryKind::Other => return Ok(None),
-        }
-        let mut above = member.above.as_deref();
-        while let Some(ancestor) = above {
-            if ancestor.real == target {
-                return Err(
-                    "symbolic link leads to a directory above it and is not followed".into(),
-                );
-            }
-            above = ancestor.parent.as_deref();
-        }
-        Ok(Some((true, root, real)))
     }
 }
 

@@ -51,6 +51,14 @@ pub(super) fn parse<T: DeserializeOwned>(
             )));
         }
         whole_number(value);
+        check_type(name, value, &schema["properties"][name.as_str()])?;
+    }
+    let required = schema["required"].as_array().into_iter().flatten();
+    let mut required = required.filter_map(Value::as_str);
+    if let Some(name) = required.find(|name| !fields.contains_key(*name)) {
+        return Err(ToolError::bad_args(format!(
+            "`{name}` is missing; a request looks like {example}"
+        )));
     }
     serde_path_to_error::deserialize(Value::Object(fields))
         .map_err(|error| ToolError::bad_args(explain(&error)))
@@ -122,6 +130,49 @@ pub(super) fn capped(
              `[{table}]`"
         ))),
         asked => Ok(asked.unwrap_or(cap)),
+    }
+}
+
+/// Refuses a value of another type than its schema has, with an example of one that would do.
+fn check_type(name: &str, value: &Value, schema: &Value) -> Result<(), ToolError> {
+    let refuse = |place: &str, value: &Value, wanted: &str| {
+        let value = value.to_string();
+        let value = shortened(&value, 100);
+        let message = format!("`{place}` is {value}; it takes {wanted}");
+        Err(ToolError::bad_args(message))
+    };
+    let kind = schema["type"].as_str().unwrap_or_default();
+    if let Some(words) = schema["enum"].as_array() {
+        let known: Vec<String> = words.iter().map(Value::to_string).collect();
+        return match words.contains(value) {
+            true => Ok(()),
+            false => refuse(name, value, &format!("one of {}", known.join(", "))),
+        };
+    }
+    match (kind, value) {
+        ("string", Value::String(_)) | ("boolean", Value::Bool(_)) => Ok(()),
+        ("integer", value) if value.is_u64() => Ok(()),
+        ("string", value) => refuse(name, value, "a string, such as \"text\""),
+        ("boolean", value) => refuse(name, value, "true or false"),
+        ("integer", value) => {
+            let least = schema["minimum"].as_u64().unwrap_or_default();
+            refuse(
+                name,
+                value,
+                &format!("a whole number, {least} or more, such as 2"),
+            )
+        }
+        ("array", Value::Array(list)) => {
+            match list.iter().enumerate().find(|(_, one)| !one.is_string()) {
+                None => Ok(()),
+                Some((at, one)) => {
+                    let place = format!("{name}[{at}]");
+                    refuse(&place, one, "a string, such as \"*.rs\"")
+                }
+            }
+        }
+        ("array", value) => refuse(name, value, "a list of strings, such as [\"*.rs\"]"),
+        _ => Ok(()),
     }
 }
 

@@ -1,153 +1,170 @@
-//! Fitting a response into a number of bytes.
+//! Fitting a response of `Search` into a number of bytes.
 //!
-//! Owns which events go when not all of them fit: those at the end, so that what is left is a prefix. It
-//! knows nothing of how they were found.
+//! Owns what gives way when not everything fits: first the ends of long lines, then the events at
+//! the end, then the errors at the end. What is left is a prefix of the events.
 
+use std::sync::Arc;
+
+use crate::exec::event::Line;
 use crate::tool::error::{DenialReason, ToolError};
-use crate::tool::render::{Note, closing_note, push_line};
-use crate::tool::response::{ErrorEntry, SearchResponse, json_len};
+use crate::tool::notes::{Note, closing_notes};
+use crate::tool::render::push_line;
+use crate::tool::response::{ErrorEntry, Record, SearchResponse, json_len};
 
-/// What is set aside for `stats` where there are any, in bytes: more than they ever have. Their real length depends on
-/// the time that a search took and on the index, and which events fit must not.
-const STATS_BYTES: usize = 1_024;
+/// The lengths, in bytes, that lines are cut to one after the other until an answer fits. A line of
+/// usual length is never cut.
+pub(crate) const SHORTER: [usize; 5] = [4096, 2048, 1024, 512, 256];
 
-/// Writes `content`, and drops events from the end until the response fits `budget` bytes of JSON. Linear in
-/// the size of the response.
-pub(crate) fn fit(
-    mut response: SearchResponse,
-    notes: Vec<Note>,
-    budget: Option<usize>,
-) -> Result<SearchResponse, ToolError> {
-    let stats = response.stats.take();
-    let aside = if stats.is_some() { STATS_BYTES } else { 0 };
-    let mut response = fit_beside(response, notes, budget, aside)?;
-    response.stats = stats;
-    Ok(response)
+/// A response without its events, and the lines they are made from.
+pub(crate) struct Draft {
+    /// Everything but `matches`, `count` and `content`.
+    pub(crate) response: SearchResponse,
+    /// The lines, each with the path that it is shown with.
+    pub(crate) lines: Vec<(Arc<str>, Line)>,
+    /// What the reader has to know.
+    pub(crate) notes: Vec<Note>,
+    /// The most bytes of a line that are shown, if there is a limit.
+    pub(crate) max_line_bytes: Option<usize>,
 }
 
-/// Fits what there is besides `aside` bytes.
-fn fit_beside(
-    mut response: SearchResponse,
-    mut notes: Vec<Note>,
-    budget: Option<usize>,
-    aside: usize,
-) -> Result<SearchResponse, ToolError> {
-    let mut content = String::new();
-    // Where the line of each event ends.
-    let mut ends = Vec::with_capacity(response.matches.len());
-    for record in &response.matches {
-        push_line(&mut content, record);
-        ends.push(content.len());
+impl Draft {
+    /// Makes the response, in at most `budget` bytes of JSON. Linear in the response.
+    ///
+    /// # Errors
+    ///
+    /// [`DenialReason::LimitsExceeded`] if not even a response without events fits.
+    pub(crate) fn fit(self, budget: Option<usize>) -> Result<SearchResponse, ToolError> {
+        let whole = self.max_line_bytes;
+        let Some(budget) = budget else {
+            return Ok(self.write(whole, self.lines.len(), &self.notes));
+        };
+        let shorter = SHORTER
+            .into_iter()
+            .filter(|most| whole.is_none_or(|whole| *most < whole));
+        let mut most = whole;
+        for next in [whole].into_iter().chain(shorter.map(Some)) {
+            most = next;
+            let shown: usize = self.lengths(most).sum();
+            if shown > budget {
+                continue;
+            }
+            let response = self.write(most, self.lines.len(), &self.notes);
+            if response.to_json().len() <= budget {
+                return Ok(response);
+            }
+        }
+        self.cut(most, budget)
     }
-    let note = closing_note(&notes);
-    let Some(budget) = budget else {
-        response.content = content + &note;
-        return Ok(response);
-    };
-    let matches = std::mem::take(&mut response.matches);
-    let mut start = 0;
-    let sizes: Vec<usize> = matches
-        .iter()
-        .zip(&ends)
-        .map(|(record, &end)| {
-            let line = content.get(start..end).unwrap_or_default();
-            start = end;
-            let record = serde_json::to_string(record).map_or(usize::MAX / 4, |json| json.len());
-            record + 1 + json_len(line)
+
+    /// Makes the response with as many events from the first on as fit.
+    fn cut(mut self, most: Option<usize>, budget: usize) -> Result<SearchResponse, ToolError> {
+        self.notes
+            .retain(|note| !matches!(note, Note::MaxResults(_)));
+        self.notes.push(Note::Bytes(budget));
+        self.response.truncated = true;
+        let room = self.write(most, 0, &self.notes).to_json().len();
+        let mut room = without_errors(&mut self.response.errors, room, budget);
+        if room > budget {
+            return Err(too_small(budget, "events", |limit| {
+                let mut notes = self.notes.clone();
+                notes.retain(|note| !matches!(note, Note::Bytes(_)));
+                notes.push(Note::Bytes(limit));
+                self.write(most, 0, &notes).to_json().len()
+            }));
+        }
+        let mut kept = 0;
+        for length in self.lengths(most) {
+            room += length;
+            if room > budget {
+                break;
+            }
+            kept += 1;
+        }
+        loop {
+            let response = self.write(most, kept, &self.notes);
+            // The number of events, and of lines that are shortened, has digits too.
+            if kept == 0 || response.to_json().len() <= budget {
+                return Ok(response);
+            }
+            kept -= 1;
+        }
+    }
+
+    /// Returns what each event adds to the JSON, besides commas.
+    fn lengths(&self, most: Option<usize>) -> impl Iterator<Item = usize> + '_ {
+        let mut line = String::new();
+        self.lines.iter().map(move |(path, event)| {
+            let record = Record::of(path, event, most);
+            line.clear();
+            push_line(&mut line, &record);
+            length_of(&record) + json_len(&line)
         })
-        .collect();
-    // Everything but the events, with the count written as wide as it can become.
-    let base = |response: &mut SearchResponse, note: &str| {
-        response.content = note.to_string();
-        response.to_json().len() + aside
-    };
-    // A comma stands between records, none before the first.
-    let all = sizes.iter().sum::<usize>().saturating_sub(1);
-    if base(&mut response, &note) + all <= budget {
-        response.content = content + &note;
-        response.matches = matches;
-        return Ok(response);
     }
-    notes.retain(|note| !matches!(note, Note::MaxResults(_)));
-    notes.push(Note::Bytes(budget));
-    let note = closing_note(&notes);
-    response.truncated = true;
-    let room = base(&mut response, &note);
-    let mut room = without_errors(&mut response.errors, room, budget, "events")?;
-    let mut kept = 0;
-    while kept < sizes.len() && room + sizes[kept] <= budget {
-        room += sizes[kept];
-        kept += 1;
+
+    /// Writes the response with the first `kept` events.
+    fn write(&self, most: Option<usize>, kept: usize, notes: &[Note]) -> SearchResponse {
+        let lines = self.lines.iter().take(kept);
+        let matches: Vec<Record> = lines
+            .map(|(path, line)| Record::of(path, line, most))
+            .collect();
+        let mut content = String::new();
+        matches
+            .iter()
+            .for_each(|record| push_line(&mut content, record));
+        let shortened = matches.iter().filter(|one| one.left_out.is_some()).count() as u64;
+        let mut notes = notes.to_vec();
+        if let (1.., Some(most)) = (shortened, most) {
+            notes.push(Note::LongLines {
+                lines: shortened,
+                limit: most as u64,
+            });
+        }
+        content.push_str(&closing_notes(&notes));
+        let mut response = SearchResponse {
+            count: matches.len(),
+            matches,
+            content,
+            ..self.response.clone()
+        };
+        if let Some(stats) = &mut response.stats {
+            stats.lines_shortened = shortened;
+        }
+        response
     }
-    content.truncate(kept.checked_sub(1).map_or(0, |last| ends[last]));
-    response.content = content + &note;
-    response.matches = matches;
-    response.matches.truncate(kept);
-    response.count = kept;
-    Ok(response)
 }
 
-/// Drops errors from the end until a response that takes `room` bytes without its `results` fits; returns what it takes then. They go only where
-/// they alone are too much: without them an answer would look cleaner than it is. Linear in what is dropped.
-///
-/// # Errors
-///
-/// Not even without errors it fits.
-pub(crate) fn without_errors(
-    errors: &mut Vec<ErrorEntry>,
-    mut room: usize,
+fn length_of(value: &impl serde::Serialize) -> usize {
+    serde_json::to_string(value).map_or(usize::MAX / 4, |json| json.len())
+}
+
+/// Returns the error of a budget that is too small for anything. `needed` says how many bytes a
+/// response without results has under a budget, which it may name.
+pub(crate) fn too_small(
     budget: usize,
     results: &str,
-) -> Result<usize, ToolError> {
+    needed: impl Fn(usize) -> usize,
+) -> ToolError {
+    let mut room = needed(budget);
+    // The number itself may have more digits under a larger budget.
+    while needed(room) > room {
+        room = needed(room);
+    }
+    DenialReason::LimitsExceeded {
+        message: format!(
+            "not even a response without {results} fits {budget} bytes; it needs {room}. Allow more output"
+        ),
+    }
+    .into()
+}
+
+/// Drops errors from the end until a response that takes `room` bytes fits; returns what it takes
+/// then. Errors go only where they alone are too much: without them an answer would look cleaner
+/// than it is.
+fn without_errors(errors: &mut Vec<ErrorEntry>, mut room: usize, budget: usize) -> usize {
     while room > budget
         && let Some(error) = errors.pop()
     {
-        let entry = serde_json::to_string(&error).map_or(0, |json| json.len());
-        room -= entry + usize::from(!errors.is_empty());
+        room -= length_of(&error) + usize::from(!errors.is_empty());
     }
-    if room > budget {
-        return Err(DenialReason::LimitsExceeded {
-            message: format!(
-                "not even a response without {results} fits {budget} bytes; it needs {room}. Allow more output"
-            ),
-        }
-        .into());
-    }
-    Ok(room)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tool::response::{BuildStats, Stats};
-
-    #[test]
-    fn the_longest_stats_are_shorter_than_what_is_set_aside() {
-        let longest = Stats {
-            stats_version: u32::MAX,
-            index_safety_state: "UNCERTAIN".repeat(2),
-            index_uncertain_reason: Some("WATCHER_OVERFLOW_DURING_BUILD".repeat(2)),
-            index_exclusion_used: false,
-            storage_mode: "sqlite".repeat(2),
-            storage_fallback_reason: Some("PERSISTENCE_NOT_PERMITTED".repeat(2)),
-            fallback_used: false,
-            fallback_reason: Some("PERSISTENCE_NOT_PERMITTED".repeat(2)),
-            fuzzy_levels_tried: vec![1, 2, 3, 4],
-            fallback_skipped_reason: Some("CAPABILITY_MISSING".repeat(2)),
-            fallback_passes_skipped: 4,
-            elapsed_ms: u64::MAX,
-            candidates_total: u64::MAX,
-            candidates_excluded: u64::MAX,
-            candidates_scanned: u64::MAX,
-            build: Some(BuildStats {
-                build_phase: "ENUMERATE".repeat(2),
-                build_files_total: u64::MAX,
-                build_files_done: u64::MAX,
-                build_elapsed_ms: u64::MAX,
-            }),
-        };
-        let json = serde_json::to_string(&longest).unwrap();
-        let len = r#""stats":,"#.len() + json.len();
-        assert!(len < STATS_BYTES, "{len} bytes");
-    }
+    room
 }

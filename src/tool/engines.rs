@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::exec::detect::{Detected, SearchPath, Tool, Unusable, detect};
 use crate::exec::embedded::Embedded;
 use crate::exec::engine::{Engine, EngineError, Prepared};
+use crate::exec::list::Lister;
 use crate::exec::query::Query;
 use crate::exec::ripgrep::Ripgrep;
 use crate::exec::stop::Clock;
@@ -25,6 +26,11 @@ impl Engines {
     /// Returns the embedded engine alone.
     pub fn embedded() -> Engines {
         Engines::new(vec![Arc::new(Embedded::default())], String::new())
+    }
+
+    /// Returns the engine that lists files.
+    pub(crate) fn listing() -> Engines {
+        Engines::new(vec![Arc::new(Lister::default())], String::new())
     }
 
     /// Creates a chain of engines; `missing` says why, where there are none.

@@ -58,6 +58,7 @@ pub struct Executor {
     keys: KeyRing,
     scopes: BTreeMap<String, ScopeConfig>,
     retention_s: i64,
+    require_confinement: bool,
     store: PathBuf,
     host: Box<dyn Host>,
     clock: WallClock,
@@ -84,7 +85,7 @@ pub struct Execution {
     pub peak_kib: Option<u64>,
     /// Whether the result is one that was stored before.
     pub repeated: bool,
-    /// What an operator should know of a failure, and the caller should not.
+    /// What an operator should know of a failure, or of a search that was not confined, and the caller should not.
     pub detail: Option<String>,
 }
 
@@ -119,6 +120,7 @@ impl Executor {
             keys: KeyRing::new(keys?),
             scopes: config.scopes.clone(),
             retention_s: i64::from(config.retention_days) * 24 * 60 * 60,
+            require_confinement: config.require_confinement,
             store,
             host: Box::new(host),
             clock: Arc::new(now),
@@ -200,11 +202,17 @@ impl Executor {
                 &format_args!("{place}: {error}"),
             )
         })?;
-        let Done { found, peak_kib } = self.host.run(&Job {
+        let done = self.host.run(&Job {
             scope: scope.clone(),
             query: manifest.query.clone(),
             max_results: manifest.max_results,
+            require_confinement: self.require_confinement,
         })?;
+        let Done {
+            found,
+            peak_kib,
+            confined,
+        } = done;
         let output = Output {
             task_id: &manifest.task_id,
             capability_id: manifest.capability_id,
@@ -220,7 +228,13 @@ impl Executor {
         // Whoever was first has decided, also where this one has found something else.
         let kept = store.keep(&manifest.task_id, &name, &result, now_s)?;
         let repeated = kept != result;
-        Ok(told(kept, peak_kib, repeated))
+        let lacks = confined.and_then(|confined| confined.lacks());
+        Ok(Execution {
+            detail: lacks.map(|lacks| {
+                format!("the search was not confined by {lacks}, which this system lacks; require_confinement = false in [executor] allows that")
+            }),
+            ..told(kept, peak_kib, repeated)
+        })
     }
 }
 

@@ -1,10 +1,13 @@
 //! A server for agents that speak the Model Context Protocol.
 //!
-//! Owns what agents are told: which tools and resources there are, what of an answer is text, how much of it there is, and which
-//! directories of the client count. Searching is a [`Tree`](crate::tool::daemon::tree::Tree)'s: a daemon's,
-//! or this process's own.
+//! Owns what an agent gets: the tools and resources, the form and size of an answer, and which
+//! directories of the client count. A [`Tree`](crate::tool::daemon::tree::Tree) searches: a
+//! daemon's, or this process's own.
 
 pub mod content;
-pub mod heard;
+mod lenient;
+mod message;
+mod progress;
 pub mod roots;
 pub mod server;
+pub mod transport;

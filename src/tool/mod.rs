@@ -4,10 +4,12 @@
 //! turns what it was given into a [`request::SearchRequest`] for [`search::SearchTool`], or into a [`search_files::FilesRequest`] for
 //! [`search_files::FilesTool`].
 
+mod answering;
 mod arguments;
 mod budget;
 #[cfg(feature = "cli")]
 pub mod cli;
+mod closing;
 pub mod config;
 #[cfg(feature = "daemon")]
 pub mod daemon;
@@ -15,9 +17,11 @@ pub mod engines;
 pub mod error;
 #[cfg(all(unix, feature = "executor"))]
 pub mod executor;
+pub mod find_files;
 pub mod indexing;
 #[cfg(all(unix, feature = "mcp"))]
 pub mod mcp;
+pub mod notes;
 pub mod render;
 pub mod request;
 pub mod response;
@@ -26,5 +30,7 @@ pub mod search;
 pub mod search_files;
 mod searcher;
 mod shorten;
+#[cfg(feature = "daemon")]
+mod text_answer;
 #[cfg(all(unix, feature = "web"))]
 pub mod web;

@@ -1,39 +1,80 @@
 //! The `content` of a response: events as text that people can read.
 //!
-//! Owns the line format and the closing note. Control characters are escaped here, so that what a file
-//! holds can't reach a terminal as commands (FR-LSI-ENC-02); the structured data stay untouched.
+//! Owns the line format. Control characters are escaped here, so that the text of a file can't reach
+//! a terminal as commands (FR-LSI-ENC-02); the structured data stay as they are.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 use crate::tool::response::{Record, RecordKind};
 
-/// Escapes control characters, line ends and bidirectional overrides as `\x1b`, `\n`, `\u{202e}`. A tab stays.
+/// Returns whether a character can change what a terminal does or in which order it shows text:
+/// control characters, line separators and marks of direction (`IPC.MUST.003`).
+pub fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{2028}' | '\u{2029}' | '\u{061c}' | '\u{200e}' | '\u{200f}'
+        )
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Escapes [unsafe](is_unsafe) characters in a line, as `\x1b`, `\n`, `\u{202e}`. A tab stays.
 pub fn escape_controls(text: &str) -> Cow<'_, str> {
+    escape(text, |c| c == '\t', push_escaped)
+}
+
+/// The same for a name, in which a tab is escaped, too.
+pub fn escape_name(text: &str) -> Cow<'_, str> {
+    escape(text, |_| false, push_escaped)
+}
+
+/// The same for text of several lines, of which the ends stay.
+pub fn escape_lines(text: &str) -> Cow<'_, str> {
+    escape(text, |c| matches!(c, '\t' | '\n'), push_escaped)
+}
+
+/// Escapes [unsafe](is_unsafe) characters in JSON without line ends, where they can only be inside
+/// of strings. It means the same afterwards.
+pub fn escape_json(json: &str) -> Cow<'_, str> {
+    escape(
+        json,
+        |_| false,
+        |out, c| {
+            let _ = write!(out, "\\u{:04x}", c as u32);
+        },
+    )
+}
+
+fn push_escaped(out: &mut String, c: char) {
+    let _ = match c {
+        '\n' => write!(out, "\\n"),
+        '\r' => write!(out, "\\r"),
+        '\t' => write!(out, "\\t"),
+        c if (c as u32) < 0x100 => write!(out, "\\x{:02x}", c as u32),
+        c => write!(out, "\\u{{{:x}}}", c as u32),
+    };
+}
+
+fn escape(
+    text: &str,
+    keeps: impl Fn(char) -> bool,
+    push: impl Fn(&mut String, char),
+) -> Cow<'_, str> {
     // Nearly all text is plain ASCII, which a look at the bytes settles; without a branch, many at a time.
-    let plain = |byte: u8| (byte.wrapping_sub(b' ') <= b'~' - b' ') | (byte == b'\t');
+    let plain = |byte: u8| (byte.wrapping_sub(b' ') <= b'~' - b' ') | keeps(char::from(byte));
     if text.bytes().fold(true, |all, byte| all & plain(byte)) {
         return Cow::Borrowed(text);
     }
-    let dangerous = |c: char| {
-        (c.is_control() && c != '\t')
-            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
-    };
-    if !text.contains(dangerous) {
+    let escaped = |c: char| is_unsafe(c) && !keeps(c);
+    if !text.contains(escaped) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        match c {
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            c if dangerous(c) && (c as u32) < 0x100 => {
-                let _ = write!(out, "\\x{:02x}", c as u32);
-            }
-            c if dangerous(c) => {
-                let _ = write!(out, "\\u{{{:x}}}", c as u32);
-            }
-            c => out.push(c),
+        match escaped(c) {
+            true => push(&mut out, c),
+            false => out.push(c),
         }
     }
     Cow::Owned(out)
@@ -66,62 +107,6 @@ pub fn left_out(record: &Record) -> (String, String) {
     })
 }
 
-/// What a reader of a response has to know: what is missing, or that it is not what was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Note {
-    /// No line has the text as it is: these are within so many edits of it (LSI §9).
-    Approximate(u8),
-    /// More events than `max_results`.
-    MaxResults(usize),
-    /// More eligible files than `max_files`.
-    MaxFiles(u64),
-    /// More bytes than the output may have.
-    Bytes(usize),
-    /// Some lines are longer than `max_line_bytes`, which is so many bytes.
-    LongLines(u64),
-    /// The deadline passed after so many milliseconds.
-    Deadline(u64),
-}
-
-/// Writes the closing note: what cut the answer, and what to do about it. Empty when there is nothing to say.
-pub fn closing_note(notes: &[Note]) -> String {
-    let mut note = String::new();
-    for about in notes {
-        let _ = match about {
-            Note::Approximate(level) => writeln!(
-                note,
-                "[no line has the text as it is; these are the lines within {level} {}, as with fuzzy = {level}]",
-                if *level == 1 { "edit" } else { "edits" }
-            ),
-            Note::MaxResults(limit) => writeln!(
-                note,
-                "[truncated: more than max_results = {limit} events exist; further files were not searched. Narrow \
-                 the pattern, path or globs, or raise max_results]"
-            ),
-            Note::MaxFiles(limit) => writeln!(
-                note,
-                "[truncated: max_files = {limit} files were searched and further eligible files were not. Narrow \
-                 the path or globs, or raise max_files]"
-            ),
-            Note::Bytes(limit) => writeln!(
-                note,
-                "[truncated: the output was cut to fit {limit} bytes; events, or entries of `errors`, are missing. Narrow the \
-                 search]"
-            ),
-            Note::LongLines(limit) => writeln!(
-                note,
-                "[lines longer than max_line_bytes = {limit} are shown in part, around the match; columns are those of the whole line]"
-            ),
-            Note::Deadline(limit) => writeln!(
-                note,
-                "[timed out after {limit} ms: these are the first events; further files were not searched. \
-                 Narrow the search or raise timeout_ms]"
-            ),
-        };
-    }
-    note
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,10 +122,36 @@ mod tests {
     }
 
     #[test]
-    fn the_note_names_every_limit() {
-        let note = closing_note(&[Note::MaxResults(200), Note::Deadline(50)]);
-        assert!(note.contains("max_results = 200") && note.contains("50 ms"));
-        assert!(note.contains("not searched"));
-        assert_eq!(closing_note(&[]), "");
+    fn ipc_must_003_all_that_is_unsafe_is_escaped_in_names_lines_and_text() {
+        let ranges = [
+            0..=0x1f,
+            0x7f..=0x9f,
+            0x61c..=0x61c,
+            0x200e..=0x200f,
+            0x2028..=0x202e,
+            0x2066..=0x2069,
+        ];
+        let is_listed = |c: char| ranges.iter().any(|range| range.contains(&(c as u32)));
+        for c in '\0'..='\u{ffff}' {
+            assert_eq!(is_unsafe(c), is_listed(c), "{c:?}");
+            let text = c.to_string();
+            let kept = |escaped: Cow<'_, str>| escaped == text;
+            let is_safe = !is_listed(c);
+            assert_eq!(kept(escape_name(&text)), is_safe, "{c:?}");
+            assert_eq!(kept(escape_controls(&text)), is_safe || c == '\t', "{c:?}");
+            let ends = matches!(c, '\t' | '\n');
+            assert_eq!(kept(escape_lines(&text)), is_safe || ends, "{c:?}");
+        }
+        assert_eq!(escape_name("a\tb\n\u{61c}"), "a\\tb\\n\\u{61c}");
+    }
+
+    #[test]
+    fn ipc_must_003_json_is_safe_for_terminals_and_means_the_same() {
+        let text = "a\u{1b}[31m\u{9b}31m\u{7f}\u{202e}\u{200f}é".to_string();
+        let json = serde_json::to_string(&text).unwrap();
+        let safe = escape_json(&json);
+        assert!(!safe.contains(is_unsafe), "{safe}");
+        assert_eq!(serde_json::from_str::<String>(&safe).unwrap(), text);
+        assert!(matches!(escape_json("{\"a\":\"é\"}"), Cow::Borrowed(_)));
     }
 }

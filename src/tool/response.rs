@@ -2,18 +2,18 @@
 //!
 //! Owns the shapes of FR-LS-04 and FR-LS-05. It does not search and decides nothing about order.
 
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::exec::event::{Event, EventKind};
-use crate::index::builder::Phase;
-use crate::index::state::Standing;
-use crate::tool::indexing::BuildReport;
+use crate::exec::event::{Line, LineKind};
+use crate::exec::indexes::BuildReport;
+use crate::exec::indexes::Phase;
+use crate::tool::shorten::shown_line;
+
+pub use crate::exec::indexes::IndexUse;
 
 /// A response of the `Search` tool (FR-LS-05).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -59,9 +59,6 @@ pub struct Record {
     /// How much of the line is not shown, where it is longer than `max_line_bytes`.
     #[serde(skip)]
     pub left_out: Option<LeftOut>,
-    /// The path as the system has it, where it is not UTF-8, so that other files may be shown in the same way.
-    #[serde(skip)]
-    pub name: Option<Arc<Path>>,
 }
 
 /// How much of a line is not shown, in bytes of what would be shown.
@@ -117,7 +114,13 @@ pub struct ErrorEntry {
 }
 
 /// Diagnostics about how an answer came about (FR-LSI-STAT-02). Consumers must tolerate further fields.
-/// All but `elapsed_ms` and those of [`BuildStats`] are deterministic.
+///
+/// Times and the fields of [`BuildStats`] are best effort (FR-LSI-STAT-03). So are the fields about
+/// the index in a process in which it lives, and where the maintenance budget ends early: its state
+/// depends on the work that was done before the call. These are `index_safety_state`,
+/// `index_uncertain_reason`, `index_exclusion_used`, `storage_mode`, `storage_fallback_reason`,
+/// `candidates_excluded` and `candidates_scanned`. All others are deterministic, and in other
+/// processes these are too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Stats {
     /// The version of this object: 1.
@@ -144,7 +147,7 @@ pub struct Stats {
     pub fallback_skipped_reason: Option<String>,
     /// How many of its levels were not tried since no time was left (FR-LSI-FUZ-G-03); best effort, as all that depends on time.
     #[serde(skip_serializing_if = "is_zero")]
-    pub fallback_passes_skipped: usize,
+    pub fallback_passes_skipped: u64,
     /// Wall-clock time of the call in milliseconds; best effort (FR-LSI-STAT-04).
     pub elapsed_ms: u64,
     /// Eligible files up to where the search ended: the `files_scanned` of the response.
@@ -153,6 +156,12 @@ pub struct Stats {
     pub candidates_excluded: u64,
     /// Of these, searched.
     pub candidates_scanned: u64,
+    /// Of these, larger than `max_file_size_bytes` and so not looked into.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub files_too_large: u64,
+    /// Lines of the response that are shown in part.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub lines_shortened: u64,
     /// How far the build of the index is; all its fields are absent while none runs (`FR-LSI-BG-21`).
     #[serde(flatten)]
     pub build: Option<BuildStats>,
@@ -188,22 +197,6 @@ impl From<BuildReport> for BuildStats {
     }
 }
 
-/// What an index had to do with an answer, as the source of the eligible files knows it: the facts behind the
-/// fields of [`Stats`] that speak of the index.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IndexUse {
-    /// The state of the index, with its reason.
-    pub standing: Standing,
-    /// Whether it was used to leave files out, even if in the end there were none.
-    pub exclusion_used: bool,
-    /// Where it is kept.
-    pub storage_mode: String,
-    /// Why it is kept elsewhere than configured.
-    pub storage_fallback_reason: Option<String>,
-    /// How far its build is, while one runs in this process.
-    pub build: Option<BuildReport>,
-}
-
 /// Why nothing is looked for approximately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FallbackSkipped {
@@ -231,20 +224,7 @@ pub struct FallbackUse {
     /// Why none or not all were.
     pub skipped: Option<FallbackSkipped>,
     /// How many were not tried for want of time (FR-LSI-FUZ-G-03).
-    pub without_time: usize,
-}
-
-impl IndexUse {
-    /// The facts of a search without an index.
-    pub fn not_used() -> IndexUse {
-        IndexUse {
-            standing: Standing::Disabled(None),
-            exclusion_used: false,
-            storage_mode: "none".to_string(),
-            storage_fallback_reason: None,
-            build: None,
-        }
-    }
+    pub without_time: u64,
 }
 
 impl Stats {
@@ -263,6 +243,8 @@ impl Stats {
             fuzzy_levels_tried: Vec::new(),
             fallback_skipped_reason: None,
             fallback_passes_skipped: 0,
+            files_too_large: 0,
+            lines_shortened: 0,
             elapsed_ms: elapsed.as_millis().try_into().unwrap_or(u64::MAX),
             candidates_total: total,
             candidates_excluded: excluded,
@@ -287,39 +269,27 @@ impl Stats {
 }
 
 impl Record {
-    /// Makes the record of an event in the file shown as `path`.
-    pub fn new(path: &str, event: Event) -> Record {
-        let (kind, column, match_text) = match event.kind {
-            EventKind::Match { column, text } => (RecordKind::Match, Some(column), Some(text)),
-            EventKind::Context => (RecordKind::Context, None, None),
-        };
+    /// Makes the record of a line in the file shown as `path`; a line longer than `max_line_bytes`
+    /// is shown in part.
+    pub fn of(path: &str, line: &Line, max_line_bytes: Option<usize>) -> Record {
+        let shown = shown_line(line, max_line_bytes);
+        let first = line.spans.first().filter(|_| line.is_match());
         Record {
-            kind,
+            kind: match line.kind {
+                LineKind::Match => RecordKind::Match,
+                LineKind::Context => RecordKind::Context,
+            },
             data: RecordData {
                 path: Text {
                     text: path.to_string(),
                 },
-                line_number: event.line_number,
-                column,
-                lines: Text { text: event.line },
-                match_text,
+                line_number: line.number,
+                column: first.map(|span| span.start as u64 + 1),
+                lines: Text { text: shown.text },
+                match_text: first.map(|_| shown.found),
             },
-            left_out: None,
-            name: None,
+            left_out: shown.left_out,
         }
-    }
-
-    /// Returns whether another line is of the same file.
-    #[cfg(feature = "cli")]
-    pub(crate) fn is_of_file_of(&self, other: &Record) -> bool {
-        self.data.path == other.data.path && self.name == other.name
-    }
-
-    /// Returns the path as the system has it, as far as that is known.
-    #[cfg(feature = "cli")]
-    pub(crate) fn name(&self) -> &Path {
-        let shown = || Path::new(&self.data.path.text);
-        self.name.as_deref().unwrap_or_else(shown)
     }
 
     /// Returns true for a line that matched.
@@ -329,6 +299,7 @@ impl Record {
 
     /// Returns where the match is in what is shown of the line, as byte offsets. The column counts bytes of the file, which are fewer where
     /// some were no UTF-8.
+    #[cfg(feature = "cli")]
     pub(crate) fn place_of_match(&self) -> Option<(usize, usize)> {
         let (text, found) = (&self.data.lines.text, self.data.match_text.as_ref()?);
         let column = usize::try_from(self.data.column?).ok()?.checked_sub(1)?;
@@ -368,7 +339,7 @@ impl SearchResponse {
     }
 }
 
-fn is_zero(number: &usize) -> bool {
+fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 

@@ -1,18 +1,20 @@
 //! Which paths a call may reach.
 //!
 //! This module owns the validation of paths and the allowed roots. What it hands out is a root and
-//! a path relative to it, to be opened through [`RootDir`], which refuses whatever changed since.
+//! a path relative to it, to be opened through [`RootDir`](crate::index::beneath::RootDir), which refuses whatever changed since.
 //! It must not know what is searched for, nor read any file.
 
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 pub use super::config::SandboxConfig;
 use super::error::{DenialReason, ToolError};
-use crate::index::beneath::RootDir;
+use crate::exec::reach::Reach;
 use crate::index::deny::DenySet;
+
+pub use crate::exec::reach::Resolved;
 
 /// The longest path that is looked at, in bytes. No supported system opens a longer one.
 const MAX_PATH_BYTES: usize = 32_768;
@@ -22,33 +24,13 @@ const MAX_PATH_BYTES: usize = 32_768;
 #[derive(Debug)]
 pub struct Sandbox {
     working_dir: PathBuf,
-    /// Deepest first, so that the first one that contains a path is the one to open it through.
-    roots: Vec<AllowedRoot>,
-    deny: Arc<DenySet>,
+    reach: Arc<Reach>,
     allow_absolute: bool,
 }
 
-/// An allowed root. Its directory can be removed and made anew while the sandbox lives (a fresh
-/// clone, a restored backup), so the handle is exchanged when its path names another directory.
-#[derive(Debug)]
-struct AllowedRoot {
-    path: PathBuf,
-    handle: Mutex<Arc<RootDir>>,
-}
-
-/// A path that passed validation.
-#[derive(Clone, Debug)]
-pub struct Resolved {
-    /// The canonical absolute path, the only spelling to be used from here on.
-    pub canonical: PathBuf,
-    /// The deepest allowed root that contains it.
-    pub root: Arc<RootDir>,
-    /// The path relative to that root; empty for the root itself.
-    pub relative: PathBuf,
-}
-
 impl Sandbox {
-    /// Opens the allowed roots and compiles the denied patterns.
+    /// Opens the allowed roots and compiles the denied patterns. No index has an entry for a file that
+    /// these deny (`SEC-LSI-02`).
     ///
     /// # Errors
     ///
@@ -68,8 +50,8 @@ impl Sandbox {
         if paths.is_empty() {
             paths.push(working_dir.clone());
         }
-        let depth = |path: &PathBuf| path.components().count();
-        paths.sort_by(|a, b| depth(b).cmp(&depth(a)).then_with(|| a.cmp(b)));
+        // A command that names many files of one directory has that directory as a root for each.
+        paths.sort();
         paths.dedup();
         // A pattern that is relative to one root also holds where another root, inside it, is searched.
         let beneath: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
@@ -79,31 +61,37 @@ impl Sandbox {
             &beneath,
         )
         .map_err(|error| ToolError::bad_args(format!("in `[tools.sandbox]`: {error}")))?;
-        let roots = paths
-            .into_iter()
-            .map(AllowedRoot::open)
-            .collect::<Result<_, _>>()?;
+        let reach =
+            Reach::open(paths, Arc::new(deny)).map_err(|(path, error)| bad_root(&path, &error))?;
         Ok(Self {
             working_dir,
-            roots,
-            deny: Arc::new(deny),
+            reach: Arc::new(reach),
             allow_absolute: config.allow_absolute,
         })
     }
 
-    /// Validates the path of a request; without one, the working directory.
+    /// Validates the path of a request. No path, or an empty one, is the working directory.
     ///
     /// Whether the path exists is not decided here: opening it tells, and tells at that moment.
     ///
     /// # Errors
     ///
-    /// [`ToolError::BadArgs`] if the path is empty, has a NUL byte or is too long;
+    /// [`ToolError::BadArgs`] if the path has a NUL byte or is too long;
     /// [`ToolError::SandboxViolation`] if it is absolute where that is not allowed, has a `..`
     /// component, leads outside the allowed roots or is denied, checked in this order;
     /// [`ToolError::ExecutionFailed`] if its root can no longer be opened.
     pub fn resolve(&self, path: Option<&str>) -> Result<Resolved, ToolError> {
-        let attempted = Path::new(path.unwrap_or("."));
-        check_text(path)?;
+        let path = path.filter(|path| !path.is_empty()).unwrap_or(".");
+        self.resolve_path(Path::new(path))
+    }
+
+    /// Validates a path that need not be UTF-8, as [`Sandbox::resolve`] does.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Sandbox::resolve`].
+    pub fn resolve_path(&self, attempted: &Path) -> Result<Resolved, ToolError> {
+        check_text(attempted)?;
         let outside = |resolved: &Path| {
             ToolError::SandboxViolation(DenialReason::PathOutsideSandbox {
                 attempted: attempted.to_path_buf(),
@@ -126,18 +114,28 @@ impl Sandbox {
         // 4. and 5. Links are resolved as far as the path exists, and the rest is appended.
         let canonical = canonicalize_existing(&joined);
         // 6. The result is inside an allowed root,
-        let Some((root, relative)) = self.containing(&canonical) else {
+        let Some((root, relative)) = self.reach.containing(&canonical) else {
             return Err(outside(&canonical));
         };
         // 7. and neither it nor a directory on the way is denied.
-        if let Some(pattern) = self.deny.denies_path_or_parent(&canonical, &relative) {
+        if let Some(pattern) = self
+            .reach
+            .deny()
+            .denies_path_or_parent(&canonical, &relative)
+        {
             return Err(DenialReason::DeniedPatternMatched {
                 attempted: attempted.to_path_buf(),
                 pattern: pattern.to_owned(),
             }
             .into());
         }
-        let root = root.current()?;
+        let root = root.current().map_err(|error| ToolError::ExecutionFailed {
+            tool: "sandbox".into(),
+            message: format!(
+                "the allowed root `{}` can no longer be opened: {error}",
+                root.path().display()
+            ),
+        })?;
         Ok(Resolved {
             canonical,
             root,
@@ -145,80 +143,37 @@ impl Sandbox {
         })
     }
 
-    /// Finds the deepest allowed root that contains a canonical path, and the path relative to it.
-    /// `None` if no root does, or if it is no more there. Denied patterns are not considered.
-    ///
-    /// The root is the directory that its path names now, as in [`Sandbox::resolve`].
-    pub fn locate(&self, canonical: &Path) -> Option<(Arc<RootDir>, PathBuf)> {
-        let (root, relative) = self.containing(canonical)?;
-        Some((root.current().ok()?, relative))
+    /// Shares indexes with the callers of another sandbox, as [`Reach::sharing_indexes_with`] does.
+    #[must_use]
+    pub fn sharing_indexes_with(self, other: &Sandbox) -> Self {
+        Self {
+            reach: Arc::new(self.reach.sharing_indexes_with(&other.reach)),
+            ..self
+        }
     }
 
-    /// Returns the denied patterns in force.
-    pub fn deny(&self) -> &Arc<DenySet> {
-        &self.deny
+    /// Returns the allowed roots and the denied patterns.
+    pub fn reach(&self) -> &Arc<Reach> {
+        &self.reach
     }
 
     /// Returns the canonical working directory.
     pub fn working_dir(&self) -> &Path {
         &self.working_dir
     }
-
-    /// Returns the canonical paths of the allowed roots, deepest first.
-    pub fn roots(&self) -> Vec<&Path> {
-        self.roots.iter().map(|root| root.path.as_path()).collect()
-    }
-
-    fn containing(&self, canonical: &Path) -> Option<(&AllowedRoot, PathBuf)> {
-        self.roots.iter().find_map(|root| {
-            let relative = canonical.strip_prefix(&root.path).ok()?;
-            Some((root, relative.to_path_buf()))
-        })
-    }
 }
 
-impl AllowedRoot {
-    fn open(path: PathBuf) -> Result<Self, ToolError> {
-        let handle = RootDir::open(&path).map_err(|error| bad_root(&path, &error))?;
-        Ok(Self {
-            path,
-            handle: Mutex::new(Arc::new(handle)),
-        })
-    }
-
-    /// Returns a handle on the directory that the root's path names now.
-    fn current(&self) -> Result<Arc<RootDir>, ToolError> {
-        let mut handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
-        if !handle.is_current() {
-            let opened = RootDir::open(&self.path).map_err(|error| ToolError::ExecutionFailed {
-                tool: "sandbox".into(),
-                message: format!(
-                    "the allowed root `{}` can no longer be opened: {error}",
-                    self.path.display()
-                ),
-            })?;
-            *handle = Arc::new(opened);
-        }
-        Ok(Arc::clone(&handle))
-    }
-}
-
-fn check_text(path: Option<&str>) -> Result<(), ToolError> {
-    let Some(path) = path else { return Ok(()) };
-    if path.is_empty() {
+fn check_text(path: &Path) -> Result<(), ToolError> {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    if bytes.contains(&0) {
         return Err(ToolError::bad_args(
-            "`path` is empty; leave it out or write `.` for the working directory",
+            "the path contains a NUL byte, which no path can have; remove it",
         ));
     }
-    if path.contains('\0') {
-        return Err(ToolError::bad_args(
-            "`path` contains a NUL byte, which no path can have; remove it",
-        ));
-    }
-    if path.len() > MAX_PATH_BYTES {
+    if bytes.len() > MAX_PATH_BYTES {
         return Err(ToolError::bad_args(format!(
-            "`path` is {} bytes long; at most {MAX_PATH_BYTES} are allowed",
-            path.len()
+            "the path is {} bytes long; at most {MAX_PATH_BYTES} are allowed",
+            bytes.len()
         )));
     }
     Ok(())

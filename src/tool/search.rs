@@ -3,35 +3,37 @@
 //! Owns the one path on which every surface's request goes: validation, sandbox, engine, answer. It adds no
 //! semantics of its own beyond defaults and caps.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::exec::collect::{Limits, Truncation};
-use crate::exec::eligible::{EligibleFile, Globs, ListSource};
-use crate::exec::engine::{EngineError, Prepared};
-use crate::exec::event::FileError;
-use crate::exec::query::{Fuzziness, Query, QueryOptions, Reports};
-use crate::exec::schedule::{Run, RunOptions};
-use crate::exec::stop::{CancelHandle, Clock, Deadline, SystemClock};
-use crate::index::beneath::EntryKind;
-use crate::index::walk::{Follow, FoundFile, IgnoreRules, Place, TraversalOptions};
+use crate::exec::collect::Found;
+use crate::exec::engine::EngineError;
+use crate::exec::event::{Gaps, Line};
+use crate::exec::query::{BinaryRule, CaseRule, Fuzziness};
+use crate::exec::question::{FallbackPlan, LookedFor, Question, QuestionLimits, Scope, Shown};
+use crate::exec::question::{Follow, IgnoreRules, TraversalOptions};
+use crate::exec::reach::join;
+use crate::exec::schedule::Taker;
+use crate::exec::stop::{CancelHandle, Clock, SystemClock};
+use crate::tool::answering::{Call, Summary, Target};
 use crate::tool::arguments;
-use crate::tool::budget::fit;
+use crate::tool::budget::Draft;
+use crate::tool::closing::notes_of;
 use crate::tool::config::SearchConfig;
 use crate::tool::engines::Engines;
 use crate::tool::error::{DenialReason, ToolError};
-use crate::tool::indexing::{Indexes, Question};
-use crate::tool::render::Note;
+use crate::tool::indexing::Indexes;
+use crate::tool::notes::Note;
 use crate::tool::request::{
     SEARCH_ALIASES, SEARCH_NAME, SearchRequest, names_search, search_schema,
 };
-use crate::tool::response::{ErrorEntry, FallbackUse, IndexUse, Record, SearchResponse, Stats};
-use crate::tool::sandbox::{Resolved, Sandbox};
-use crate::tool::searcher::{Searcher, missing, run_source, slashed, summarized, to_usize};
-use crate::tool::shorten::shorten;
+use crate::tool::response::{ErrorEntry, SearchResponse, Stats};
+use crate::tool::sandbox::Sandbox;
+use crate::tool::searcher::{Searcher, fallback_plan, slashed, summarized, to_usize};
 
 /// How much harm a call can do; a search can do none worth asking about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,19 +84,21 @@ impl ToolContext {
         }
     }
 
+    /// Returns the bytes that an answer may have, where the configuration allows `configured`
+    /// bytes; 0 stands for no limit there.
+    pub(super) fn budget(&self, configured: u64) -> Option<usize> {
+        let limits = [
+            set(configured),
+            self.max_output_bytes,
+            self.available_capacity_bytes,
+        ];
+        limits.into_iter().flatten().min()
+    }
+
     /// Returns from when on the time of a call counts.
     pub(super) fn started(&self) -> Instant {
         self.came.unwrap_or_else(|| self.clock.now())
     }
-}
-
-/// What a surface may ask for that a request can't say.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SearchExtras {
-    /// Context lines before and after a match, in place of `context` on both sides.
-    pub context: Option<(usize, usize)>,
-    /// Globs one of which a file has to match beside one of `include_glob`.
-    pub and_glob: Vec<String>,
 }
 
 /// The `Search` tool.
@@ -233,50 +237,103 @@ impl SearchTool {
         request: &SearchRequest,
         context: &ToolContext,
     ) -> Result<SearchResponse, ToolError> {
-        self.search_with(request, SearchExtras::default(), context)
+        let started = context.started();
+        let found = self.find(request, context)?;
+        let elapsed = context.clock.now().saturating_duration_since(started);
+        self.respond(request, found, elapsed, context)
     }
 
-    /// Answers a request of a surface that can ask for more than the request type says.
+    /// Validates a request and searches.
+    fn find(&self, request: &SearchRequest, context: &ToolContext) -> Result<Answered, ToolError> {
+        if !self.config.enabled {
+            return Err(DenialReason::Disabled.into());
+        }
+        request.validate()?;
+        let question = self.question(request)?;
+        let mut parts = Parts::default();
+        let (summary, timeout) =
+            self.answer_within(&question, request.timeout_ms, context, &mut |found| {
+                parts.take(found)
+            })?;
+        if let Some(why) = parts.root_error() {
+            return Err(self.unsearchable(request.path.as_deref(), why));
+        }
+        let target = summary.targets.first().cloned().unwrap_or_default();
+        let paths = ShownPaths::new(&target, context.sandbox.working_dir());
+        #[cfg(feature = "daemon")]
+        let has_match_unshown = parts.has_match_unshown();
+        let (lines, errors) = parts.into_lines_and_errors(&paths, &target);
+        Ok(Answered {
+            notes: notes_of(&question, &summary, Some(timeout)),
+            question,
+            summary,
+            target,
+            lines,
+            errors,
+            #[cfg(feature = "daemon")]
+            has_match_unshown,
+        })
+    }
+
+    /// Answers a question in the time that a request gives itself, or in the default time. Returns the
+    /// time, too.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Searcher::answer`], and the failure of an engine that found nothing before it.
+    pub(super) fn answer_within(
+        &self,
+        question: &Question,
+        timeout_ms: Option<u64>,
+        context: &ToolContext,
+        taker: &mut Taker<'_>,
+    ) -> Result<(Summary, Duration), ToolError> {
+        let timeout = match timeout_ms {
+            Some(ms) => Duration::from_millis(ms),
+            None => self.default_timeout(context),
+        };
+        let call = Call {
+            context,
+            timeout: Some(timeout),
+            maintenance: self.config.index_maint_budget_fraction,
+        };
+        let summary = self.searcher.answer(question, &call, taker)?;
+        match &summary.run.failure {
+            Some(failure) if summary.run.totals.results == 0 => {
+                Err(self.searcher.failed(failure.to_string()))
+            }
+            _ => Ok((summary, timeout)),
+        }
+    }
+
+    /// Returns the error of a request whose path can't be searched.
+    pub(super) fn unsearchable(&self, path: Option<&str>, why: &str) -> ToolError {
+        let path = path.unwrap_or(".");
+        self.searcher
+            .failed(format!("path `{path}` can't be searched: {why}"))
+    }
+
+    /// Answers a question of a surface, as [`Searcher::answer`] does.
     ///
     /// # Errors
     ///
     /// As [`SearchTool::search`].
-    pub fn search_with(
+    #[cfg(feature = "daemon")]
+    pub(crate) fn answer(
         &self,
-        request: &SearchRequest,
-        extras: SearchExtras,
-        context: &ToolContext,
-    ) -> Result<SearchResponse, ToolError> {
+        question: &Question,
+        call: &Call<'_>,
+        taker: &mut Taker<'_>,
+    ) -> Result<Summary, ToolError> {
         if !self.config.enabled {
             return Err(DenialReason::Disabled.into());
         }
-        let started = context.started();
-        request.validate()?;
-        let plan = self.plan(request, &extras, context)?;
-        // Compiling the pattern and the globs is part of the time.
-        let deadline = Deadline::since(started, plan.timeout, context.clock.clone());
-        let globs = Globs::new(request.includes(), request.excludes())
-            .and_then(|globs| globs.and(&extras.and_glob))
-            .map_err(|error| arguments::refused(&error.to_string()))?;
-        let searcher = &self.searcher;
-        let options = searcher.options(plan.limits, deadline, &context.cancel);
-        let prepared = searcher.prepare(searcher.engines(), &plan.query, &options)?;
-        let target = context.sandbox.resolve(request.path.as_deref())?;
-        let _searching = searcher.searching();
-        let question = question(request, &plan, target, globs, context);
-        let found = self.run(request, &question, prepared, &options)?;
-        let found = self.or_approximately(found, request, &plan, question, &options)?;
-        let elapsed = context.clock.now().saturating_duration_since(started);
-        self.respond(request, found, &plan, elapsed, context)
+        self.searcher.answer(question, call, taker)
     }
 
-    /// Fills in defaults and checks caps (FR-LS-VAL-08, CFG-LS-03 to CFG-LS-05).
-    fn plan(
-        &self,
-        request: &SearchRequest,
-        extras: &SearchExtras,
-        context: &ToolContext,
-    ) -> Result<Plan, ToolError> {
+    /// Makes a question of a request: fills in defaults and checks caps (FR-LS-VAL-08, CFG-LS-03 to
+    /// CFG-LS-05).
+    pub(crate) fn question(&self, request: &SearchRequest) -> Result<Question, ToolError> {
         let config = &self.config;
         let capped = |field, asked, cap| arguments::capped("tools.search", field, asked, cap);
         let max_matches_per_file = capped(
@@ -290,37 +347,45 @@ impl SearchTool {
             request.max_file_size_bytes,
             config.max_file_size_bytes,
         )?;
-        let max_results = to_usize(request.max_results.unwrap_or(config.default_max_results));
-        let timeout = match request.timeout_ms {
-            Some(ms) => Duration::from_millis(ms),
-            None => self.default_timeout(context),
-        };
-        let both = to_usize(request.context);
-        let (before, after) = extras.context.unwrap_or((both, both));
-        let options = QueryOptions {
-            fixed_strings: request.fixed_strings,
-            word: request.word_regexp,
-            case: request.case.into(),
-            before,
-            after,
-            max_results,
-            max_matches_per_file,
-            max_file_size,
-            fuzzy: request.fuzzy.map(|level| Fuzziness::Edits(level as u8)),
-            reports: Reports::Lines,
-        };
-        let query = Query::new(&request.pattern, &options)
-            .map_err(|error| arguments::refused(&error.to_string()))?;
-        Ok(Plan {
-            maintenance: timeout.mul_f64(config.index_maint_budget_fraction),
-            query: Arc::new(query),
-            options,
-            limits: Limits {
-                max_results,
-                max_files,
-                reports: Reports::Lines,
+        let context = to_usize(request.context);
+        Ok(Question {
+            looked_for: LookedFor {
+                patterns: Some(vec![request.pattern.clone()]),
+                fixed_strings: request.fixed_strings,
+                word: request.word_regexp,
+                whole_line: false,
+                case: request.case.into(),
+                case_rule: CaseRule::Ascii,
+                fuzzy: request.fuzzy.map(|level| Fuzziness::Edits(level as u8)),
             },
-            timeout,
+            scope: Scope {
+                paths: request.path.iter().map(PathBuf::from).collect(),
+                traversal: traversal(request),
+                max_depth: None,
+                depth_cuts: false,
+                include: request.includes().to_vec(),
+                exclude: request.excludes().to_vec(),
+                globs: Vec::new(),
+                types: Vec::new(),
+                globs_from: None,
+                no_git_dirs: false,
+                binary: BinaryRule::UntilNul,
+            },
+            shown: Shown {
+                before: context,
+                after: context,
+                ..Shown::default()
+            },
+            limits: QuestionLimits {
+                max_results: request.max_results.unwrap_or(config.default_max_results),
+                max_matches_per_file,
+                max_files,
+                max_file_size,
+            },
+            fallback: match request.fixed_strings && request.fuzzy.is_none() {
+                true => fallback_plan(config, &request.pattern),
+                false => FallbackPlan::default(),
+            },
         })
     }
 
@@ -330,171 +395,78 @@ impl SearchTool {
         context.default_timeout.unwrap_or(configured)
     }
 
-    /// Searches the target.
-    fn run(
-        &self,
-        request: &SearchRequest,
-        question: &Question,
-        prepared: Option<Arc<dyn Prepared>>,
-        options: &RunOptions,
-    ) -> Result<Found, ToolError> {
-        let target = &question.target;
-        let unreadable = |why: &str| {
-            self.searcher.failed(format!(
-                "path `{}` can't be searched: {why}",
-                request.path.as_deref().unwrap_or(".")
-            ))
-        };
-        let meta = target
-            .root
-            .metadata(&target.relative)
-            .map_err(|error| unreadable(&missing(&error)))?;
-        let working_dir = question.sandbox.working_dir();
-        let run = match meta.kind {
-            EntryKind::File => {
-                // Opened once up front: a named file that can't be read fails the call.
-                target
-                    .root
-                    .open_file(&target.relative)
-                    .map_err(|error| unreadable(&missing(&error)))?;
-                let file = single_file(target);
-                let kept = question.globs.keep(Path::new(&file.found.name), false);
-                let files = if kept { vec![file] } else { Vec::new() };
-                let shown = Shown::new(target.canonical.parent(), working_dir);
-                let run = run_source(ListSource(files), prepared, options);
-                let facts = self.searcher.facts_for_file(question, options);
-                (run, shown, facts)
-            }
-            EntryKind::Dir => {
-                let shown = Shown::new(Some(&target.canonical), working_dir);
-                let (run, facts) = self.searcher.run_dir(question, prepared, options);
-                (run, shown, facts)
-            }
-            EntryKind::Symlink => {
-                return Err(unreadable(
-                    "it is a symbolic link whose target does not exist or is itself",
-                ));
-            }
-            EntryKind::Other => {
-                return Err(unreadable("it is neither a regular file nor a directory"));
-            }
-        };
-        match run {
-            (Ok(run), shown, index) => {
-                // The root itself could not be listed.
-                if let Some(FileError { path, message }) = run.errors.first()
-                    && path.as_os_str().is_empty()
-                {
-                    return Err(unreadable(message));
-                }
-                Ok(Found {
-                    run,
-                    shown,
-                    index,
-                    path: slashed(&target.canonical),
-                    approximate: None,
-                    attempts: FallbackUse::default(),
-                })
-            }
-            (Err(error), ..) => Err(self.searcher.no_run(error)),
-        }
-    }
-
+    /// Makes the response of an answer.
     fn respond(
         &self,
         request: &SearchRequest,
-        found: Found,
-        plan: &Plan,
+        answered: Answered,
         elapsed: Duration,
         context: &ToolContext,
     ) -> Result<SearchResponse, ToolError> {
-        let Found {
-            run,
-            shown,
-            index,
-            path,
-            approximate,
-            attempts,
-        } = found;
-        let (failure, stderr) = match run.failure {
-            Some(EngineError::Failed { message, stderr }) => (Some(message), stderr),
-            Some(other) => (Some(other.to_string()), None),
-            None => (None, None),
-        };
-        if let Some(message) = &failure
-            && run.count == 0
-        {
-            return Err(self.searcher.failed(message.clone()));
-        }
-        let mut notes = Vec::new();
-        notes.extend(approximate.map(Note::Approximate));
-        match run.truncation {
-            Some(Truncation::MaxResults) => notes.push(Note::MaxResults(plan.limits.max_results)),
-            Some(Truncation::MaxFiles) => notes.push(Note::MaxFiles(plan.limits.max_files)),
-            None => {}
-        }
-        if run.timed_out {
-            let ms = plan.timeout.as_millis().try_into().unwrap_or(u64::MAX);
-            notes.push(Note::Deadline(ms));
-        }
-        let mut matches = Vec::with_capacity(run.count);
-        for file in run.files {
-            let path = shown.show(&file.path);
-            let name = shown.name(&file.path);
-            matches.extend(file.events.into_iter().map(|event| Record {
-                name: name.clone(),
-                ..Record::new(&path, event)
-            }));
-        }
-        if let max @ 1.. = self.config.max_line_bytes {
-            matches
-                .iter_mut()
-                .for_each(|record| shorten(record, to_usize(max)));
-            let is_long = matches.iter().any(|record| record.left_out.is_some());
-            notes.extend(is_long.then_some(Note::LongLines(max)));
-        }
+        let Summary { run, .. } = &answered.summary;
+        let stderr = run.failure.as_ref().map(|failure| match failure {
+            EngineError::Failed {
+                message, stderr, ..
+            } => stderr.clone().unwrap_or_else(|| message.clone()),
+            other => other.to_string(),
+        });
         // Context alone says that there is a match too, just beyond the cut.
-        let exit_code = match (&failure, matches.is_empty()) {
+        let exit_code = match (&stderr, answered.lines.is_empty()) {
             (Some(_), _) => 2,
             (None, false) => 0,
             (None, true) => 1,
         };
-        let errors = run
-            .errors
-            .into_iter()
-            .map(|error| ErrorEntry {
-                path: shown.show(&error.path),
-                error: error.message,
-            })
-            .collect();
+        let totals = run.totals;
+        let stats = self.config.emit_stats.then(|| {
+            let (scanned, excluded) = (totals.files_scanned, totals.files_excluded);
+            let index = answered.summary.index.clone();
+            let fallback = answered.summary.fallback.to_use(&answered.question);
+            Stats {
+                files_too_large: totals.files_too_large,
+                ..Stats::new(index, scanned, excluded, elapsed).with_fallback(fallback)
+            }
+        });
         let response = SearchResponse {
             pattern: request.pattern.clone(),
-            path,
-            count: matches.len(),
-            matches,
-            truncated: run.truncation.is_some(),
-            timed_out: run.timed_out,
-            files_scanned: run.files_scanned,
-            errors,
+            path: slashed(&answered.target.canonical),
+            count: 0,
+            matches: Vec::new(),
+            truncated: run.cuts.any(),
+            timed_out: answered.summary.timed_out(),
+            files_scanned: totals.files_scanned,
+            errors: answered.errors,
             exit_code: Some(exit_code),
-            stderr: stderr.or(failure),
+            stderr,
             content: String::new(),
-            stats: self.config.emit_stats.then(|| {
-                let (scanned, excluded) = (run.files_scanned, run.files_excluded);
-                Stats::new(index, scanned, excluded, elapsed).with_fallback(attempts)
-            }),
+            stats,
         };
-        let configured = Some(self.config.max_output_bytes)
-            .filter(|max| *max > 0)
-            .map(to_usize);
-        let limits = [
-            configured,
-            context.max_output_bytes,
-            context.available_capacity_bytes,
-        ];
-        let budget = limits.into_iter().flatten().min();
-        fit(response, notes, budget)
+        let draft = Draft {
+            response,
+            lines: answered.lines,
+            notes: answered.notes,
+            max_line_bytes: set(self.config.max_line_bytes),
+        };
+        draft.fit(context.budget(self.config.max_output_bytes))
     }
+}
+
+/// What a request found, before it is written.
+struct Answered {
+    question: Question,
+    summary: Summary,
+    target: Target,
+    /// The lines, each with the path that it is shown with.
+    lines: Vec<(Arc<str>, Line)>,
+    errors: Vec<ErrorEntry>,
+    notes: Vec<Note>,
+    /// A line of a binary file matches and is not shown.
+    #[cfg(feature = "daemon")]
+    has_match_unshown: bool,
+}
+
+/// Returns a limit of the configuration, in which 0 stands for no limit.
+pub(super) fn set(limit: u64) -> Option<usize> {
+    Some(limit).filter(|limit| *limit > 0).map(to_usize)
 }
 
 /// Returns what a request asks of a walk.
@@ -513,110 +485,115 @@ fn traversal(request: &SearchRequest) -> TraversalOptions {
     }
 }
 
-/// Returns what a request asks of an index.
-fn question(
-    request: &SearchRequest,
-    plan: &Plan,
-    target: Resolved,
-    globs: Globs,
-    context: &ToolContext,
-) -> Question {
-    Question {
-        query: plan.query.clone(),
-        traversal: traversal(request),
-        target,
-        globs,
-        sandbox: context.sandbox.clone(),
-        global_excludes: context.global_excludes.clone(),
-        maintenance: plan.maintenance,
-        pins: false,
+/// The parts of an answer, as they came.
+#[derive(Debug, Default)]
+pub(super) struct Parts(Vec<Found>);
+
+impl Parts {
+    /// Keeps a part.
+    pub(super) fn take(&mut self, found: Found) -> ControlFlow<()> {
+        self.0.push(found);
+        ControlFlow::Continue(())
+    }
+
+    /// Returns why the searched path itself could not be read, if that is so.
+    pub(super) fn root_error(&self) -> Option<&str> {
+        match self.0.first() {
+            Some(Found::Error(error)) if error.path.as_os_str().is_empty() => Some(&error.message),
+            _ => None,
+        }
+    }
+
+    /// Returns whether a line of a binary file matches that is not shown.
+    #[cfg(feature = "daemon")]
+    fn has_match_unshown(&self) -> bool {
+        self.0.iter().any(|part| match part {
+            Found::File(file) => file.outcome.gaps.hides_match(),
+            Found::Error(_) => false,
+        })
+    }
+
+    /// Returns the lines with the paths that they are shown with, and the entries of `errors`.
+    fn into_lines_and_errors(
+        self,
+        paths: &ShownPaths,
+        target: &Target,
+    ) -> (Vec<(Arc<str>, Line)>, Vec<ErrorEntry>) {
+        let (mut lines, mut errors) = (Vec::new(), Vec::new());
+        for part in self.0 {
+            match part {
+                Found::Error(error) => errors.push(ErrorEntry {
+                    path: paths.show(&error.path),
+                    error: error.message,
+                }),
+                Found::File(file) => {
+                    let path: Arc<str> = paths.show(&file.path).into();
+                    let gaps = file.outcome.gaps;
+                    let is_shown = !file.outcome.lines.is_empty();
+                    let shown = file.outcome.lines.into_iter();
+                    lines.extend(shown.map(|line| (path.clone(), line)));
+                    if let Some(error) = gap_error(&gaps, target.is_file, is_shown) {
+                        let path = path.to_string();
+                        errors.push(ErrorEntry { path, error });
+                    }
+                }
+            }
+        }
+        (lines, errors)
     }
 }
 
-/// A validated request with its defaults filled in.
-struct Plan {
-    query: Arc<Query>,
-    /// What of the request the query was made of.
-    options: QueryOptions,
-    limits: Limits,
-    timeout: Duration,
-    /// How much of it may go into keeping an index up to date (FR-LSI-BUD-MAINT-01).
-    maintenance: Duration,
+/// Says why lines of a file are missing, as far as an entry in `errors` is due: for binary data, and
+/// for the size of a file that the request names.
+pub(super) fn gap_error(gaps: &Gaps, is_named: bool, is_shown: bool) -> Option<String> {
+    if let Some(size) = gaps.too_large.filter(|_| is_named) {
+        return Some(format!(
+            "the file has {size} bytes, more than max_file_size_bytes, and was not searched; raise that limit"
+        ));
+    }
+    let binary = gaps.binary?;
+    let nul = binary.nul;
+    Some(match binary.matches {
+        true if is_shown => format!(
+            "binary data (a NUL byte) at byte {nul}: a line there matches, and lines from there on are not shown"
+        ),
+        true => {
+            format!("binary data (a NUL byte) at byte {nul}: a line matches, and none is shown")
+        }
+        false => format!("binary data (a NUL byte) at byte {nul}: no line from there on matches"),
+    })
 }
 
-/// What a search found.
-struct Found {
-    run: Run,
-    /// How its paths are shown.
-    shown: Shown,
-    /// What an index had to do with it.
-    index: IndexUse,
-    /// What was searched.
-    path: String,
-    /// Within how many edits, if it was not looked for as it is.
-    approximate: Option<u8>,
-    /// What came of looking for it approximately.
-    attempts: FallbackUse,
-}
-
-/// How paths below the search root are shown: relative to the working directory where they are inside it,
-/// else absolute; always with forward slashes.
-struct Shown {
+/// How paths below the searched path are shown: relative to the working directory where they are
+/// inside it, else absolute; always with forward slashes.
+pub(super) struct ShownPaths {
     prefix: PathBuf,
 }
 
-impl Shown {
-    fn new(top: Option<&Path>, working_dir: &Path) -> Shown {
-        let top = top.unwrap_or(Path::new("/"));
-        let prefix = top.strip_prefix(working_dir).unwrap_or(top).to_path_buf();
-        Shown { prefix }
-    }
-
-    fn show(&self, path: &Path) -> String {
-        if path.as_os_str().is_empty() {
-            let prefix = slashed(&self.prefix);
-            return if prefix.is_empty() {
-                ".".to_string()
-            } else {
-                prefix
-            };
+impl ShownPaths {
+    pub(super) fn new(target: &Target, working_dir: &Path) -> ShownPaths {
+        let top = match target.is_file {
+            true => target.canonical.parent().unwrap_or(Path::new("/")),
+            false => &target.canonical,
+        };
+        ShownPaths {
+            prefix: top.strip_prefix(working_dir).unwrap_or(top).to_path_buf(),
         }
-        slashed(&self.prefix.join(path))
     }
 
-    /// Returns the path itself, where it can't be shown as it is.
-    fn name(&self, path: &Path) -> Option<Arc<Path>> {
-        let is_shown = path.to_str().is_some() && self.prefix.to_str().is_some();
-        (!is_shown).then(|| self.prefix.join(path).into())
+    /// Returns the path of a file, given relative to the searched path; empty for that itself.
+    pub(super) fn show(&self, path: &Path) -> String {
+        let whole = slashed(&join(&self.prefix, path));
+        match whole.is_empty() {
+            true => ".".to_string(),
+            false => whole,
+        }
     }
-}
-
-/// Returns the one file that is searched.
-pub(super) fn single_file(target: &Resolved) -> EligibleFile {
-    let dir = target
-        .relative
-        .parent()
-        .unwrap_or(Path::new(""))
-        .to_path_buf();
-    let place = Place {
-        root: target.root.clone(),
-        real: dir,
-        logical: PathBuf::new(),
-    };
-    let found = FoundFile {
-        dir: Arc::new(place),
-        name: target
-            .relative
-            .file_name()
-            .unwrap_or_default()
-            .to_os_string(),
-        target: None,
-    };
-    found.into()
 }
 
 mod explain;
-mod fallback;
+#[cfg(feature = "daemon")]
+mod text;
 
 #[cfg(test)]
 mod tests;

@@ -1,37 +1,37 @@
 //! The `search_files` tool: from a request to a response.
 //!
-//! Owns its defaults, caps and fuzzy fallback. What is searched, and how, is what the tool `Search` uses too; this one reports each match
-//! (`Reports::Matches`), and its rules for which files are eligible are its own.
+//! Owns its defaults, caps and fuzzy fallback. Searching is the same as for the tool `Search`. This
+//! tool reports each match ([`Report::Matches`]), and has ignore rules of its own.
 
-mod fallback;
 mod found;
 mod request;
 mod response;
+#[cfg(feature = "daemon")]
+mod text;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::exec::collect::{Limits, Truncation};
-use crate::exec::eligible::Globs;
-use crate::exec::engine::Prepared;
-use crate::exec::event::FileError;
+use crate::exec::collect::Cuts;
 use crate::exec::fuzzy::Threshold;
-use crate::exec::query::{Fuzziness, Query, QueryOptions, Reports};
-use crate::exec::schedule::{Run, RunOptions};
-use crate::exec::stop::Deadline;
-use crate::index::beneath::EntryKind;
-use crate::index::walk::{Follow, IgnoreRules, TraversalOptions};
+use crate::exec::query::{BinaryRule, Fuzziness, Report, Spans};
+use crate::exec::question::{FallbackPlan, LookedFor, Question, QuestionLimits, Scope, Shown};
+use crate::exec::question::{Follow, IgnoreRules, TraversalOptions};
+use crate::exec::reach::EntryKind;
+use crate::tool::answering::{self, Call, Fallback, Summary};
 use crate::tool::arguments;
-use crate::tool::config::{Case, Config, FilesConfig, Mode, SearchConfig};
+use crate::tool::closing::no_file_passed;
+use crate::tool::config::{Config, FilesConfig, Mode, SearchConfig};
 use crate::tool::engines::Engines;
 use crate::tool::error::{DenialReason, ToolError};
-use crate::tool::indexing::{CachePlaces, Indexes, Question};
-use crate::tool::response::{ErrorEntry, IndexUse};
+use crate::tool::indexing::{CachePlaces, Indexes};
+use crate::tool::notes::Reader;
+use crate::tool::response::ErrorEntry;
 use crate::tool::sandbox::{Resolved, Sandbox};
-use crate::tool::search::{ReadEvidence, RiskLevel, ToolContext};
+use crate::tool::search::{ReadEvidence, RiskLevel, ToolContext, set};
 use crate::tool::searcher::{Searcher, missing, slashed, summarized, to_usize};
 
 pub use request::{FILES_NAME, FilesRequest, files_schema};
@@ -39,8 +39,8 @@ pub use response::{
     FallbackEnd, FallbackStats, FilesMatch, FilesResponse, FilesStats, IndexStats, TruncatedReason,
 };
 
-use found::{Shape, matches};
-use response::LARGEST;
+use found::{Kept, Shape};
+use response::{LARGEST, fill};
 
 /// The `search_files` tool.
 ///
@@ -51,8 +51,6 @@ pub struct FilesTool {
     /// The share of a call's time that may go into keeping an index up to date.
     maintenance: f64,
     searcher: Searcher,
-    /// What looks for what is similar: no program finds all of it (`FR-SFI-FUZ-07`).
-    similar: Engines,
 }
 
 impl FilesTool {
@@ -63,7 +61,6 @@ impl FilesTool {
             config: config.search_files.clone(),
             maintenance: search.index_maint_budget_fraction,
             searcher: Searcher::new(FILES_NAME, &search, engines),
-            similar: Engines::embedded(),
         }
     }
 
@@ -187,46 +184,65 @@ impl FilesTool {
         request: &FilesRequest,
         context: &ToolContext,
     ) -> Result<FilesResponse, ToolError> {
+        let started = context.started();
+        let found = self.find(request, context, false)?;
+        let elapsed = context.clock.now().saturating_duration_since(started);
+        if found.summary.run.timed_out {
+            return Err(ToolError::Timeout {
+                tool: FILES_NAME.to_string(),
+                elapsed,
+            });
+        }
+        self.respond(request, found, elapsed, context)
+    }
+
+    /// Validates a request and searches. With `takes_files` the path may be a file, which is then
+    /// searched as the tool `Search` does: whatever its name is, and up to binary data.
+    fn find(
+        &self,
+        request: &FilesRequest,
+        context: &ToolContext,
+        takes_files: bool,
+    ) -> Result<Answered, ToolError> {
         if !self.config.enabled {
             return Err(DenialReason::Disabled.into());
         }
-        let started = context.started();
         request.validate()?;
-        let plan = self.plan(request)?;
-        let timeout = self.default_timeout(context);
-        // Compiling the query and the globs is part of the time.
-        let deadline = Deadline::since(started, timeout, context.clock.clone());
-        let globs = Globs::new(&request.include_globs, &request.exclude_globs)
-            .map_err(|error| arguments::refused(&format!("{}s: {}", error.field, error.message)))?
-            .within_depth(plan.max_depth);
-        let options = self
-            .searcher
-            .options(plan.limits, deadline, &context.cancel);
-        let query = plan.query(request, plan.mode, self.threshold())?;
-        let prepared = self.prepare(&query, &options)?;
+        let mode = request.mode.unwrap_or(self.config.mode);
+        let mut question = self.question(request, mode)?;
         let target = context.sandbox.resolve(Some(&request.path))?;
-        self.check_directory(request, &target)?;
-        let _searching = self.searcher.searching();
-        let question = Question {
-            query,
-            traversal: plan.traversal,
-            target,
-            globs,
-            sandbox: context.sandbox.clone(),
-            global_excludes: None,
-            maintenance: timeout.mul_f64(self.maintenance),
-            pins: false,
-        };
-        let found = self.run(request, &question, prepared, &options)?;
-        let elapsed = || context.clock.now().saturating_duration_since(started);
-        if found.run.timed_out {
-            return Err(ToolError::Timeout {
-                tool: FILES_NAME.to_string(),
-                elapsed: elapsed(),
-            });
+        let meta = target.root.metadata(&target.relative);
+        if takes_files && meta.is_ok_and(|meta| meta.kind == EntryKind::File) {
+            question.scope.binary = BinaryRule::UntilNul;
+            question.scope.max_depth = None;
+            question.scope.traversal.recursive = true;
+        } else {
+            self.check_directory(request, &target)?;
         }
-        let found = self.or_similar(found, request, &plan, question, &options)?;
-        self.respond(request, &plan, found, elapsed(), context)
+        let call = Call {
+            context,
+            timeout: Some(self.default_timeout(context)),
+            maintenance: self.maintenance,
+        };
+        let mut kept = Kept::default();
+        let summary = self
+            .searcher
+            .answer(&question, &call, &mut |found| kept.take(found))?;
+        if let Some(why) = kept.root_error() {
+            return Err(self.unsearchable(request, why));
+        }
+        if let Some(failure) = &summary.run.failure {
+            return Err(self.searcher.failed(failure.to_string()));
+        }
+        Ok(Answered {
+            mode: match summary.approximate {
+                Some(_) => Mode::Fuzzy,
+                None => mode,
+            },
+            question,
+            kept,
+            summary,
+        })
     }
 
     /// Returns the least score of a fuzzy search.
@@ -234,65 +250,92 @@ impl FilesTool {
         Threshold::new(self.config.fuzzy_threshold)
     }
 
-    /// Fills in defaults and checks caps.
-    fn plan(&self, request: &FilesRequest) -> Result<Plan, ToolError> {
+    /// Makes a question of a request: fills in defaults and checks caps.
+    fn question(&self, request: &FilesRequest, mode: Mode) -> Result<Question, ToolError> {
         let config = &self.config;
         let capped = |field, asked, cap| arguments::capped("tools.search_files", field, asked, cap);
         let max_results = capped("max_results", request.max_results, config.max_results)?;
         let max_files = capped("max_files", request.max_files, config.max_files)?;
         let max_depth = capped("max_depth", request.max_depth, config.max_depth)?;
-        Ok(Plan {
-            mode: request.mode.unwrap_or(config.mode),
-            case: request.case.unwrap_or(config.case),
-            limits: Limits {
-                max_results: to_usize(max_results),
+        let max_matches_per_file = capped(
+            "max_matches_per_file",
+            request.max_matches_per_file,
+            config.max_matches_per_file,
+        )?;
+        let max_file_size = capped(
+            "max_file_size_bytes",
+            request.max_file_size_bytes,
+            config.max_file_size_bytes,
+        )?;
+        let around = to_usize(request.context_lines);
+        let follow = request.follow_symlinks.unwrap_or(config.follow_symlinks);
+        let hidden = request.include_hidden.unwrap_or(config.include_hidden);
+        let ignores = request
+            .respect_gitignore
+            .unwrap_or(config.respect_gitignore);
+        Ok(Question {
+            looked_for: LookedFor {
+                patterns: Some(vec![request.query.clone()]),
+                fixed_strings: mode != Mode::Regex,
+                case: request.case.unwrap_or(config.case).into(),
+                fuzzy: (mode == Mode::Fuzzy).then(|| Fuzziness::Score(self.threshold())),
+                ..LookedFor::default()
+            },
+            scope: Scope {
+                paths: vec![PathBuf::from(&request.path)],
+                traversal: TraversalOptions {
+                    hidden,
+                    follow: if follow { Follow::Files } else { Follow::Never },
+                    rules: if ignores {
+                        IgnoreRules::Git
+                    } else {
+                        IgnoreRules::None
+                    },
+                    recursive: request.recursive,
+                },
+                // Without subdirectories there is nothing deeper that could be missing.
+                max_depth: request.recursive.then(|| to_usize(max_depth)),
+                depth_cuts: true,
+                include: request.include_globs.clone(),
+                exclude: request.exclude_globs.clone(),
+                globs: Vec::new(),
+                types: Vec::new(),
+                globs_from: None,
+                // It is hidden, so otherwise it is left out already.
+                no_git_dirs: hidden,
+                binary: BinaryRule::SkipNonText,
+            },
+            shown: Shown {
+                report: Report::Matches,
+                spans: Spans::Each,
+                before: around,
+                after: around,
+                ..Shown::default()
+            },
+            limits: QuestionLimits {
+                max_results,
+                max_matches_per_file,
                 max_files,
-                reports: Reports::Matches,
+                max_file_size,
             },
-            max_depth: if request.recursive {
-                to_usize(max_depth)
-            } else {
-                1
-            },
-            max_matches_per_file: capped(
-                "max_matches_per_file",
-                request.max_matches_per_file,
-                config.max_matches_per_file,
-            )?,
-            max_file_size: capped(
-                "max_file_size_bytes",
-                request.max_file_size_bytes,
-                config.max_file_size_bytes,
-            )?,
-            traversal: TraversalOptions {
-                hidden: request.include_hidden.unwrap_or(config.include_hidden),
-                follow: match request.follow_symlinks.unwrap_or(config.follow_symlinks) {
-                    true => Follow::Files,
-                    false => Follow::Never,
-                },
-                rules: match request
-                    .respect_gitignore
-                    .unwrap_or(config.respect_gitignore)
-                {
-                    true => IgnoreRules::Git,
-                    false => IgnoreRules::None,
-                },
-                recursive: request.recursive,
-            },
+            fallback: self.fallback(mode),
         })
     }
 
-    /// Compiles a query; nothing if the deadline came first.
-    fn prepare(
-        &self,
-        query: &Arc<Query>,
-        options: &RunOptions,
-    ) -> Result<Option<Arc<dyn Prepared>>, ToolError> {
-        let engines = match query.fuzzy {
-            Some(_) => &self.similar,
-            None => self.searcher.engines(),
-        };
-        self.searcher.prepare(engines, query, options)
+    /// Returns the passes that follow an exact search without a match (`FR-SFI-FUZ-01` to
+    /// `FR-SFI-FUZ-04`): each with a lower threshold than the one before.
+    fn fallback(&self, mode: Mode) -> FallbackPlan {
+        let config = &self.config;
+        if !config.fuzzy_fallback || mode != Mode::Exact {
+            return FallbackPlan::default();
+        }
+        let step = Threshold::new(config.fuzzy_threshold_step);
+        let passes = u32::try_from(config.fuzzy_passes).unwrap_or(u32::MAX);
+        let thresholds = (0..passes).map(|pass| self.threshold().lowered(step, pass));
+        FallbackPlan {
+            attempts: thresholds.map(Fuzziness::Score).collect(),
+            too_short: false,
+        }
     }
 
     fn check_directory(&self, request: &FilesRequest, target: &Resolved) -> Result<(), ToolError> {
@@ -312,143 +355,102 @@ impl FilesTool {
         self.searcher.failed(message)
     }
 
-    /// Searches the directory.
-    fn run(
-        &self,
-        request: &FilesRequest,
-        question: &Question,
-        prepared: Option<Arc<dyn Prepared>>,
-        options: &RunOptions,
-    ) -> Result<Found, ToolError> {
-        let (run, index) = self.searcher.run_dir(question, prepared, options);
-        let run = run.map_err(|error| self.searcher.no_run(error))?;
-        if let Some(FileError { path, message }) = run.errors.first()
-            && path.as_os_str().is_empty()
-        {
-            return Err(self.unsearchable(request, message));
-        }
-        if let Some(failure) = run.failure {
-            return Err(self.searcher.failed(failure.to_string()));
-        }
-        Ok(Found {
-            run,
-            index,
-            mode: None,
-            fallback: None,
-        })
-    }
-
+    /// Makes the response of an answer.
     fn respond(
         &self,
         request: &FilesRequest,
-        plan: &Plan,
-        found: Found,
+        answered: Answered,
         elapsed: Duration,
         context: &ToolContext,
     ) -> Result<FilesResponse, ToolError> {
-        let Found {
-            run,
-            index,
+        let Answered {
             mode,
-            fallback,
-        } = found;
-        let mode = mode.unwrap_or(plan.mode);
-        let errors = run.errors.iter().map(|error| ErrorEntry {
-            path: slashed(&error.path),
-            error: error.message.clone(),
+            question,
+            kept,
+            summary,
+        } = answered;
+        let (totals, cuts) = (summary.run.totals, summary.run.cuts);
+        let hint = no_file_passed(&question, &summary);
+        let hint = hint.map(|note| ErrorEntry {
+            path: ".".to_string(),
+            error: note.text(Reader::Program),
         });
+        let max_file_size = question.limits.max_file_size;
         let index = self
             .config
             .emit_stats
-            .then(|| IndexStats::new(index, run.files_scanned, run.files_excluded));
+            .then(|| IndexStats::new(summary.index, totals.files_scanned, totals.files_excluded));
         let response = FilesResponse {
             path: slashed(Path::new(&request.path)),
             query: request.query.clone(),
             mode,
-            case: plan.case,
+            case: request.case.unwrap_or(self.config.case),
             matches: Vec::new(),
             returned: 0,
-            max_results: plan.limits.max_results,
-            truncated: run.truncation.is_some(),
-            truncated_reason: run.truncation.map(|truncation| match truncation {
-                Truncation::MaxResults => TruncatedReason::MaxResults,
-                Truncation::MaxFiles => TruncatedReason::MaxFiles,
-            }),
+            max_results: to_usize(question.limits.max_results),
+            truncated: cuts.any(),
+            truncated_reason: reason_of(cuts),
             stats: FilesStats {
-                files_scanned: run.files_scanned,
-                files_matched: run.files.len() as u64,
-                matches_total: run.count as u64,
+                files_scanned: totals.files_scanned,
+                files_matched: totals.matched_files,
+                matches_total: totals.results as u64,
                 elapsed_ms: elapsed.as_millis().try_into().unwrap_or(u64::MAX),
                 lines_shortened: None,
-                fallback,
+                files_too_large: Some(totals.files_too_large).filter(|files| *files > 0),
+                fallback: fallback_stats(&summary.fallback),
                 index,
             },
-            errors: errors.collect(),
+            errors: kept.errors(max_file_size).into_iter().chain(hint).collect(),
         };
-        let set = |bytes: u64| Some(bytes).filter(|bytes| *bytes > 0).map(to_usize);
         let shape = Shape {
             around: request.context_lines,
             max_line_bytes: set(self.config.max_line_bytes),
             scored: (mode == Mode::Fuzzy).then(|| request.query.chars().count()),
         };
-        let limits = [
-            Some(LARGEST),
-            set(self.config.max_output_bytes),
-            context.max_output_bytes,
-            context.available_capacity_bytes,
-        ];
-        let budget = limits.into_iter().flatten().min().unwrap_or(LARGEST);
-        let is_whole = !run.files.iter().any(|file| file.is_left_out);
-        response.filled(matches(&run.files, shape), is_whole, budget)
+        let budget = context.budget(self.config.max_output_bytes);
+        let budget = budget.map_or(LARGEST, |budget| budget.min(LARGEST));
+        fill(response, kept.files(), shape, kept.is_whole(), budget)
     }
 }
 
-/// A validated request with its defaults filled in.
-struct Plan {
+/// What a request found, before it is written.
+struct Answered {
+    /// How the text was looked for in the end.
     mode: Mode,
-    case: Case,
-    limits: Limits,
-    max_depth: usize,
-    max_matches_per_file: u64,
-    max_file_size: u64,
-    traversal: TraversalOptions,
+    question: Question,
+    kept: Kept,
+    summary: Summary,
 }
 
-impl Plan {
-    /// Makes the query of a request in a mode.
-    fn query(
-        &self,
-        request: &FilesRequest,
-        mode: Mode,
-        threshold: Threshold,
-    ) -> Result<Arc<Query>, ToolError> {
-        let around = to_usize(request.context_lines);
-        let options = QueryOptions {
-            fixed_strings: mode != Mode::Regex,
-            word: false,
-            case: self.case.into(),
-            before: around,
-            after: around,
-            max_results: self.limits.max_results,
-            max_matches_per_file: self.max_matches_per_file,
-            max_file_size: self.max_file_size,
-            fuzzy: (mode == Mode::Fuzzy).then_some(Fuzziness::Score(threshold)),
-            reports: Reports::Matches,
-        };
-        match Query::new(&request.query, &options) {
-            Ok(query) => Ok(Arc::new(query)),
-            Err(error) => Err(arguments::refused(&error.to_string())),
-        }
-    }
+/// Returns the reason that a response gives for being cut: the limit that ended the search, or else
+/// one that left something out on the way.
+fn reason_of(cuts: Cuts) -> Option<TruncatedReason> {
+    let reasons = [
+        (cuts.max_results, TruncatedReason::MaxResults),
+        (cuts.max_files, TruncatedReason::MaxFiles),
+        (
+            cuts.max_matches_per_file,
+            TruncatedReason::MaxMatchesPerFile,
+        ),
+        (cuts.max_depth, TruncatedReason::MaxDepth),
+    ];
+    let mut applies = reasons.into_iter().filter(|(applies, _)| *applies);
+    applies.next().map(|(_, reason)| reason)
 }
 
-/// What a search found.
-struct Found {
-    run: Run,
-    /// What an index had to do with it.
-    index: IndexUse,
-    /// How it was found, if not as it was asked for.
-    mode: Option<Mode>,
-    /// What came of fuzzy fallback.
-    fallback: Option<FallbackStats>,
+fn fallback_stats(fallback: &Fallback) -> Option<FallbackStats> {
+    let used = !fallback.tried.is_empty();
+    (used || fallback.ended.is_some()).then(|| FallbackStats {
+        initial_mode: Mode::Exact,
+        fallback_used: used,
+        fuzzy_passes_used: fallback.tried.len() as u64,
+        fallback_ended: fallback.ended.and_then(|ended| match ended {
+            answering::FallbackEnd::Found => None,
+            answering::FallbackEnd::NoTime(_) | answering::FallbackEnd::TimedOut(_) => {
+                Some(FallbackEnd::Timeout)
+            }
+            answering::FallbackEnd::Refused => Some(FallbackEnd::QueryTooLong),
+            answering::FallbackEnd::Failed => Some(FallbackEnd::Failed),
+        }),
+    })
 }

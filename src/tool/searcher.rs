@@ -6,54 +6,33 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::exec::collect::Limits;
-use crate::exec::eligible::{FileSource, WalkSource};
 use crate::exec::engine::Prepared;
-use crate::exec::query::Query;
-use crate::exec::schedule::{self, Abandoned, Run, RunError, RunOptions};
+use crate::exec::indexes::{Comparing, RunningSearch};
+use crate::exec::query::{Fuzziness, Query};
+use crate::exec::question::FallbackPlan;
+use crate::exec::schedule::{self, Abandoned, RunError, RunOptions};
 use crate::exec::stop::{CancelHandle, Deadline};
-use crate::index::pace::RunningSearch;
-use crate::index::snapshot::Snapshot;
-use crate::index::walk::Walk;
 use crate::tool::config::SearchConfig;
 use crate::tool::engines::Engines;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::{Choice, Indexes, Question};
 use crate::tool::response::IndexUse;
 
+#[cfg(feature = "daemon")]
+mod working;
+
+#[cfg(feature = "daemon")]
+pub(super) use working::Work;
+
+/// Calls that may be asking for an index at once, also those that gave up waiting for an answer. A
+/// directory of indexes that hangs costs no more threads than this.
+const ASKING_LIMIT: usize = 128;
+
 /// Patterns of at most this cost are compiled on the calling thread: that takes a few milliseconds.
 const COST_COMPILED_IN_PLACE: usize = 2_000;
-
-/// What is done with the files that a request is about.
-pub(super) trait Work {
-    /// What comes of it.
-    type Found;
-
-    /// Works through them.
-    fn through<S: FileSource>(&self, source: S) -> Result<Self::Found, RunError>;
-
-    /// What comes of it without any time.
-    fn without_time(&self) -> Self::Found;
-}
-
-/// Searching them.
-struct Search<'a> {
-    prepared: Option<Arc<dyn Prepared>>,
-    options: &'a RunOptions,
-}
-
-impl Work for Search<'_> {
-    type Found = Run;
-
-    fn through<S: FileSource>(&self, source: S) -> Result<Run, RunError> {
-        run_source(source, self.prepared.clone(), self.options)
-    }
-
-    fn without_time(&self) -> Run {
-        Run::without_time()
-    }
-}
 
 /// What searches for a tool.
 #[derive(Debug)]
@@ -61,9 +40,13 @@ pub(super) struct Searcher {
     /// The name of the tool.
     tool: &'static str,
     engines: Engines,
+    /// Searches by similarity: no program finds all of it (`FR-SFI-FUZ-07`).
+    similar: Engines,
     /// Worker threads of a call. Asking the system how many it has takes longer than searching a few files.
     threads: usize,
     abandoned: Abandoned,
+    /// The threads that ask for an index.
+    asking: Abandoned,
     indexes: Option<Arc<Indexes>>,
     /// Whether the user vouches that indexed trees do not change.
     is_frozen: bool,
@@ -82,8 +65,10 @@ impl Searcher {
         Searcher {
             tool,
             engines,
+            similar: Engines::embedded(),
             threads,
             abandoned: Abandoned::default(),
+            asking: Abandoned::default(),
             indexes: None,
             is_frozen: config.index_frozen,
             emit_stats: config.emit_stats,
@@ -94,12 +79,25 @@ impl Searcher {
         Searcher { indexes, ..self }
     }
 
+    /// Returns the name of the tool.
+    pub(super) fn tool(&self) -> &'static str {
+        self.tool
+    }
+
     pub(super) fn indexes(&self) -> Option<&Arc<Indexes>> {
         self.indexes.as_ref()
     }
 
     pub(super) fn engines(&self) -> &Engines {
         &self.engines
+    }
+
+    /// Returns the engines for a query.
+    pub(super) fn engines_for(&self, query: &Query) -> &Engines {
+        match query.fuzzy {
+            Some(Fuzziness::Score(_)) => &self.similar,
+            _ => &self.engines,
+        }
     }
 
     /// Makes the options of a call.
@@ -145,77 +143,74 @@ impl Searcher {
         }
     }
 
-    /// Searches a directory: with what an index leaves of it, or by a walk.
-    pub(super) fn run_dir(
-        &self,
-        question: &Question,
-        prepared: Option<Arc<dyn Prepared>>,
-        options: &RunOptions,
-    ) -> (Result<Run, RunError>, IndexUse) {
-        let search = Search { prepared, options };
-        let (run, index, _) = self.over_dir(question, options, &search);
-        (run, index)
-    }
-
-    /// Has the files of a directory worked through: what an index leaves of them, or all that a walk finds. Returns what the index did, and
-    /// the snapshot that was pinned, if one was.
-    pub(super) fn over_dir<W: Work>(
-        &self,
-        question: &Question,
-        options: &RunOptions,
-        work: &W,
-    ) -> (Result<W::Found, RunError>, IndexUse, Option<Arc<Snapshot>>) {
-        let mut facts = IndexUse::not_used();
-        if let Some(indexes) = &self.indexes {
-            facts = indexes.not_chosen();
-            let choice = match self.choose(indexes, question, options) {
-                Ok(Some(choice)) => choice,
-                Ok(None) => return (Ok(work.without_time()), facts, None),
-                Err(error) => return (Err(error), facts, None),
-            };
-            facts = choice.index;
-            if let Some(source) = choice.source {
-                let failure = source.failure();
-                let snapshot = source.pinned().cloned();
-                let found = work.through(source);
-                match failure.get() {
-                    None => return (found, facts, snapshot),
-                    // What was found does not count: the catalog was not whole.
-                    Some(error) => facts = indexes.report_damage(&question.target.canonical, error),
-                }
-            }
-        }
-        let walk = walk(question);
-        let source = WalkSource::new(walk, question.globs.clone());
-        (work.through(source), facts, None)
-    }
-
     /// Returns what `stats` say of the index when a single file is searched. Nobody else wants to know, so without
     /// them nothing is opened; and nobody waits for it beyond the deadline.
     pub(super) fn facts_for_file(&self, question: &Question, options: &RunOptions) -> IndexUse {
         let Some(indexes) = self.indexes.as_ref().filter(|_| self.emit_stats) else {
             return IndexUse::not_used();
         };
-        let (opened, target) = (indexes.clone(), question.target.clone());
+        let (opened, path) = (indexes.clone(), question.target.canonical.clone());
         let asked = question.traversal;
-        let choose = move || opened.choose_for_file(&target, asked).index;
-        let facts = schedule::within(options, choose).ok().flatten();
-        facts.unwrap_or_else(|| indexes.not_chosen())
+        let describe = move |budget: &Deadline| {
+            let choice = opened.describe_for_file(&path, asked, Some(budget));
+            choice.index
+        };
+        let facts = self.within_budget(question.maintenance, options, describe);
+        let out_of_time = || indexes.out_of_time(&question.target.canonical).index;
+        facts.ok().flatten().unwrap_or_else(out_of_time)
     }
 
-    /// Asks the index about a request; nothing if the deadline came first.
-    fn choose(
+    /// Asks the index about a request, for no longer than the request's maintenance budget; nothing
+    /// if the deadline of the call came first. `comparing` says when directories are compared.
+    pub(super) fn choose(
         &self,
         indexes: &Arc<Indexes>,
         question: &Question,
+        comparing: Comparing,
         options: &RunOptions,
     ) -> Result<Option<Choice>, RunError> {
-        if self.is_frozen && indexes.is_opened(&question.target.canonical) {
-            return Ok(Some(indexes.choose(question)));
+        let before = options.deadline.remaining();
+        let path = &question.target.canonical;
+        let choice = if self.is_frozen && indexes.is_opened(path) {
+            let budget = options.deadline.part(question.maintenance);
+            Some(indexes.choose_within(question, &comparing, &budget))
+        } else {
+            let (indexes, asked) = (indexes.clone(), question.clone());
+            let choose = move |budget: &Deadline| indexes.choose_within(&asked, &comparing, budget);
+            self.within_budget(question.maintenance, options, choose)?
+        };
+        let after = options.deadline.remaining();
+        let mut choice = match choice {
+            None if after.is_zero() => return Ok(None),
+            None => indexes.out_of_time(path),
+            Some(choice) => choice,
+        };
+        choice.index.spent = before.saturating_sub(after);
+        Ok(Some(choice))
+    }
+
+    /// Runs `ask` on a thread of its own, with the end of a budget as its deadline. Returns nothing
+    /// if it does not return in time: reading a database, or a directory that hangs, can't be
+    /// interrupted. That may take half of the time beyond the budget, so that the other half is
+    /// left for the search.
+    fn within_budget<T: Send + 'static>(
+        &self,
+        budget: Duration,
+        options: &RunOptions,
+        ask: impl FnOnce(&Deadline) -> T + Send + 'static,
+    ) -> Result<Option<T>, RunError> {
+        if self.asking.count() >= ASKING_LIMIT {
+            return Ok(None);
         }
-        // Looking at many directories, or opening an index, can't be interrupted.
-        let (indexes, question) = (indexes.clone(), question.clone());
-        schedule::within(options, move || indexes.choose(&question))
+        let left = options.deadline.remaining();
+        let longest = budget.saturating_add(left.saturating_sub(budget) / 2);
+        let budget = options.deadline.part(budget);
+        let options = RunOptions {
+            deadline: options.deadline.part(longest),
+            abandoned: self.asking.clone(),
+            ..options.clone()
+        };
+        schedule::within(&options, move || ask(&budget))
     }
 
     /// Returns the error of a call that could not run.
@@ -233,35 +228,6 @@ impl Searcher {
             message,
         }
     }
-}
-
-/// Searches the files of a source; without a query, since there was no time to compile it, none.
-pub(super) fn run_source<S: FileSource>(
-    source: S,
-    prepared: Option<Arc<dyn Prepared>>,
-    options: &RunOptions,
-) -> Result<Run, RunError> {
-    match prepared {
-        Some(prepared) => schedule::run(source, prepared, options),
-        None => Ok(Run::without_time()),
-    }
-}
-
-/// Prepares the walk of a request over a directory.
-fn walk(question: &Question) -> Walk {
-    let Question {
-        target, sandbox, ..
-    } = question;
-    let allowed = sandbox.clone();
-    Walk::new(
-        target.root.clone(),
-        target.relative.clone(),
-        question.traversal,
-        sandbox.deny().clone(),
-        Arc::new(move |path: &Path| allowed.locate(path)),
-        question.global_excludes.as_deref(),
-        sandbox.working_dir(),
-    )
 }
 
 /// Writes a path with forward slashes; what is no UTF-8 in it as U+FFFD.
@@ -293,4 +259,21 @@ pub(super) fn missing(error: &io::Error) -> String {
 
 pub(super) fn to_usize(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
+}
+
+/// Returns the approximate searches that follow an exact search for a text without a match: those of
+/// the configured levels for which the text is long enough (FR-LSI-FUZ-01, FR-LSI-FUZ-G-01).
+pub(crate) fn fallback_plan(config: &SearchConfig, text: &str) -> FallbackPlan {
+    if !config.fuzzy_fallback {
+        return FallbackPlan::default();
+    }
+    let length = text.chars().count();
+    let is_long_enough =
+        |level: &u8| length >= config.fuzzy_min_pattern_len && length > usize::from(*level);
+    let levels = config.fuzzy_fallback_levels.iter().copied();
+    let long_enough: Vec<u8> = levels.filter(is_long_enough).collect();
+    FallbackPlan {
+        too_short: long_enough.len() < config.fuzzy_fallback_levels.len(),
+        attempts: long_enough.into_iter().map(Fuzziness::Edits).collect(),
+    }
 }

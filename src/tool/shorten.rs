@@ -1,25 +1,53 @@
 //! Lines that are longer than wanted, shown in part.
 //!
-//! Owns which part that is. The structured data stay true to the file but for the texts: columns and numbers are those of the whole line.
+//! Owns which part that is. Columns and numbers stay those of the whole line.
 
 use std::ops::Range;
 
-use crate::tool::response::{LeftOut, Record};
+use crate::exec::event::Line;
+use crate::exec::line_sink::lossy;
+use crate::tool::response::LeftOut;
 
-/// Cuts the line of an event to at most `max` bytes, and what it says of the match to what is left of that. Linear in the line.
-pub(crate) fn shorten(record: &mut Record, max: usize) {
-    let Some(part) = part(&record.data.lines.text, record.place_of_match(), max) else {
-        return;
-    };
-    let line = &record.data.lines.text;
-    let shown = line[part.clone()].to_string();
-    record.left_out = Some(LeftOut {
-        before: part.start,
-        after: line.len() - part.end,
+/// A line as it is shown.
+pub(crate) struct ShownLine {
+    /// The text, or the part of it that is shown.
+    pub(crate) text: String,
+    /// The text of the first match, or as much of it as is shown; empty for context.
+    pub(crate) found: String,
+    /// How much of the line is not shown, if not all is.
+    pub(crate) left_out: Option<LeftOut>,
+}
+
+/// Returns a line as text of at most `max` bytes, around its first match. Linear in the line.
+pub(crate) fn shown_line(line: &Line, max: Option<usize>) -> ShownLine {
+    let text = lossy(&line.text);
+    let first = line.spans.first();
+    let mut found = first.map_or_else(String::new, |span| {
+        lossy(line.text.get(span.start..span.end).unwrap_or_default())
     });
-    record.data.lines.text = shown;
-    if let Some(text) = &mut record.data.match_text {
-        text.truncate(text.floor_char_boundary(max));
+    let Some(max) = max.filter(|max| text.len() > *max) else {
+        return ShownLine {
+            text,
+            found,
+            left_out: None,
+        };
+    };
+    // Replacing invalid bytes moves everything behind them.
+    let place = first.map(|span| {
+        let start = lossy(line.text.get(..span.start).unwrap_or_default()).len();
+        (start, start + found.len())
+    });
+    let place = place.filter(|(_, end)| *end <= text.len());
+    let part = part(&text, place, max).unwrap_or(0..text.len());
+    let left_out = LeftOut {
+        before: part.start,
+        after: text.len() - part.end,
+    };
+    found.truncate(found.floor_char_boundary(max));
+    ShownLine {
+        text: text.get(part).unwrap_or_default().to_string(),
+        found,
+        left_out: Some(left_out),
     }
 }
 
@@ -50,36 +78,34 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::exec::event::{Event, EventKind};
+    use crate::exec::event::{LineKind, Span};
 
-    fn record(line: &str, found: Option<(usize, usize)>) -> Record {
-        let kind = match found {
-            Some((start, end)) => EventKind::Match {
-                column: start as u64 + 1,
-                text: line[start..end].to_string(),
+    fn line(text: &[u8], found: Option<(usize, usize)>) -> Line {
+        let span = found.map(|(start, end)| Span {
+            start,
+            end,
+            edits: 0,
+        });
+        Line {
+            kind: match span {
+                Some(_) => LineKind::Match,
+                None => LineKind::Context,
             },
-            None => EventKind::Context,
-        };
-        let event = Event {
-            kind,
-            line_number: 7,
-            line: line.to_string(),
-            each: Vec::new(),
-        };
-        Record::new("a", event)
+            number: 7,
+            text: text.into(),
+            spans: span.into_iter().collect(),
+            place: None,
+        }
     }
 
-    fn shown(line: &str, found: Option<&str>, max: usize) -> (String, Option<(usize, usize)>) {
+    fn shown(text: &str, found: Option<&str>, max: usize) -> (String, Option<(usize, usize)>) {
         let place = found.map(|found| {
-            let start = line.find(found).unwrap();
+            let start = text.find(found).unwrap();
             (start, start + found.len())
         });
-        let mut record = record(line, place);
-        shorten(&mut record, max);
-        let left_out = record
-            .left_out
-            .map(|left_out| (left_out.before, left_out.after));
-        (record.data.lines.text, left_out)
+        let shown = shown_line(&line(text.as_bytes(), place), Some(max));
+        let left_out = shown.left_out.map(|out| (out.before, out.after));
+        (shown.text, left_out)
     }
 
     #[test]
@@ -91,7 +117,7 @@ mod tests {
             (Some("needle"), 11, "89needle012", Some((8, 7))),
             (Some("needle"), 6, "needle", Some((10, 10))),
             (Some("needle"), 3, "nee", Some((10, 13))),
-            // What is not needed on one side is shown on the other.
+            // Room that is not needed on one side goes to the other.
             (Some("01234"), 10, "0123456789", Some((0, 16))),
             (
                 Some("56789needle0123456789"),
@@ -115,51 +141,44 @@ mod tests {
     }
 
     #[test]
-    fn columns_of_lines_that_are_no_utf_8_lead_to_the_match() {
-        let line = String::from_utf8_lossy(b"\xFF\xFF\xFF needle and more").into_owned();
-        let mut record = record(&line, None);
-        record.data.column = Some(5);
-        record.data.match_text = Some("needle".to_string());
-        shorten(&mut record, 8);
-        assert_eq!(record.data.lines.text, " needle ");
-        assert_eq!(record.data.column, Some(5));
-        assert_eq!(record.place_of_match(), Some((1, 7)));
+    fn a_match_behind_invalid_bytes_stays_in_the_shown_part() {
+        let shown = shown_line(
+            &line(b"\xFF\xFF\xFF needle and more", Some((4, 10))),
+            Some(8),
+        );
+        assert_eq!(
+            (shown.text.as_str(), shown.found.as_str()),
+            (" needle ", "needle")
+        );
     }
 
     proptest! {
         #[test]
-        fn what_is_shown_is_a_part_that_has_the_match(
-            line in "[ab é😀]{0,60}",
+        fn a_part_that_is_shown_has_the_match(
+            text in "[ab é😀]{0,60}",
             start in any::<prop::sample::Index>(),
             len in 0usize..20,
             max in 1usize..40,
             context: bool,
         ) {
-            let ceil = |at: usize| (at..=line.len()).find(|&at| line.is_char_boundary(at)).unwrap();
-            let start = ceil(start.index(line.len() + 1));
-            let end = ceil((start + len).min(line.len()));
-            // The reported match is the first of its kind.
-            let start = line.find(&line[start..end]).unwrap();
-            let end = start + end.saturating_sub(end.min(start)).min(len);
-            let end = ceil(end.min(line.len()));
-            let mut record = record(&line, (!context).then_some((start, end)));
-            let column = record.data.column;
-            shorten(&mut record, max);
-            let text = &record.data.lines.text;
-            prop_assert!(text.len() <= max || record.left_out.is_none());
-            match record.left_out {
-                None => prop_assert!(line.len() <= max && *text == line),
+            let ceil = |at: usize| (at..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap();
+            let start = ceil(start.index(text.len() + 1));
+            let end = ceil((start + len).min(text.len()));
+            let found = (!context).then_some((start, end));
+            let shown = shown_line(&line(text.as_bytes(), found), Some(max));
+            match shown.left_out {
+                None => prop_assert!(text.len() <= max && shown.text == text),
                 Some(LeftOut { before, after }) => {
-                    prop_assert_eq!(text.as_str(), &line[before..line.len() - after]);
+                    prop_assert!(shown.text.len() <= max);
+                    prop_assert_eq!(shown.text.as_str(), &text[before..text.len() - after]);
                     if !context && end - start <= max {
-                        prop_assert!(before <= start && end <= line.len() - after);
+                        prop_assert!(before <= start && end <= text.len() - after);
                     }
                     // No more is left out than has to be: characters have four bytes at most.
-                    prop_assert!(text.len() + 6 >= max);
+                    prop_assert!(shown.text.len() + 6 >= max);
                 }
             }
-            prop_assert_eq!(record.data.column, column);
-            prop_assert!(record.data.match_text.is_none_or(|text| text.len() <= max.max(end - start)));
+            prop_assert!(shown.found.len() <= max.max(end - start));
         }
     }
 }

@@ -310,6 +310,9 @@ async fn search(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bod
         tool: SEARCH_NAME.to_string(),
         request,
         max_output_bytes: Some(MAX_ANSWER_BYTES),
+        text: false,
+        person: false,
+        whole: false,
     };
     let given_up = Arc::new(GivenUp::default());
     // The browser may go away.

@@ -23,7 +23,12 @@ ENVIRONMENT = dict(os.environ)
 
 
 def server(*more, cwd=TREE):
-    return StdioServerParameters(command=PROGRAM, args=["mcp", *more], env=ENVIRONMENT, cwd=cwd)
+    return StdioServerParameters(command=PROGRAM, args=["mcp", "--structured", *more], env=ENVIRONMENT, cwd=cwd)
+
+
+def plain_server(*more):
+    """A server as it is by default: its answers are text alone."""
+    return StdioServerParameters(command=PROGRAM, args=["mcp", *more], env=ENVIRONMENT, cwd=TREE)
 
 
 def root(path):
@@ -59,7 +64,7 @@ async def read(session, name):
 
 async def tools(session):
     listed = {tool.name: tool for tool in (await session.list_tools()).tools}
-    assert sorted(listed) == ["Search", "search_files"], listed
+    assert sorted(listed) == ["Search", "find_files", "search_files"], listed
     for tool in listed.values():
         hints = tool.annotations
         assert hints.read_only_hint and hints.idempotent_hint, hints
@@ -166,6 +171,31 @@ async def cancelled(session):
     print("a call that is given up ends")
 
 
+async def text_alone():
+    """By default an answer is text, as `rg --heading -n` prints it, within exactly the bytes it may have."""
+    for more in ((), ("--no-daemon",)):
+        async with Client(plain_server(*more)) as client:
+            listed = (await client.list_tools()).tools
+            assert all(tool.output_schema is None for tool in listed), listed
+            size = len(json.dumps([tool.model_dump(by_alias=True, exclude_none=True) for tool in listed]))
+            assert size < 7_000, size
+            told = await client.call_tool("Search", {"pattern": "retry_delay"})
+            assert told.structured_content is None and not told.is_error, told
+            lines = text(told).split("\n")
+            assert lines[0] == "src/delay.rs" and lines[1].startswith("1:pub fn retry_delay"), lines
+            assert lines[2] == "" and lines[3] == "src/use.rs", lines
+            # The same lines, whichever tool is asked.
+            files = await client.call_tool("search_files", {"path": ".", "query": "retry_delay"})
+            assert text(files) == text(told), (files, told)
+        for most in (600, 5_000):
+            async with Client(plain_server("--max-output-bytes", str(most), *more)) as client:
+                told = await client.call_tool("Search", {"pattern": "a.*", "path": "many.txt", "max_results": 10_000})
+                size = len(json.dumps(text(told), ensure_ascii=False).encode()) - 2
+                assert most - 40 < size <= most, (most, size)
+                assert "[truncated: " in text(told), told
+    print("text alone is compact and fits")
+
+
 async def one_daemon():
     """Two servers of one tree are answered by one daemon, which is that of ggrep, too."""
     async with Client(server()) as one, Client(server()) as other:
@@ -261,7 +291,7 @@ async def whole_session(*more):
         async with ClientSession(reader, writer) as session:
             about = await session.initialize()
             assert about.server_info.name == "forge-search", about
-            assert "timed_out" in about.instructions, about
+            assert "timed out" in about.instructions, about
             await tools(session)
             await answers(session)
             await failures(session)
@@ -274,6 +304,7 @@ async def whole_session(*more):
 
 async def main():
     await whole_session()
+    await text_alone()
     await one_daemon()
     await budget()
     await roots()

@@ -1,5 +1,6 @@
 //! The command line's way with indexes: the real program, its output and exit codes.
 
+mod both;
 mod kept;
 mod limits;
 #[cfg(unix)]

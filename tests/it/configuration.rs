@@ -27,6 +27,7 @@ For `forge-search execute`; `--set` does not reach it.
 | `keys` | `[]` | The public keys that leases are checked with, as `lease keygen` prints them. |
 | `store` | `forge-search/results.db` in `$XDG_STATE_HOME` or `~/.local/state` | The database that results are kept in. |
 | `retention_days` | `30` | How long results are kept, in days; at least 1. |
+| `require_confinement` | `true` | Whether a task fails (`EXECUTION_FAILED`) where the system lacks Landlock or seccomp. With `false` it is searched unconfined, with a warning on standard error. |
 
 `[executor.scopes.NAME]`, for each scope that tasks may search:
 

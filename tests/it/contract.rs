@@ -2,16 +2,20 @@
 //! its feet, broken engines, and how little it reads.
 
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::SystemTime;
+use std::time::Duration;
 
 use forge_search::tool::engines::Engines;
+use forge_search::tool::indexing::Surroundings;
 use forge_search::tool::request::SearchRequest;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::hooked::{Hooked, broken};
+use crate::index_support::{Host, VARIANTS};
 use crate::support::{Setup, Tree, events, paths, stable_json};
 
 #[test]
@@ -93,43 +97,157 @@ fn fr_ls_05_response_fields() {
     );
 }
 
-/// Every file below `dir` with its content and times.
-fn state_of(dir: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
+/// An entry of a tree: its content, and what the system knows of it but for when it was read.
+#[derive(Debug, PartialEq, Eq)]
+struct Entry {
+    content: Vec<u8>,
+    mode: u32,
+    links: u64,
+    inode: u64,
+    owner: (u32, u32),
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Entry {
+    fn of(path: &Path) -> Entry {
+        let meta = path.symlink_metadata().unwrap();
+        let kind = meta.file_type();
+        let content = if kind.is_symlink() {
+            std::fs::read_link(path)
+                .unwrap()
+                .into_os_string()
+                .into_vec()
+        } else if kind.is_file() {
+            std::fs::read(path).unwrap()
+        } else {
+            Vec::new()
+        };
+        Entry {
+            content,
+            mode: meta.mode(),
+            links: meta.nlink(),
+            inode: meta.ino(),
+            owner: (meta.uid(), meta.gid()),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        }
+    }
+}
+
+/// Everything at and below `dir`.
+fn state_of(dir: &Path) -> BTreeMap<PathBuf, Entry> {
     let mut state = BTreeMap::new();
     let mut todo = vec![dir.to_path_buf()];
-    while let Some(dir) = todo.pop() {
-        let modified = dir.metadata().unwrap().modified().unwrap();
-        state.insert(dir.clone(), (Vec::new(), modified));
-        for entry in std::fs::read_dir(dir).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                todo.push(path);
-            } else {
-                let modified = path.metadata().unwrap().modified().unwrap();
-                state.insert(path.clone(), (std::fs::read(&path).unwrap(), modified));
-            }
+    while let Some(path) = todo.pop() {
+        if path.symlink_metadata().unwrap().is_dir() {
+            let entries = std::fs::read_dir(&path).unwrap();
+            todo.extend(entries.map(|entry| entry.unwrap().path()));
         }
+        state.insert(path.clone(), Entry::of(&path));
     }
     state
 }
 
-#[test]
-fn nfr_ls_sec_02_a_search_changes_no_file() {
+/// A tree with some of everything that a search meets.
+fn motley() -> Tree {
     let tree = Tree::of([
         ("a", "m\n"),
-        ("d/b", "m\n"),
+        ("d/b", "m\nneedle\n"),
+        ("d/e/long", &"straw\n".repeat(9_000)),
         (".ignore", "x\n"),
-        (".git/HEAD", "x"),
+        ("x", "m\n"),
+        (".git/HEAD", "ref: refs/heads/main\n"),
+        (".hidden/c", "m\n"),
+        (r"name\xFF", "m\n"),
+        (r"line\nbreak", "m\n"),
+        ("binary", "m\0m\n"),
+        ("server.pem", "m\n"),
     ]);
-    let before = state_of(tree.root());
-    for request in [
+    tree.link("link", "d/b")
+        .link("dangling", "nowhere")
+        .link("up", "..")
+        .hard_link("d/hard", "a")
+        .fifo("pipe")
+        .dir("empty")
+        .mode("d/e/long", 0o400);
+    tree
+}
+
+/// Requests of every kind, also such that fail or end early.
+fn requests() -> Vec<Value> {
+    vec![
         json!({"pattern": "m"}),
-        json!({"pattern": "m", "hidden": true, "no_ignore": true, "context": 2}),
+        json!({"pattern": "needle"}),
+        json!({"pattern": "absent from all of it", "fixed_strings": true}),
+        json!({"pattern": "m", "hidden": true, "no_ignore": true, "follow": true, "context": 2}),
         json!({"pattern": "m", "timeout_ms": 1}),
         json!({"pattern": "m", "max_results": 1}),
-    ] {
-        tree.search(request);
-        assert_eq!(state_of(tree.root()), before);
+        json!({"pattern": "needel", "fuzzy": 2}),
+        json!({"pattern": "m", "path": "d/b"}),
+        json!({"pattern": "m", "path": "server.pem"}),
+        json!({"pattern": "("}),
+    ]
+}
+
+#[test]
+fn nfr_ls_sec_02_a_search_changes_no_file() {
+    let tree = motley();
+    // Also beside the tree.
+    let top = tree.root().parent().unwrap();
+    let before = state_of(top);
+    for (name, engines) in crate::support::engines() {
+        let mut setup = tree.setup();
+        setup.engines = engines;
+        for request in requests() {
+            let _refused = setup.call(request.clone());
+            assert_eq!(state_of(top), before, "{name}: {request}");
+        }
+    }
+}
+
+/// With an index that is opened, built, or lives and is watched by the system: what is written is
+/// in the cache alone.
+#[test]
+fn nfr_ls_sec_02_neither_an_index_nor_a_watcher_changes_a_file() {
+    for variant in VARIANTS {
+        let tree = motley();
+        let top = tree.root().parent().unwrap().to_path_buf();
+        let before = state_of(&top);
+        // It makes its cache elsewhere.
+        let setup = tree.setup().with_indexes(variant);
+        let ask = |what: &str| {
+            for request in requests() {
+                let _refused = setup.call(request.clone());
+                assert_eq!(state_of(&top), before, "{what}, {variant:?}: {request}");
+            }
+        };
+        ask("without an index");
+        setup.build(&Host::hasty());
+        assert_eq!(state_of(&top), before, "a build, {variant:?}");
+        ask("with an index");
+        let indexes = setup.kept().indexes.clone();
+        let around = Surroundings::new(setup.context().sandbox.reach().clone());
+        indexes.live(&setup.config, &around).unwrap();
+        ask("beside a worker");
+        let settled = indexes.wait_live(tree.root(), Duration::from_secs(60));
+        assert_eq!(settled.is_some(), !variant.frozen);
+        ask("with an index that lives");
+        // The tree's `.ignore` was written a moment before the build, so the index is not relied on until it was read again.
+        let settled = || {
+            let used = setup.search(json!({"pattern": "absent from all of it"}));
+            indexes.wait_live(tree.root(), Duration::from_secs(60));
+            used.stats.unwrap().index_exclusion_used
+        };
+        assert!((0..20).any(|_| settled()), "{variant:?}");
+        // What somebody else changes is all that changes.
+        tree.file("d/b", "m\n");
+        let changed = state_of(&top);
+        for request in requests() {
+            let _refused = setup.call(request);
+        }
+        assert!(indexes.shut_down());
+        assert_eq!(state_of(&top), changed, "{variant:?}");
     }
 }
 

@@ -1,6 +1,9 @@
 //! Deadlines and cancellation: calls return in time from wherever they are, with an exact prefix.
+//!
+//! The clocks are the tests' own: one goes on by a millisecond with each look at it, which a
+//! waiting call takes every few real milliseconds, and one jumps when the test says so.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forge_search::exec::stop::{CancelHandle, Clock};
@@ -9,27 +12,42 @@ use forge_search::tool::request::SearchRequest;
 use forge_search::tool::response::SearchResponse;
 use serde_json::{Value, json};
 
+use crate::clocks::{FakeClock, Gate, TickingClock, ends, until};
 use crate::hooked::Hooked;
 use crate::support::{Setup, Tree, check_response};
 
-/// What the promise of 50 ms may become on a machine that is busy with other tests.
-const MARGIN: Duration = Duration::from_millis(500);
+/// Looks at the clock after the deadline: those of the grace that workers get, and one or two for
+/// the answer.
+const GRACE: u64 = 40;
 
-/// Runs a request that can't be finished in `timeout_ms`, and checks that it came back in time.
+/// A request whose call ends within the time that [`ends`] allows.
+fn call(
+    setup: &Setup,
+    request: Value,
+    clock: impl Clock + 'static,
+) -> Result<SearchResponse, ToolError> {
+    let request = SearchRequest::from_value(request).unwrap();
+    let (tool, mut context) = (setup.tool(), setup.context());
+    context.clock = Arc::new(clock);
+    let asked = request.clone();
+    let answer = ends(move || tool.search(&request, &context));
+    if let Ok(response) = &answer {
+        check_response(&asked, response);
+    }
+    answer
+}
+
+/// Runs a request that can't be finished in `timeout_ms`, and checks that it was ended then.
 #[track_caller]
 fn times_out(what: &str, setup: &Setup, mut request: Value, timeout_ms: u64) -> SearchResponse {
     request["timeout_ms"] = timeout_ms.into();
-    let request = SearchRequest::from_value(request).unwrap();
-    let (tool, context) = (setup.tool(), setup.context());
-    let started = Instant::now();
-    let response = tool.search(&request, &context).unwrap();
-    let took = started.elapsed();
-    check_response(&request, &response);
-    println!("{what}: asked for {timeout_ms} ms, took {took:?}");
-    assert!(response.timed_out, "{what} was finished in {took:?}");
+    let clock = TickingClock::new();
+    let response = call(setup, request, clock.clone()).unwrap();
+    let looks = clock.looks();
+    println!("{what}: asked for {timeout_ms} looks at the clock, took {looks}");
+    assert!(response.timed_out, "{what} was finished in {looks}");
     assert!(response.content.contains("timed out after"));
-    let timeout = Duration::from_millis(timeout_ms);
-    assert!(took < timeout + MARGIN, "{what}: {took:?} for {timeout:?}");
+    assert!(looks < timeout_ms + GRACE, "{what}: {looks}");
     response
 }
 
@@ -96,14 +114,15 @@ fn fr_ls_07_an_expensive_expression_to_compile() {
         r"\W{60}",
         "(?:[a-z]{1,100}){1,90}",
     ] {
-        let started = Instant::now();
-        let outcome = setup.call(json!({"pattern": pattern, "timeout_ms": 1}));
-        let took = started.elapsed();
-        println!("{pattern}: {took:?}");
-        if let Err(error) = outcome {
-            assert_eq!(error.code(), "bad_args", "{error}");
+        let clock = TickingClock::new();
+        let request = json!({"pattern": pattern, "timeout_ms": 1});
+        let outcome = call(&setup, request, clock.clone());
+        println!("{pattern}: {} looks at the clock", clock.looks());
+        assert!(clock.looks() < 1 + GRACE, "{pattern}");
+        match outcome {
+            Ok(response) => assert!(response.timed_out, "{pattern}"),
+            Err(error) => assert_eq!(error.code(), "bad_args", "{error}"),
         }
-        assert!(took < Duration::from_secs(5), "{pattern}: {took:?}");
     }
 }
 
@@ -111,10 +130,21 @@ fn fr_ls_07_an_expensive_expression_to_compile() {
 fn fr_ls_07_a_pipe_in_the_tree_is_not_waited_for() {
     let tree = Tree::of([("a", "m\n"), ("z", "m\n")]);
     tree.fifo("p").fifo("d/.ignore").file("d/x", "m\n");
-    let started = Instant::now();
-    let response = tree.search(json!({"pattern": "m", "hidden": true, "follow": true}));
+    let request = json!({"pattern": "m", "hidden": true, "follow": true});
+    let response = call(&tree.setup(), request, FakeClock::new()).unwrap();
     assert_eq!((response.count, response.timed_out), (3, false));
-    assert!(started.elapsed() < Duration::from_secs(5));
+}
+
+/// An engine that is stuck in a file, where the clock jumps, until the gate is opened.
+fn stuck_at(name: &'static str, clock: &FakeClock, gate: &Gate) -> Hooked {
+    let (clock, gate) = (clock.clone(), gate.clone());
+    Hooked::new(move |files| {
+        if files.iter().any(|file| file.found.name == name) {
+            clock.jump(Duration::from_secs(3_600));
+            gate.wait();
+        }
+        Ok(())
+    })
 }
 
 #[test]
@@ -123,77 +153,87 @@ fn fr_ls_07_many_files_yield_an_exact_prefix() {
     for n in 0..400 {
         tree.file(&format!("d{}/{n:03}", n % 5), "before\nneedle\nafter\n");
     }
-    let request = json!({"pattern": "needle", "context": 1});
+    let request = json!({"pattern": "needle", "context": 1, "timeout_ms": 1_000});
     let full = tree.setup().generous().search(request.clone());
     assert_eq!(full.count, 1200);
-    for (threads, timeout_ms) in [(1, 30), (2, 60), (8, 60)] {
-        let mut setup = tree.setup().generous().threads(threads);
-        setup.engines = Hooked::new(|_| {
-            std::thread::sleep(Duration::from_millis(4));
-            Ok(())
-        })
-        .batching(1, 1)
-        .engines();
-        let cut = times_out("many files", &setup, request.clone(), timeout_ms);
-        assert!(cut.count < full.count);
-        assert_eq!(
-            cut.matches,
-            full.matches[..cut.count],
-            "a prefix, without a gap"
-        );
-        // Whole files, and no more of them than were searched in order; but the time may end within the last one, of which
-        // there is what was found then.
-        let missing = (3 * cut.files_scanned).checked_sub(cut.count as u64);
-        assert!(missing.is_some_and(|events| events <= 3), "{missing:?}");
-        println!(
-            "{threads} threads: {} of 400 files in order",
-            cut.files_scanned
-        );
+    // In order of their paths, so many files before the one in which the time ends.
+    for (name, before) in [("000", 0), ("035", 7), ("122", 184), ("399", 399)] {
+        for threads in [1, 2, 8] {
+            let (clock, gate) = (FakeClock::new(), Gate::default());
+            let mut setup = tree.setup().generous().threads(threads);
+            setup.engines = stuck_at(name, &clock, &gate).batching(1, 1).engines();
+            let cut = call(&setup, request.clone(), clock).unwrap();
+            gate.open();
+            assert!(cut.timed_out && cut.content.contains("timed out after"));
+            // What others have finished stands behind a gap, and what they have not is one.
+            assert!(cut.count <= 3 * before, "{name}, {threads} threads");
+            assert!(threads > 1 || cut.count == 3 * before, "{name}");
+            assert_eq!(
+                cut.matches,
+                full.matches[..cut.count],
+                "a prefix, without a gap"
+            );
+        }
     }
 }
 
 #[test]
 fn fr_ls_07_a_worker_that_never_returns_is_left_behind() {
     let tree = Tree::of([("a", "m\n"), ("b/c", "m\n")]);
+    let (clock, gate) = (FakeClock::new(), Gate::default());
     let mut setup = tree.setup().generous().threads(1);
-    setup.engines = Hooked::new(|files| {
-        if files.iter().any(|file| file.found.name == "c") {
-            std::thread::sleep(Duration::from_secs(2));
-        }
-        Ok(())
-    })
-    .engines();
-    let response = times_out("a stuck worker", &setup, json!({"pattern": "m"}), 50);
+    setup.engines = stuck_at("c", &clock, &gate).engines();
+    let request = json!({"pattern": "m", "timeout_ms": 1_000});
+    let response = call(&setup, request, clock).unwrap();
+    assert!(response.timed_out && !gate.is_open());
     assert_eq!(response.count, 1, "what came before it is kept");
+    gate.open();
 }
 
-/// Runs a request on another thread, cancels it after `delay`, and returns the outcome and how long it
-/// took to come back after that.
+/// A clock that cancels a call after some looks at it.
+#[derive(Debug)]
+struct Cancelling {
+    clock: FakeClock,
+    cancel: CancelHandle,
+    after: u64,
+}
+
+impl Clock for Cancelling {
+    fn now(&self) -> Instant {
+        if self.clock.looks() >= self.after {
+            self.cancel.cancel();
+        }
+        self.clock.now()
+    }
+}
+
+/// Runs a request and cancels it when the clock was looked at so often; returns how often it was
+/// looked at then.
 fn cancelled(
     setup: &Setup,
     request: Value,
-    delay: Duration,
-) -> (Result<SearchResponse, ToolError>, Duration) {
-    let context = setup.context();
-    let cancel: CancelHandle = context.cancel.clone();
-    let tool = setup.tool();
+    after: u64,
+) -> (Result<SearchResponse, ToolError>, u64) {
+    let (tool, mut context) = (setup.tool(), setup.context());
+    let clock = FakeClock::new();
+    context.clock = Arc::new(Cancelling {
+        clock: clock.clone(),
+        cancel: context.cancel.clone(),
+        after,
+    });
     let request = SearchRequest::from_value(request).unwrap();
-    std::thread::scope(|scope| {
-        let call = scope.spawn(|| tool.search(&request, &context));
-        std::thread::sleep(delay);
-        let started = Instant::now();
-        cancel.cancel();
-        let outcome = call.join().unwrap();
-        (outcome, started.elapsed())
-    })
+    let outcome = ends(move || tool.search(&request, &context));
+    (outcome, clock.looks())
 }
 
 #[test]
 fn cancellation_ends_a_call_wherever_it_is() {
     let huge = huge_line();
+    let gate = Gate::default();
+    let held = gate.clone();
     let mut stuck = huge.setup().generous().threads(2);
-    stuck.engines = Hooked::new(|_| {
-        std::thread::sleep(Duration::from_secs(2));
+    stuck.engines = Hooked::new(move |_| {
+        held.wait();
         Ok(())
     })
     .engines();
@@ -206,11 +246,17 @@ fn cancellation_ends_a_call_wherever_it_is() {
         ),
         ("a stuck worker", stuck, json!({"pattern": "x"})),
     ] {
-        let (outcome, took) = cancelled(&setup, request, Duration::from_millis(100));
-        println!("{what}: came back {took:?} after it was cancelled");
-        assert_eq!(outcome.unwrap_err(), ToolError::Cancelled);
-        assert!(took < MARGIN, "{what}: {took:?}");
+        for after in [0, 5, 30] {
+            let (outcome, looks) = cancelled(&setup, request.clone(), after);
+            println!(
+                "{what}: came back {} looks after it was cancelled",
+                looks - after
+            );
+            assert_eq!(outcome.unwrap_err(), ToolError::Cancelled, "{what}");
+            assert!(looks < after + GRACE, "{what}: {looks}");
+        }
     }
+    gate.open();
 }
 
 #[test]
@@ -218,56 +264,45 @@ fn a_call_that_was_cancelled_before_it_began_does_nothing() {
     let tree = Tree::of([("a", "m\n")]);
     let context = tree.setup().context();
     context.cancel.cancel();
+    let gate = Gate::default();
+    let held = gate.clone();
     let mut setup = tree.setup().threads(1);
-    setup.engines = Hooked::new(|_| {
-        std::thread::sleep(Duration::from_millis(300));
+    setup.engines = Hooked::new(move |_| {
+        held.wait();
         Ok(())
     })
     .engines();
-    let outcome = setup.tool().search(&SearchRequest::new("m"), &context);
+    let tool = setup.tool();
+    let outcome = ends(move || tool.search(&SearchRequest::new("m"), &context));
     assert_eq!(outcome.unwrap_err(), ToolError::Cancelled);
+    gate.open();
 }
 
-/// A clock that stands still until it is told to jump.
-#[derive(Clone, Debug)]
-pub(crate) struct FakeClock(Arc<Mutex<Instant>>);
-
-impl FakeClock {
-    pub(crate) fn new() -> FakeClock {
-        FakeClock(Arc::new(Mutex::new(Instant::now())))
-    }
-
-    pub(crate) fn jump(&self, by: Duration) {
-        *self.0.lock().unwrap() += by;
-    }
-}
-
-impl Clock for FakeClock {
-    fn now(&self) -> Instant {
-        *self.0.lock().unwrap()
-    }
+/// An engine under which the clock jumps by `jump` before the file `at` is searched, and which
+/// waits until the call has noticed.
+fn jumping(at: &'static str, jump: Duration, clock: &FakeClock, over: &Gate) -> Hooked {
+    let (clock, over) = (clock.clone(), over.clone());
+    let engine = Hooked::new(move |files| {
+        if files.iter().any(|file| file.found.name == at) {
+            clock.jump(jump);
+            let looks = clock.looks();
+            // A call that has its answer looks no more.
+            until("the call has looked at the clock", || {
+                clock.looks() > looks + 2 || over.is_open()
+            });
+        }
+        Ok(())
+    });
+    engine.batching(1, 1)
 }
 
 /// Runs a request whose clock jumps by `jump` when the file `at` is about to be searched.
 fn with_jump(tree: &Tree, at: &'static str, jump: Duration, request: Value) -> SearchResponse {
-    let clock = FakeClock::new();
-    let hands = clock.clone();
+    let (clock, over) = (FakeClock::new(), Gate::default());
     let mut setup = tree.setup().threads(1);
-    setup.engines = Hooked::new(move |files| {
-        if files.iter().any(|file| file.found.name == at) {
-            hands.jump(jump);
-            // Long enough for the waiting call to look at the clock.
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        Ok(())
-    })
-    .batching(1, 1)
-    .engines();
-    let mut context = setup.context();
-    context.clock = Arc::new(clock);
-    let request = SearchRequest::from_value(request).unwrap();
-    let response = setup.tool().search(&request, &context).unwrap();
-    check_response(&request, &response);
+    setup.engines = jumping(at, jump, &clock, &over).engines();
+    let response = call(&setup, request, clock).unwrap();
+    over.open();
     response
 }
 
@@ -312,31 +347,34 @@ fn fr_ls_07_an_answer_that_is_known_beats_the_deadline() {
 #[test]
 fn cfg_ls_03_the_timeout_of_the_request_wins() {
     let tree = Tree::of([("d1/a", "m\n"), ("d2/b", "m\n")]);
-    let slow = |timeout: Option<u64>, host: Option<u64>, configured: u64| {
+    let is_cut = |timeout: Option<u64>, host: Option<u64>, configured: u64| {
+        let (clock, over) = (FakeClock::new(), Gate::default());
         let mut setup = tree
             .setup()
             .threads(1)
             .config(|config| config.default_timeout_ms = configured);
-        setup.engines = Hooked::new(|_| {
-            std::thread::sleep(Duration::from_millis(150));
-            Ok(())
-        })
-        .batching(1, 1)
-        .engines();
+        setup.engines = jumping("a", Duration::from_secs(1), &clock, &over).engines();
         let mut context = setup.context();
         context.default_timeout = host.map(Duration::from_millis);
+        context.clock = Arc::new(clock);
         let mut request = SearchRequest::new("m");
         request.timeout_ms = timeout;
-        setup.tool().search(&request, &context).unwrap().timed_out
+        let tool = setup.tool();
+        let response = ends(move || tool.search(&request, &context).unwrap());
+        over.open();
+        response.timed_out
     };
-    assert!(slow(None, None, 20), "the configured one");
+    assert!(is_cut(None, None, 20), "the configured one");
     assert!(
-        !slow(Some(60_000), None, 20),
+        !is_cut(Some(60_000), None, 20),
         "the request's wins over the configured one"
     );
-    assert!(slow(Some(20), Some(60_000), 60_000), "and over the host's");
     assert!(
-        slow(None, Some(20), 60_000),
+        is_cut(Some(20), Some(60_000), 60_000),
+        "and over the host's"
+    );
+    assert!(
+        is_cut(None, Some(20), 60_000),
         "the host's wins over the configured one"
     );
 }

@@ -9,7 +9,7 @@ use forge_search::tool::request::SearchRequest;
 use forge_search::tool::response::{SearchResponse, Stats};
 use serde_json::{Value, json};
 
-use crate::deadline::FakeClock;
+use crate::clocks::FakeClock;
 use crate::hooked::{Hooked, broken};
 use crate::index_support::{Host, LIVE, compare};
 use crate::support::{Setup, Tree, engines, events, stable_json};

@@ -3,6 +3,7 @@
 //!
 //! Trees are written as in `cases`. Expected matches are lines as [`compact`] writes them, in which `⟦x*1000⟧` is `x` a thousand times.
 
+mod git;
 mod living;
 mod oracle;
 mod output;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use forge_search::format::sort_key::cmp_paths;
-use forge_search::tool::config::{Config, IndexMode, Loader, Origin, Profile};
+use forge_search::tool::config::{Config, IndexMode, Loader, Origin, Profile, RegexStrategy};
 use forge_search::tool::engines::Engines;
 use forge_search::tool::error::ToolError;
 use forge_search::tool::indexing::{CachePlaces, Indexes};
@@ -30,7 +31,7 @@ use crate::cases::{
     ExpectError, Node, TreeRef, build, check_entries, check_error, in_root, is_requirement,
     json_of, message_of, unfold,
 };
-use crate::index_support::{Host, LIVE, VARIANTS, Variant};
+use crate::index_support::{Host, LIVE, VARIANTS, Variant, agreeing};
 use crate::support::{Tree, engines};
 
 /// Everything a call of `search_files` depends on besides the request.
@@ -89,7 +90,14 @@ impl Files {
         files.config.search_files.index_path = Some(files.place.path().join("store"));
         let sandbox = files.context().sandbox;
         let places = CachePlaces::default();
-        let indexes = FilesTool::indexes_for(&files.config, &files.engines, &sandbox, &places);
+        // Half of what is compared with a walk uses an index that `Search` has too.
+        let shared = (variant.strategy == RegexStrategy::RequiredLiteral).then(|| {
+            let search = FilesTool::search_config(&files.config);
+            let engines = [&files.engines, &files.engines];
+            Indexes::of_both_tools(&agreeing(&search), engines, &sandbox, None, &places)
+        });
+        let own = || FilesTool::indexes_for(&files.config, &files.engines, &sandbox, &places);
+        let indexes = shared.flatten().or_else(own);
         files.indexes = Some(Arc::new(indexes.unwrap()));
         files
     }
@@ -99,7 +107,7 @@ impl Files {
         let files = self.with_indexes(variant);
         let sandbox = files.context().sandbox;
         for root in files.indexes().roots() {
-            let built = files.indexes().build(root, &sandbox, &Host::hasty());
+            let built = files.indexes().build(root, sandbox.reach(), &Host::hasty());
             built.unwrap();
         }
         files

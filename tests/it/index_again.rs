@@ -59,7 +59,6 @@ fn walk(root: &Path) -> Walk {
         deny,
         Arc::new(|_: &Path| None),
         None,
-        root,
     )
 }
 

@@ -195,7 +195,10 @@ fn fr_lsi_idx_05_damage_at_random_places_changes_no_answer() {
             let opened = setup.clone().reopened();
             used += u64::from(answers(&opened, &what) > 0);
             let sandbox = opened.context().sandbox;
-            let condition = opened.kept().indexes.condition(tree.root(), &sandbox);
+            let condition = opened
+                .kept()
+                .indexes
+                .condition(tree.root(), sandbox.reach());
             corrupt += u64::from(condition.unwrap().standing() == Standing::Corrupt);
             // What can be opened still does not pass for whole.
             if path == &files.segment && bytes != *pristine {
@@ -295,7 +298,10 @@ fn other_files_in_the_place_of_an_index_change_no_answer() {
             assert!(used == 0 || same, "{what}: used {used} times");
             if !path.exists() && !manifest {
                 let sandbox = opened.context().sandbox;
-                let condition = opened.kept().indexes.condition(tree.root(), &sandbox);
+                let condition = opened
+                    .kept()
+                    .indexes
+                    .condition(tree.root(), sandbox.reach());
                 assert_eq!(condition.unwrap().standing(), Standing::Corrupt, "{what}");
             }
             if path.is_dir() {
@@ -420,7 +426,10 @@ fn a_stopped_build_leaves_the_index_as_it_was() {
     let build = |times: usize| {
         let sandbox = setup.context().sandbox;
         let host = Impatient(AtomicUsize::new(times));
-        setup.kept().indexes.build(tree.root(), &sandbox, &host)
+        setup
+            .kept()
+            .indexes
+            .build(tree.root(), sandbox.reach(), &host)
     };
     // Nothing is there yet.
     assert!(matches!(build(0), Err(BuildError::Stopped)));

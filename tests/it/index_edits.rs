@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use forge_search::index::plan::SupersetSafe;
+use forge_search::tool::config::IndexStorage;
 use serde_json::{Value, json};
 
 use crate::differential::Seeded;
@@ -264,6 +265,63 @@ fn edits_of_directories_are_seen() {
     );
 }
 
+/// What an edit leaves as it was is still left out, without the index being built again.
+#[test]
+fn d109_an_edit_does_not_end_exclusion() {
+    type Edit = fn(&Tree);
+    let edits: [(&str, u64, Edit); 9] = [
+        ("a save by renaming", 4, |tree| {
+            tree.file("d/new", "needle is new\n");
+            fs::rename(tree.path("d/new"), tree.path("d/c.txt")).unwrap();
+        }),
+        ("a new file", 5, |tree| {
+            tree.file("h/j.txt", "needle\n");
+        }),
+        ("a swap file that came and went", 5, |tree| {
+            tree.file("d/.swp", "needle\n");
+            fs::remove_file(tree.path("d/.swp")).unwrap();
+        }),
+        ("a new directory", 5, |tree| {
+            tree.file("d/x/y", "needle\n");
+        }),
+        ("a directory that is gone", 4, |tree| {
+            fs::remove_dir_all(tree.path("h")).unwrap()
+        }),
+        ("a directory that is renamed", 4, |tree| {
+            fs::rename(tree.path("h"), tree.path("k")).unwrap();
+        }),
+        ("an ignore file of the whole tree", 4, |tree| {
+            tree.file(".ignore", "z.txt\n");
+        }),
+        ("an ignore file of a subtree", 4, |tree| {
+            tree.file("d/.ignore", "e\n");
+        }),
+        ("a repository", 4, |tree| {
+            tree.file("d/.gitignore", "c.txt\n").dir("d/.git");
+        }),
+    ];
+    for variant in live() {
+        for (what, excluded, edit) in edits {
+            let tree = planted();
+            let setup = tree.setup().with_indexes(variant);
+            setup.build(&Host::patient());
+            edit(&tree);
+            let mut tools = vec![setup.clone()];
+            if variant.storage != IndexStorage::Memory {
+                tools.push(setup.reopened());
+            }
+            for tool in tools {
+                let (tally, _) = compare(&tool, &search());
+                assert_eq!(
+                    (tally.used, tally.excluded),
+                    (1, excluded),
+                    "{what}, {variant:?}"
+                );
+            }
+        }
+    }
+}
+
 /// A root that is allowed below another one has a handle of its own. When the directories above were replaced as a
 /// whole, the index must not be held against those that were there before.
 #[test]
@@ -284,7 +342,11 @@ fn a_root_that_was_replaced_under_its_name_is_noticed_through_another_root() {
     setup
         .kept()
         .indexes
-        .build(&tree.path("w/top"), &context.sandbox, &Host::patient())
+        .build(
+            &tree.path("w/top"),
+            context.sandbox.reach(),
+            &Host::patient(),
+        )
         .unwrap();
     let count = || {
         let response = tool.call(search(), &context).unwrap();
@@ -298,7 +360,11 @@ fn a_root_that_was_replaced_under_its_name_is_noticed_through_another_root() {
     let built = setup
         .kept()
         .indexes
-        .build(&tree.path("w/top"), &context.sandbox, &Host::patient())
+        .build(
+            &tree.path("w/top"),
+            context.sandbox.reach(),
+            &Host::patient(),
+        )
         .unwrap();
     assert_eq!(built.0.meta.files, 1);
     assert_eq!(count(), (1, 0));
@@ -326,7 +392,7 @@ fn a_link_to_nowhere_is_no_repository() {
     for path in [".", "d", "d/e"] {
         let request = json!({"pattern": "needle", "path": path});
         let (tally, response) = compare(&setup, &request);
-        assert_eq!(tally.used, 0);
+        assert_eq!(tally.used, 1);
         let found = paths(&response.unwrap());
         assert!(
             !found.contains(&"d/e/g.txt".to_string()),
@@ -446,10 +512,10 @@ fn edits_while_the_index_is_built_are_seen() {
 }
 
 #[test]
-fn files_that_are_too_large_for_a_request_are_not_even_opened() {
+fn files_that_are_too_large_for_a_request_are_told_of_with_any_index() {
     let text = "the needle\n".repeat(100);
     let request = json!({"pattern": "needle", "max_file_size_bytes": 1_000});
-    for variant in VARIANTS.into_iter().filter(|variant| variant.frozen) {
+    for variant in VARIANTS {
         let tree = Tree::of([
             ("a.txt", "needle one\n"),
             ("large.txt", &text),
@@ -458,16 +524,11 @@ fn files_that_are_too_large_for_a_request_are_not_even_opened() {
         let setup = tree.setup().with_indexes(variant);
         setup.build(&Host::patient());
         let (tally, response) = compare(&setup, &request);
-        assert_eq!(paths(&response.unwrap()), ["a.txt"]);
-        assert_eq!(tally.excluded, 2);
-        // Whoever opened it now would have an error to report.
-        fs::remove_file(tree.path("large.txt")).unwrap();
-        let response = setup.call(request.clone()).unwrap();
-        assert_eq!(
-            (response.errors.len(), response.files_scanned),
-            (0, 3),
-            "{variant:?}"
-        );
+        let response = response.unwrap();
+        assert_eq!(paths(&response), ["a.txt"]);
+        assert_eq!(tally.excluded, 1);
+        let note = "[1 file is larger than max_file_size_bytes = 1000 bytes and was not searched.";
+        assert!(response.content.contains(note), "{}", response.content);
     }
 }
 

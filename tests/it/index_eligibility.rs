@@ -68,8 +68,8 @@ fn check_change_under(
     let (tally, response) = compare(&setup, &search());
     let after = paths(&response.unwrap());
     assert_ne!(before, after, "{what}: nothing changed");
-    assert_eq!(tally.used, 0, "{what}");
-    // Built again, it is used again.
+    // What the change decides about was listed anew, in this call.
+    assert_eq!(tally.used, 1, "{what}");
     setup.build(&Host::patient());
     assert_eq!(found_with_index(&setup, &search()), after, "{what}");
 }
@@ -224,6 +224,27 @@ fn d16c_a_worktree_has_its_rules_elsewhere() {
 }
 
 #[test]
+fn d16c_a_submodule_has_its_excludes_in_its_own_git_directory() {
+    let submodule = |tree: &Tree| {
+        tree.file("w/top/.git", "gitdir: ../../modules/m\n")
+            .file("modules/m/info/exclude", "*.log\n")
+            .file("other/info/exclude", "*.txt\n");
+    };
+    check_change("its excludes change", submodule, |tree| {
+        write_unnoticeably(&tree.path("modules/m/info/exclude"), "*.txt\n");
+    });
+    check_change("its excludes are removed", submodule, |tree| {
+        fs::remove_file(tree.path("modules/m/info/exclude")).unwrap();
+    });
+    check_change("it becomes a worktree", submodule, |tree| {
+        tree.file("modules/m/commondir", "../../other\n");
+    });
+    check_change("its git directory is another", submodule, |tree| {
+        tree.file("w/top/.git", "gitdir: ../../other\n");
+    });
+}
+
+#[test]
 fn d16c_global_excludes_count_existence_included() {
     let configure = |mut setup: Setup, tree: &Tree| {
         setup.global_excludes = Some(tree.path("excludes"));
@@ -280,11 +301,11 @@ fn d16c_global_excludes_of_another_call_are_others() {
     );
     other.global_excludes = None;
     assert_eq!(found_without_index(&other, &search()).len(), 3);
-    // The same file: but its patterns are relative to the working directory of the call.
+    // The same file says the same, wherever the call is made.
     let mut elsewhere = setup.clone();
     elsewhere.working_dir = tree.path("w/top/sub");
     let request = json!({"pattern": "needle", "path": tree.path("w/top").to_str().unwrap()});
-    assert_eq!(found_without_index(&elsewhere, &request).len(), 3);
+    assert_eq!(found_with_index(&elsewhere, &request).len(), 2);
     assert_eq!(found_with_index(&setup, &request).len(), 2);
 }
 
@@ -318,18 +339,14 @@ fn d16c_rules_with_a_time_that_can_not_be_kept_are_not_trusted() {
     });
     let rules = tree.path("w/top/.ignore");
     if !set(&rules) {
-        // The filesystem has no such times.
-        return;
+        return crate::skipped::skipped("the filesystem has no time after 2262");
     }
     let setup = setup.with_indexes(LIVE);
     setup.build(&Host::patient());
-    assert_eq!(found_without_index(&setup, &search()), ["a.txt"]);
+    assert_eq!(found_with_index(&setup, &search()), ["a.txt"]);
     fs::write(&rules, "*.txt\n").unwrap();
     assert!(set(&rules));
-    assert_eq!(
-        found_without_index(&setup, &search()),
-        ["a.log", "sub/b.log"]
-    );
+    assert_eq!(found_with_index(&setup, &search()), ["a.log", "sub/b.log"]);
 }
 
 #[test]
@@ -415,10 +432,10 @@ fn d16b_a_named_directory_that_the_catalog_does_not_have_is_searched() {
         let (tally, _) = compare(&setup, &json!({"pattern": "needle", "path": path}));
         assert_eq!(tally.used, 0);
     }
-    // A directory that was made later is not in the catalog either.
+    // A directory that was made later is listed.
     tree.file("w/top/sub/new/g.txt", "needle\n");
     let request = json!({"pattern": "needle", "path": "sub/new"});
-    assert_eq!(found_without_index(&setup, &request), ["sub/new/g.txt"]);
+    assert_eq!(found_with_index_or_not(&setup, &request), ["sub/new/g.txt"]);
 }
 
 /// The paths in a catalog, in its order, directories with a slash at the end; and those on the side list, with the
@@ -516,7 +533,7 @@ fn t_lsi_path_01_names_with_line_breaks_are_searched_beside_the_catalog() {
     tree.file(r"a\nb", "nothing at all\n");
     assert_eq!(found_with_index(&setup, &search()).len(), names.len() - 1);
     tree.file(r"d\n/y", "needle\n");
-    assert_eq!(found_without_index(&setup, &search()).len(), names.len());
+    assert_eq!(found_with_index(&setup, &search()).len(), names.len());
 }
 
 #[track_caller]
@@ -688,12 +705,12 @@ fn t_lsi_path_04_links_are_neither_in_the_catalog_nor_a_way_out() {
     let replaced = tree.path("w/top/sub/plain0.dat");
     fs::remove_file(&replaced).unwrap();
     symlink(tree.path("outside/plain0.dat"), &replaced).unwrap();
-    assert_eq!(found_without_index(&setup, &search()).len(), 3);
+    assert_eq!(found_with_index(&setup, &search()).len(), 3);
     setup.build(&Host::patient());
     assert_eq!(found_with_index(&setup, &search()).len(), 3);
     fs::rename(tree.path("w/top/sub"), tree.path("outside/sub")).unwrap();
     symlink(tree.path("outside/sub"), tree.path("w/top/sub")).unwrap();
-    assert_eq!(found_without_index(&setup, &search()).len(), 2);
+    assert_eq!(found_with_index_or_not(&setup, &search()).len(), 2);
 }
 
 #[test]

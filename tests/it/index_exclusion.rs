@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use forge_search::exec::embedded::FileSearcher;
 use forge_search::exec::matcher::LineMatcher;
-use forge_search::exec::query::{CaseMode, Fold, Query, QueryOptions, Reports};
+use forge_search::exec::query::{CaseMode, Fold, Query, QueryOptions};
 use forge_search::exec::stop::Stop;
 use forge_search::index::plan::{Strategy, SupersetSafe};
 use forge_search::index::ranks::RankSet;
@@ -108,20 +108,17 @@ impl World {
             fixed_strings: asked.fixed,
             word: asked.word,
             case: asked.case,
-            before: 0,
-            after: 0,
             max_results: 1,
             max_matches_per_file: 1,
             max_file_size: u64::MAX,
-            fuzzy: None,
-            reports: Reports::Lines,
+            ..QueryOptions::default()
         };
         let mut counts = Counts {
             patterns: 1,
             ..Counts::default()
         };
         // A pattern that is refused is not searched for.
-        let Ok(query) = Query::new(&asked.pattern, &options) else {
+        let Ok(query) = Query::new(&[&asked.pattern], &options) else {
             return Counts::default();
         };
         let Ok(matcher) = LineMatcher::new(&query.pattern) else {
@@ -150,7 +147,7 @@ impl World {
                 |searcher, rank| {
                     let outcome = searcher.search_bytes(&self.contents[rank as usize]);
                     assert!(outcome.complete);
-                    (!outcome.events.is_empty() || outcome.error.is_some()).then_some(rank)
+                    (outcome.has_match() || outcome.error.is_some()).then_some(rank)
                 },
             )
             .flatten()
@@ -183,10 +180,10 @@ impl World {
                         let outcome = searcher.search_bytes(&content);
                         assert!(outcome.complete);
                         assert!(
-                            outcome.events.is_empty(),
+                            !outcome.has_match(),
                             "{asked:?} matches in {} outside of {spans:?} ({strategy:?}): {:?}",
                             self.path(rank).display(),
-                            outcome.events
+                            outcome.lines
                         );
                         1
                     },

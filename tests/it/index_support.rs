@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use forge_search::format::lock::{DirLock, LockFile};
 use forge_search::index::builder::{BuildError, BuildHost, Built, Progress};
 use forge_search::index::snapshot::Snapshot;
-use forge_search::tool::config::{IndexMode, IndexStorage, RegexStrategy};
+use forge_search::tool::config::{Config, IndexMode, IndexStorage, RegexStrategy, SearchConfig};
 use forge_search::tool::error::ToolError;
 use forge_search::tool::indexing::{CachePlaces, Indexes};
 use forge_search::tool::response::{SearchResponse, Stats};
@@ -131,7 +131,7 @@ impl Setup {
     ) -> Setup {
         let roots: Vec<PathBuf> = {
             let context = self.context();
-            let roots = context.sandbox.roots();
+            let roots = context.sandbox.reach().roots();
             roots.into_iter().map(Path::to_path_buf).collect()
         };
         let config = &mut self.config;
@@ -158,7 +158,15 @@ impl Setup {
         let places = CachePlaces::default();
         let global = self.global_excludes.as_deref();
         let sandbox = &context.sandbox;
-        let indexes = Indexes::new(&self.config, &self.engines, sandbox, global, &places).unwrap();
+        let engines = &self.engines;
+        // Half of what is compared with a walk uses an index that `search_files` has too.
+        let is_shared = self.config.index_regex_strategy == RegexStrategy::RequiredLiteral;
+        let shared = is_shared.then(|| {
+            let both = agreeing(&self.config);
+            Indexes::of_both_tools(&both, [engines, engines], sandbox, global, &places)
+        });
+        let own = || Indexes::new(&self.config, engines, sandbox, global, &places);
+        let indexes = shared.flatten().or_else(own).unwrap();
         self.kept = Some(Kept {
             indexes: Arc::new(indexes),
             _place: place,
@@ -187,7 +195,7 @@ impl Setup {
         host: &Host,
     ) -> Result<(Built, Arc<Snapshot>), BuildError> {
         let sandbox = self.context().sandbox;
-        self.kept().indexes.build(root, &sandbox, host)
+        self.kept().indexes.build(root, sandbox.reach(), host)
     }
 
     /// Lets the tool use indexes that are built at once. Nobody may change the tree from here on.
@@ -204,6 +212,20 @@ impl Setup {
         plain.config.index_mode = IndexMode::Off;
         plain
     }
+}
+
+/// Returns a configuration by which `search_files` indexes what `Search` does.
+pub(crate) fn agreeing(search: &SearchConfig) -> Config {
+    let mut config = Config::library_default();
+    config.search = search.clone();
+    let files = &mut config.search_files;
+    files.enabled = search.enabled;
+    files.index_mode = search.index_mode;
+    files.index_storage = search.index_storage;
+    files.index_path = search.index_path.clone();
+    files.include_hidden = search.index_default_hidden;
+    files.respect_gitignore = !search.index_default_no_ignore;
+    config
 }
 
 /// What an index had to do with answers.
@@ -244,6 +266,62 @@ pub(crate) fn without_stats(mut response: SearchResponse) -> (SearchResponse, St
     (response, stats)
 }
 
+/// The fields of `stats` that are best effort in every process (FR-LSI-STAT-03).
+const BEST_EFFORT: [&str; 6] = [
+    "elapsed_ms",
+    "fallback_passes_skipped",
+    "build_phase",
+    "build_files_total",
+    "build_files_done",
+    "build_elapsed_ms",
+];
+
+/// The fields that are best effort as well in a process in which the index lives.
+const LIVING: [&str; 7] = [
+    "index_safety_state",
+    "index_uncertain_reason",
+    "index_exclusion_used",
+    "storage_mode",
+    "storage_fallback_reason",
+    "candidates_excluded",
+    "candidates_scanned",
+];
+
+/// The fields that are deterministic in every process.
+const DETERMINISTIC: [&str; 6] = [
+    "stats_version",
+    "fallback_used",
+    "fallback_reason",
+    "fuzzy_levels_tried",
+    "fallback_skipped_reason",
+    "candidates_total",
+];
+
+/// The fields of `stats` that depend on nothing but the request, the tree and what is kept.
+///
+/// # Panics
+///
+/// If there is a field of no class.
+pub(crate) fn deterministic(stats: &Stats) -> Value {
+    without(stats, &BEST_EFFORT)
+}
+
+/// The fields among them that do not depend on how far an index is that lives.
+pub(crate) fn deterministic_beside_a_worker(stats: &Stats) -> Value {
+    without(stats, &[&BEST_EFFORT[..], &LIVING].concat())
+}
+
+fn without(stats: &Stats, fields: &[&str]) -> Value {
+    let mut stats = serde_json::to_value(stats).unwrap();
+    let all = stats.as_object_mut().unwrap();
+    let known = [&BEST_EFFORT[..], &LIVING, &DETERMINISTIC].concat();
+    for field in all.keys() {
+        assert!(known.contains(&field.as_str()), "{field} is of no class");
+    }
+    all.retain(|field, _| !fields.contains(&field.as_str()));
+    stats
+}
+
 /// An answer as JSON, be it a response or a refusal.
 pub(crate) fn as_json(answer: &Result<SearchResponse, ToolError>) -> Value {
     match answer {
@@ -257,6 +335,12 @@ pub(crate) fn as_json(answer: &Result<SearchResponse, ToolError>) -> Value {
 pub(crate) fn agree(expected: &Value, found: &Value) -> Result<Tally, String> {
     let parts = |answer: &Value| {
         let mut rest = answer.clone();
+        // How many bytes the least response needs depends on the numbers in its stats.
+        if let Some(Value::String(message)) = rest.pointer_mut("/error/message")
+            && let Some(at) = message.find("; it needs ")
+        {
+            message.truncate(at);
+        }
         let stats = rest.as_object_mut().and_then(|all| all.remove("stats"));
         (rest, stats)
     };

@@ -20,7 +20,7 @@ use crate::support::{Setup, Tree};
 const FILES: u64 = 2_500;
 
 /// Ends a build after some batches, or lets it end.
-struct Ending {
+pub(crate) struct Ending {
     after: Option<u64>,
     by_budget: bool,
     keeps: bool,
@@ -31,7 +31,7 @@ struct Ending {
 }
 
 impl Ending {
-    fn after(batches: u64) -> Ending {
+    pub(crate) fn after(batches: u64) -> Ending {
         Ending {
             after: Some(batches),
             by_budget: false,
@@ -105,7 +105,7 @@ fn tree() -> Tree {
 fn build(setup: &Setup, host: &Ending) -> Result<(), BuildError> {
     let context = setup.context();
     let indexes = &setup.kept().indexes;
-    let built = indexes.build(&setup.working_dir, &context.sandbox, host);
+    let built = indexes.build(&setup.working_dir, context.sandbox.reach(), host);
     built.map(|_| ())
 }
 
@@ -309,7 +309,9 @@ fn fr_lsi_bg_20_a_build_goes_through_its_phases_in_their_order() {
         let setup = tree.setup().with_indexes(variant);
         let (host, sandbox) = (Phases(Default::default()), setup.context().sandbox);
         let indexes = &setup.kept().indexes;
-        indexes.build(&setup.working_dir, &sandbox, &host).unwrap();
+        indexes
+            .build(&setup.working_dir, sandbox.reach(), &host)
+            .unwrap();
         let phases: Vec<&str> = host.0.lock().unwrap().iter().map(|p| p.as_str()).collect();
         let mut expected = vec!["ENUMERATE", "TOKENIZE", "PERSIST"];
         if variant.storage != IndexStorage::Memory {

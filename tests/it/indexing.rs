@@ -1,12 +1,15 @@
 //! Indexes as the tool uses them: which index a request gets, where indexes are kept, and that none of it ever changes
 //! an answer.
 
+mod budget;
 pub(crate) mod keys;
 mod limits;
 mod modes;
 mod places;
+mod policy;
 mod roots;
 mod safety;
+mod unlisted;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -158,7 +161,9 @@ impl Opened {
     fn build(&self) -> Vec<Built> {
         let host = Foreground::new(CancelHandle::new());
         let build = |root: PathBuf| {
-            let built = self.indexes().build(&root, &self.context.sandbox, &host);
+            let built = self
+                .indexes()
+                .build(&root, self.context.sandbox.reach(), &host);
             built.unwrap().0
         };
         self.roots().into_iter().map(build).collect()
@@ -168,14 +173,16 @@ impl Opened {
     fn ensure(&self) -> Vec<bool> {
         let host = Foreground::new(CancelHandle::new());
         let ensure = |root: PathBuf| {
-            let built = self.indexes().ensure(&root, &self.context.sandbox, &host);
+            let built = self
+                .indexes()
+                .ensure(&root, self.context.sandbox.reach(), &host);
             built.unwrap().is_some()
         };
         self.roots().into_iter().map(ensure).collect()
     }
 
     fn condition(&self, root: &Path) -> Condition {
-        let condition = self.indexes().condition(root, &self.context.sandbox);
+        let condition = self.indexes().condition(root, self.context.sandbox.reach());
         condition.expect("an index root")
     }
 
@@ -185,7 +192,7 @@ impl Opened {
 
     fn explain(&self, request: &Value) -> Explanation {
         let request = SearchRequest::from_value(request.clone()).unwrap();
-        self.tool.explain(&request, &self.context).unwrap().0
+        self.tool.explain(&request, &self.context).unwrap()
     }
 }
 

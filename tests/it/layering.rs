@@ -168,6 +168,68 @@ fn an_upward_use_is_noticed() {
     );
 }
 
+/// What of the top layer, files and what is below modules of their names, may use `index`: it sets indexes up, administers or explains them, or reads
+/// files for something that is no search. Everything else asks `exec`.
+const ADMINISTRATION: [&str; 17] = [
+    "src/tool/cli/again.rs",
+    "src/tool/cli/building.rs",
+    "src/tool/cli/daemon/serve.rs",
+    "src/tool/cli/doctor.rs",
+    "src/tool/cli/explain.rs",
+    "src/tool/cli/index.rs",
+    "src/tool/cli/progress.rs",
+    "src/tool/cli/setup.rs",
+    "src/tool/config/value.rs",
+    "src/tool/daemon/git.rs",
+    "src/tool/daemon/identity.rs",
+    "src/tool/daemon/inspect.rs",
+    "src/tool/daemon/server/asked.rs",
+    "src/tool/daemon/service.rs",
+    "src/tool/executor.rs",
+    "src/tool/indexing.rs",
+    "src/tool/sandbox.rs",
+];
+
+fn searches_past_exec(path: &str, text: &str) -> Vec<String> {
+    let is_search = path.starts_with("src/tool/")
+        && !ADMINISTRATION
+            .iter()
+            .filter_map(|allowed| path.strip_prefix(allowed.trim_end_matches(".rs")))
+            .any(|rest| rest == ".rs" || rest.starts_with('/'));
+    let dense = dense(text);
+    let mut roots = dense
+        .match_indices("crate::")
+        .map(|(at, root)| &dense[at + root.len()..]);
+    if is_search && roots.any(|rest| names_after(rest).contains(&"index")) {
+        return vec!["a search uses indexes through `exec`, not `index`".to_string()];
+    }
+    Vec::new()
+}
+
+#[test]
+fn a_search_goes_through_exec_to_the_index() {
+    enforce(searches_past_exec, rust_files());
+}
+
+#[test]
+fn a_search_that_goes_past_exec_is_noticed() {
+    let uses = "use crate::index::plan::SupersetSafe;";
+    check(searches_past_exec, "src/tool/answering.rs", uses, 1);
+    check(searches_past_exec, "src/tool/mcp/tools.rs", uses, 1);
+    check(searches_past_exec, "src/tool/sandboxed.rs", uses, 1);
+    for uses in [
+        "use crate::{exec::stop::Stop, index::walk::Walk};",
+        "use crate::index;",
+        "crate::index::walk::join(a, b);",
+    ] {
+        check(searches_past_exec, "src/tool/answering.rs", uses, 1);
+    }
+    check(searches_past_exec, "src/tool/indexing/places.rs", uses, 0);
+    check(searches_past_exec, "src/exec/indexes/decision.rs", uses, 0);
+    let asks = "use crate::exec::indexes::Indexes;";
+    check(searches_past_exec, "src/tool/answering.rs", asks, 0);
+}
+
 fn unsafe_code(path: &str, text: &str) -> Vec<String> {
     if path == UNSAFE_FILE {
         return Vec::new();

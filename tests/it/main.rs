@@ -5,11 +5,16 @@
 // measure time.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod by_the_line;
 mod cases;
 mod child;
 mod cli;
+mod cli_events;
 mod cli_index;
+mod cli_input;
+mod cli_people;
 mod cli_shapes;
+mod clocks;
 mod configuration;
 mod conformance;
 mod contract;
@@ -26,8 +31,11 @@ mod files;
 mod fire;
 mod format;
 mod fuzz_replay;
+mod git_rules;
+mod git_settings;
 mod hooked;
 mod index_again;
+mod index_along;
 mod index_cases;
 mod index_damage;
 mod index_determinism;
@@ -51,6 +59,9 @@ mod peers;
 mod permissions;
 mod planning;
 mod properties;
+#[cfg(unix)]
+mod request_lines;
+mod skipped;
 mod source;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -59,3 +70,4 @@ mod support;
 mod tui;
 mod verification;
 mod verification_lsi;
+mod withheld;

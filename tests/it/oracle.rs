@@ -242,8 +242,8 @@ fn searched(bytes: &[u8]) -> Vec<u8> {
     text
 }
 
-/// The events of one file.
-fn search(shown: &str, bytes: &[u8], regex: &Regex, world: &World) -> Vec<String> {
+/// The events of one file, and whether more lines match than it may show.
+fn search(shown: &str, bytes: &[u8], regex: &Regex, world: &World) -> (Vec<String>, bool) {
     let text = searched(bytes);
     let lines = lines(&text);
     let found: Vec<Option<(usize, usize)>> = lines
@@ -271,7 +271,7 @@ fn search(shown: &str, bytes: &[u8], regex: &Regex, world: &World) -> Vec<String
             None => {}
         }
     }
-    events
+    (events, counted.len() < matching.len())
 }
 
 /// Answers a request over the tree at `root`.
@@ -310,9 +310,9 @@ pub(crate) fn expected_among(
             continue;
         }
         let shown = OsString::from_vec(path.as_os_str().as_bytes().to_vec());
-        answer
-            .events
-            .extend(search(&shown.to_string_lossy(), &bytes, &regex, world));
+        let (events, is_capped) = search(&shown.to_string_lossy(), &bytes, &regex, world);
+        answer.events.extend(events);
+        answer.truncated |= is_capped;
         if answer.events.len() > world.max_results {
             answer.events.truncate(world.max_results);
             answer.truncated = true;

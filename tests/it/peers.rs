@@ -1,14 +1,15 @@
 //! The programs that tests compare with: where they are, and what happens where they are not.
 //!
 //! Continuous integration installs them and sets `FORGE_SEARCH_REQUIRE_PEERS`, so that a missing one fails. On a
-//! machine that has nothing but the Rust toolchain the tests that need one say so and pass it over.
+//! machine that has nothing but the Rust toolchain the tests that need one are skipped, and say so.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use forge_search::exec::detect::{Detected, SearchPath, Tool, detect};
 use forge_search::exec::stop::SystemClock;
+
+use crate::skipped::skipped;
 
 /// The variable that names a further version of a program.
 fn variable(tool: Tool) -> &'static str {
@@ -33,18 +34,11 @@ fn find(tool: Tool, configured: &Path) -> Result<Detected, String> {
 ///
 /// If it is missing although it is required.
 pub(crate) fn peer(tool: Tool) -> Option<Detected> {
-    static SAID: Mutex<BTreeSet<Tool>> = Mutex::new(BTreeSet::new());
     match find(tool, Path::new(tool.program())) {
         Ok(detected) => Some(detected),
         Err(why) => {
             let hint = "install the packages ripgrep and ugrep, for instance by `apt-get install ripgrep ugrep`";
-            assert!(
-                std::env::var_os("FORGE_SEARCH_REQUIRE_PEERS").is_none(),
-                "{why}; {hint}"
-            );
-            if SAID.lock().unwrap().insert(tool) {
-                eprintln!("passed over what needs {}: {why}; {hint}", tool.program());
-            }
+            skipped(format!("{why}; {hint}"));
             None
         }
     }

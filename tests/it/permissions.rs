@@ -148,7 +148,7 @@ impl Reader {
         let host = Foreground::new(CancelHandle::new());
         let root = &self.setup.working_dir;
         let indexes = tool.indexes().unwrap();
-        indexes.build(root, &context.sandbox, &host).unwrap();
+        indexes.build(root, context.sandbox.reach(), &host).unwrap();
     }
 
     /// Does what a step says.
@@ -388,7 +388,7 @@ fn fr_lsi_idx_conc_01_an_index_that_can_only_be_read_is_used() {
             let indexes = tool.indexes().unwrap();
             let host = Foreground::new(CancelHandle::new());
             indexes
-                .build(&setup.working_dir, &context.sandbox, &host)
+                .build(&setup.working_dir, context.sandbox.reach(), &host)
                 .unwrap();
             // Before anybody has read it.
             let kept = fs::read_dir(&cache).unwrap().next().unwrap().unwrap();
@@ -405,10 +405,10 @@ fn fr_lsi_idx_conc_01_an_index_that_can_only_be_read_is_used() {
             fs::write(kept.path().join("probe"), "").unwrap_err();
             assert!(used(), "nothing of it can be written");
             let (_, context) = setup.indexing_tool();
-            let condition = indexes.condition(&setup.working_dir, &context.sandbox);
+            let condition = indexes.condition(&setup.working_dir, context.sandbox.reach());
             assert_eq!(condition, Some(Condition::Usable));
             // Who may not write may not build either, and is told what is in the way.
-            let refused = indexes.build(&setup.working_dir, &context.sandbox, &host);
+            let refused = indexes.build(&setup.working_dir, context.sandbox.reach(), &host);
             let error = refused.unwrap_err().to_string();
             assert!(error.contains("ermission denied"), "{error}");
             // Without the lock that readers share it is not known to be whole.

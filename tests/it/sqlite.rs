@@ -100,7 +100,7 @@ impl<'a> Place<'a> {
         indexes: &Indexes,
         host: &dyn BuildHost,
     ) -> Result<(Built, Arc<Snapshot>), BuildError> {
-        indexes.build(self.tree.root(), &self.setup.context().sandbox, host)
+        indexes.build(self.tree.root(), self.setup.context().sandbox.reach(), host)
     }
 
     /// Builds the index; returns the indexes of the process that did.
@@ -116,7 +116,7 @@ impl<'a> Place<'a> {
             let mut other = Place::new(self.tree, &self.cache, IndexStorage::Memory);
             other.setup.global_excludes = self.setup.global_excludes.clone();
             let sandbox = other.setup.context().sandbox;
-            other.indexes().status(&sandbox).remove(0).key
+            other.indexes().status(sandbox.reach()).remove(0).key
         })
     }
 

@@ -342,7 +342,7 @@ pub(crate) fn check_response(request: &SearchRequest, response: &SearchResponse)
         .content
         .lines()
         .rev()
-        .take_while(|line| line.starts_with("[t"))
+        .take_while(|line| line.starts_with('[') && line.ends_with(']'))
         .count();
     assert!(lines >= response.count, "content shows every event");
     if response.truncated || response.timed_out {
@@ -352,7 +352,9 @@ pub(crate) fn check_response(request: &SearchRequest, response: &SearchResponse)
         let may_be_near = request.fixed_strings && request.fuzzy.is_none();
         let notes = response.content.lines().skip(response.count);
         let is_said = |note: &str| {
-            note.starts_with("[lines longer than max_line_bytes")
+            note.contains(" longer than ")
+                || note.contains(" larger than max_file_size_bytes")
+                || note.starts_with("[no file was searched")
                 || may_be_near && note.starts_with("[no line has the text")
         };
         let notes = notes.filter(|note| is_said(note)).count();

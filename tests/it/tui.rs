@@ -124,10 +124,18 @@ fn place() -> tempfile::TempDir {
 }
 
 fn tui(place: &Path, args: &[&str]) -> Command {
+    tui_with(place, &[&["--no-daemon"], args].concat())
+}
+
+fn tui_with(place: &Path, args: &[&str]) -> Command {
     // With this terminal instead of that of whoever runs the tests.
     let mut tui = command("setsid", &place.join("tree"));
-    tui.args(["--ctty", PROGRAM, "tui", "--no-daemon"])
-        .args(args);
+    tui.args(["--ctty", PROGRAM, "tui"]).args(args);
+    in_place(&mut tui, place);
+    tui
+}
+
+fn in_place(tui: &mut Command, place: &Path) {
     for (name, dir) in [
         ("XDG_CACHE_HOME", "cache"),
         ("XDG_STATE_HOME", "state"),
@@ -141,7 +149,27 @@ fn tui(place: &Path, args: &[&str]) -> Command {
         "EDITOR",
         "sh -c 'echo \"$*\" >> ../edited; echo retry_delay >> \"$1\"' editor",
     );
-    tui
+}
+
+#[test]
+fn tui_says_at_its_end_that_it_has_started_a_daemon() {
+    let place = place();
+    for is_first in [true, false] {
+        let mut session = Session::start(tui_with(place.path(), &["retry_del"]), 130, 30);
+        session.until("what is found", |shown| shown.contains("2 lines,"));
+        session.type_in("\u{1b}");
+        assert_eq!(session.end(), Some(0));
+        // The last it says may still be on its way to the screen.
+        if is_first {
+            session.until("the note", |shown| shown.contains("a daemon was started"));
+            continue;
+        }
+        assert!(!session.shown().contains("a daemon was started"));
+    }
+    let mut stop = command(env!("CARGO_BIN_EXE_ggrep"), &place.path().join("tree"));
+    in_place(&mut stop, place.path());
+    let stopped = stop.args(["stop"]).output().unwrap();
+    assert_eq!(stopped.stdout, b"stopped\n", "{stopped:?}");
 }
 
 #[test]

@@ -122,7 +122,9 @@ fn t_ls_mpf_01_stops_after_n_matches_in_a_file() {
         .map(|m| (m.data.path.text.as_str(), m.data.line_number))
         .collect();
     assert_eq!(lines, [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("b", 2)]);
-    assert!(!response.truncated);
+    assert!(response.truncated);
+    let whole = tree.search(json!({"pattern": "m", "max_matches_per_file": 10}));
+    assert!(!whole.truncated && whole.count == 12);
 }
 
 #[test]
@@ -151,6 +153,8 @@ fn t_ls_size_01_large_files_are_skipped() {
     assert_eq!(paths(&response), ["a", "c"]);
     assert_eq!(response.files_scanned, 3);
     assert!(response.errors.is_empty());
+    let note = "[1 file is larger than max_file_size_bytes = 100 bytes";
+    assert!(response.content.contains(note), "{}", response.content);
 }
 
 #[test]

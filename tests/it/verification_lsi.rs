@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::clocks::{FakeClock, Gate, ends, until};
 use crate::hooked::{Hooked, broken};
 use crate::support::{Setup, Tree, engines, events, paths, stable_json};
 use crate::verification::many_files;
@@ -217,20 +218,27 @@ fn t_lsi_exit_01_no_matches_is_no_error_and_an_error_is_not_no_matches() {
 #[test]
 fn t_lsi_exit_02_a_timeout_is_reported_and_nothing_runs_after_it() {
     let tree = Tree::of([("a", "x"), ("b", "x")]);
+    let (clock, gate) = (FakeClock::new(), Gate::default());
     let calls = Arc::new(AtomicUsize::new(0));
-    let counted = calls.clone();
-    let mut setup = tree
-        .setup()
-        .threads(1)
-        .config(|config| config.emit_stats = true);
+    let (counted, hands, held) = (calls.clone(), clock.clone(), gate.clone());
+    let mut setup = tree.setup().threads(1).config(|config| {
+        config.emit_stats = true;
+        config.fuzzy_fallback = true;
+    });
     setup.engines = Hooked::new(move |_| {
         counted.fetch_add(1, Ordering::SeqCst);
-        std::thread::sleep(Duration::from_millis(100));
+        // The time is over while the first file is searched, and stays so until the answer is
+        // there.
+        hands.jump(Duration::from_millis(20));
+        held.wait();
         Ok(())
     })
     .batching(1, 1)
     .engines();
-    let response = setup.search(json!({"pattern": "m", "timeout_ms": 20}));
+    let (tool, mut context) = (setup.tool(), setup.context());
+    context.clock = Arc::new(clock);
+    let request = json!({"pattern": "mmmm", "fixed_strings": true, "timeout_ms": 20});
+    let response = ends(move || tool.call(request, &context).unwrap());
     assert!(response.timed_out);
     assert!(
         response.content.contains("timed out after 20 ms"),
@@ -239,7 +247,11 @@ fn t_lsi_exit_02_a_timeout_is_reported_and_nothing_runs_after_it() {
     );
     let stats = response.stats.unwrap();
     assert!(!stats.fallback_used && stats.fuzzy_levels_tried.is_empty());
-    std::thread::sleep(Duration::from_millis(200));
+    assert!(!gate.is_open());
+    gate.open();
+    drop(setup);
+    // Its worker was the last one to hold the engine.
+    until("the worker has ended", || Arc::strong_count(&calls) == 1);
     assert_eq!(
         calls.load(Ordering::SeqCst),
         1,

@@ -78,15 +78,15 @@ fn shortest(set: &Set) -> usize {
 }
 
 /// Returns the few texts that are all an expression matches, assertions apart; no text at all when it can't
-/// match on a searched line, which holds neither NUL nor line feed.
+/// match within a line. `None` where there are too many, or where one holds NUL, for which ugrep is not asked.
 fn exact(hir: &Hir) -> Option<Set> {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => Some(vec![Vec::new()]),
         HirKind::Literal(Literal(bytes)) => {
-            if bytes.iter().any(|&byte| byte == 0 || byte == b'\n') {
+            if bytes.contains(&b'\n') {
                 return Some(Vec::new());
             }
-            (bytes.len() <= LONGEST)
+            (bytes.len() <= LONGEST && !bytes.contains(&0))
                 .then(|| vec![bytes.iter().map(|&byte| Unit::Byte(byte)).collect()])
         }
         HirKind::Class(class) => exact_class(class),
@@ -123,7 +123,10 @@ fn exact(hir: &Hir) -> Option<Set> {
 fn exact_class(class: &Class) -> Option<Set> {
     let mut bytes: Set = Vec::new();
     let mut add = |text: &[u8]| {
-        if !matches!(text, [0 | b'\n']) {
+        if text == [0] {
+            return false;
+        }
+        if text != b"\n" {
             bytes.push(text.iter().map(|&byte| Unit::Byte(byte)).collect());
         }
         bytes.len() <= CLASS
@@ -171,8 +174,10 @@ fn required(hir: &Hir) -> Option<Set> {
     }
     match hir.kind() {
         HirKind::Literal(Literal(bytes)) => {
-            let begin = bytes.iter().take(LONGEST);
-            Some(vec![begin.map(|&byte| Unit::Byte(byte)).collect()])
+            let parts = bytes.split(|&byte| byte == 0);
+            let longest = parts.max_by_key(|part| part.len())?;
+            let begin = longest.iter().take(LONGEST);
+            worth(vec![begin.map(|&byte| Unit::Byte(byte)).collect()])
         }
         HirKind::Capture(capture) => required(&capture.sub),
         HirKind::Repetition(repetition) if repetition.min > 0 => required(&repetition.sub),
@@ -293,7 +298,9 @@ mod tests {
             ("foo(?:x|)", "foo|foox"),
             (r"a\.b", r"a\x2Eb"),
             ("foo[a-z]bar", "foo"),
-            (r"(?:\x00|foo)bar", "foobar"),
+            (r"(?:\x00|foo)bar", "bar"),
+            (r"a\x00longer", "longer"),
+            (r"foo.*\x00", "foo"),
             ("(?-u:\\xFF\\xFE)", r"\xFF\xFE"),
             (r"(a.b|cc)+dd", "dd"),
         ] {
@@ -311,19 +318,26 @@ mod tests {
     #[test]
     fn where_nothing_is_required_nothing_is_found() {
         for text in [
-            "", "x*", "^$", r"\w+", r"\d{4}", "a?b?", "foo|", "foo|x*", r"a.b", r".", "(?:foo)?",
+            "",
+            "x*",
+            "^$",
+            r"\w+",
+            r"\d{4}",
+            "a?b?",
+            "foo|",
+            "foo|x*",
+            r"a.b",
+            r".",
+            "(?:foo)?",
             r"x\d+y",
+            r"\x00",
+            r"\x00+",
+            r"[\x00a]",
+            r"(?:a\x00|\x00)",
         ] {
             assert_eq!(found(text, Fold::Sensitive), "unknown", "{text}");
         }
-        for text in [
-            r"a\x00",
-            r"\x00",
-            r"[^\s\S]",
-            r"\x00+",
-            r"foo.*\x00",
-            r"(?:a\x00|\x00)",
-        ] {
+        for text in [r"[^\s\S]", r"foo[^\s\S]", r"(?:a[^\s\S]|[^\s\S])"] {
             assert_eq!(found(text, Fold::Sensitive), "never", "{text}");
         }
         // Long literals are cut, many of them are given up.

@@ -9,7 +9,7 @@ use crate::index::refresh::changing::{Changing, WORDS};
 use crate::index::walk::{Follow, IgnoreRules, TraversalOptions, Walk};
 
 /// Globs that requests give: to include, to exclude.
-const GLOBS: [(&[&str], &[&str]); 6] = [
+pub(super) const GLOBS: [(&[&str], &[&str]); 6] = [
     (&[], &[]),
     (&["x*"], &[]),
     (&[], &["a/"]),
@@ -18,12 +18,12 @@ const GLOBS: [(&[&str], &[&str]); 6] = [
     (&["a/", "B"], &["x.y"]),
 ];
 
-fn plan(expression: &str) -> SupersetSafe {
+pub(super) fn plan(expression: &str) -> SupersetSafe {
     let hir = ParserBuilder::new().utf8(false).build().parse(expression);
     SupersetSafe::for_expression(&hir.unwrap(), false, Strategy::Boolean)
 }
 
-fn globs((include, exclude): (&[&str], &[&str])) -> Globs {
+pub(super) fn globs((include, exclude): (&[&str], &[&str])) -> Globs {
     let own = |all: &[&str]| all.iter().map(|glob| glob.to_string()).collect::<Vec<_>>();
     Globs::new(&own(include), &own(exclude)).unwrap()
 }
@@ -48,13 +48,13 @@ fn expanded<S: FileSource>(source: &S) -> (Vec<(PathBuf, u64)>, u64) {
     (files, passed)
 }
 
-fn subtree(tree: &Changing, dir: &Path, recursive: bool) -> Walk {
+pub(super) fn subtree(tree: &Changing, dir: &Path, rules: IgnoreRules, recursive: bool) -> Walk {
     let allowed = tree.allowed();
     let deny = crate::index::deny::DenySet::new(&[], false).unwrap();
     let options = TraversalOptions {
         hidden: false,
         follow: Follow::Never,
-        rules: IgnoreRules::All,
+        rules,
         recursive,
     };
     Walk::new(
@@ -64,7 +64,6 @@ fn subtree(tree: &Changing, dir: &Path, recursive: bool) -> Walk {
         Arc::new(deny),
         Arc::new(|_: &Path| None),
         None,
-        allowed.path(),
     )
 }
 
@@ -81,11 +80,12 @@ fn a_source_beside_the_segment_has_the_files_of_a_walk_in_their_order() {
             tree.read_some();
             let snapshot = tree.snapshot();
             beside += snapshot.overlay().extras().len();
-            for _ in 0..6 {
+            for n in 0..6 {
+                let rules = [IgnoreRules::All, IgnoreRules::Git][n % 2];
                 let dir = match tree.rng.one_in(3) {
                     true => PathBuf::new(),
                     false => {
-                        let dirs = tree.directories();
+                        let dirs = tree.directories(rules.sets());
                         tree.rng.pick(&dirs).unwrap()
                     }
                 };
@@ -97,22 +97,24 @@ fn a_source_beside_the_segment_has_the_files_of_a_walk_in_their_order() {
                     .unwrap();
                 let look = tree.rng.pick(&[Look::Linked, Look::All]).unwrap();
                 let scope = Scope {
-                    reports: Reports::Lines,
                     root: tree.allowed().clone(),
                     base: PathBuf::new(),
                     path: dir.clone(),
                     recursive,
+                    max_depth: None,
                     max_file_size: u64::MAX,
+                    withholds: false,
+                    sets: rules.sets(),
                 };
                 let what = format!(
-                    "seed {seed}: {word} in {dir:?}, {recursive} {given:?} {look:?}\n  {}",
+                    "seed {seed}: {word} in {dir:?}, {rules:?} {recursive} {given:?} {look:?}\n  {}",
                     tree.history()
                 );
                 let plan = plan(word);
                 let source =
                     CatalogSource::new(snapshot.clone(), scope, globs(given), &plan, look).unwrap();
                 let source = source.unwrap_or_else(|| panic!("not entered: {what}"));
-                let walk = WalkSource::new(subtree(&tree, &dir, recursive), globs(given));
+                let walk = WalkSource::new(subtree(&tree, &dir, rules, recursive), globs(given));
                 let (all, _) = expanded(&walk);
                 let (files, last) = expanded(&source);
                 assert!(source.failure().get().is_none(), "{what}");
@@ -134,7 +136,7 @@ fn a_source_beside_the_segment_has_the_files_of_a_walk_in_their_order() {
                         "{path:?} is left out: {what}"
                     );
                 }
-                let (total, _) = source.counts().unwrap();
+                let (total, _) = source.counts();
                 // Those beside the catalog do not count.
                 assert!(total as usize <= all.len(), "{what}");
                 passed_over += all.len() - files.len();
@@ -156,12 +158,14 @@ fn a_directory_that_is_not_entered_has_no_source() {
     tree.rebuild();
     let is_there = |tree: &Changing, dir: &str| {
         let scope = Scope {
-            reports: Reports::Lines,
             root: tree.allowed().clone(),
             base: PathBuf::new(),
             path: PathBuf::from(dir),
             recursive: true,
+            max_depth: None,
             max_file_size: u64::MAX,
+            withholds: false,
+            sets: RuleSets::EVERY,
         };
         let none = globs((&[], &[]));
         let source = CatalogSource::new(tree.snapshot(), scope, none, &plan("alpha"), Look::Linked);

@@ -77,4 +77,8 @@ impl<S: FileSource> FileSource for Filtered<S> {
     fn expand(&self, unit: S::Unit, stop: &Stop) -> Vec<Item<S::Unit>> {
         self.filter(self.inner.expand(unit, stop))
     }
+
+    fn has_failed(&self) -> bool {
+        self.inner.has_failed()
+    }
 }

@@ -4,24 +4,19 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::exec::detect::Detected;
-use crate::exec::query::{CaseMode, QueryOptions, Reports};
+use crate::exec::query::{CaseMode, QueryOptions};
 use crate::index::beneath::RootDir;
 use crate::index::walk::{FoundFile, Place};
 
 fn query(pattern: &str) -> Arc<Query> {
     let options = QueryOptions {
-        fixed_strings: false,
-        word: false,
         case: CaseMode::Sensitive,
-        before: 0,
-        after: 0,
         max_results: 10,
         max_matches_per_file: 10,
         max_file_size: 1 << 20,
-        fuzzy: None,
-        reports: Reports::Lines,
+        ..QueryOptions::default()
     };
-    Arc::new(Query::new(pattern, &options).unwrap())
+    Arc::new(Query::new(&[pattern], &options).unwrap())
 }
 
 /// A tree of files with long names, and a worker that calls a script instead of ripgrep.
@@ -112,6 +107,29 @@ fn argument_lists_stay_below_the_limit() {
 }
 
 #[test]
+fn a_program_is_asked_about_so_many_bytes_of_files_at_once() {
+    let (dir, files, worker) = set_up(5, "exit 1");
+    for (n, len) in [(0, 40u64), (1, 24), (2, 1), (3, 200), (4, 1)] {
+        let path = dir.path().join(&files[n].found.name);
+        let file = fs::File::options().write(true).open(path).unwrap();
+        file.set_len(len << 20).unwrap();
+    }
+    let worker = ExternalWorker {
+        query: Arc::new(Query {
+            max_file_size: u64::MAX,
+            ..Query::clone(&worker.query)
+        }),
+        ..worker
+    };
+    let mut counts = Vec::new();
+    while counts.iter().sum::<usize>() < files.len() {
+        let from = counts.iter().sum();
+        counts.push(worker.chunk(&files[from..]).plans.len());
+    }
+    assert_eq!(counts, [2, 1, 1, 1]);
+}
+
+#[test]
 fn a_raised_flag_starts_no_program() {
     let (dir, files, mut worker) = set_up(3, "echo >> \"${0%/*}/runs\"");
     worker.stop.raise(StopReason::Cancelled);
@@ -130,34 +148,6 @@ fn only_complete_messages_count_and_names_are_none() {
     );
     assert_eq!(whole_messages("x\ny", false, &names), "x\ny");
     assert_eq!(whole_messages("", true, &names), "");
-}
-
-#[test]
-fn reports_are_kept_up_to_a_limit() {
-    let mut report = Report {
-        asked: 0,
-        file: 0,
-        lines: Reported::default(),
-        places: Vec::new(),
-    };
-    let record = |line, place| Record {
-        path: b"/a",
-        line,
-        place,
-    };
-    for line in [1, 1, 2, 5] {
-        report.add(record(line, None), 4).unwrap();
-    }
-    assert_eq!(report.lines.lines, [1, 2, 5]);
-    assert!(!report.lines.and_rest);
-    assert!(report.add(record(4, None), 4).is_err());
-    for line in 6..100 {
-        report.add(record(line, None), 4).unwrap();
-        report.add(record(line, Some((0, b"x"))), 4).unwrap();
-    }
-    assert_eq!(report.lines.lines, [1, 2, 5, 6]);
-    assert!(report.lines.and_rest);
-    assert_eq!(report.places.len(), 4);
 }
 
 #[test]

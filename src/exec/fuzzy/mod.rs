@@ -28,6 +28,7 @@ use automaton::{Automaton, NODE_LIMIT, Refused};
 use pieces::PIECE_LIMIT;
 use scan::Scanner;
 
+use crate::exec::event::Span;
 use crate::exec::matcher::Stopped;
 use crate::exec::pattern::{Pattern, PatternError, REGEX_SIZE_LIMIT};
 use crate::exec::stop::Stop;
@@ -42,17 +43,6 @@ const WORTH: usize = 2;
 
 /// Bytes between two looks at the stop flag while pieces are looked for; few in tests, whose texts are short.
 const BYTES_BETWEEN_POLLS: usize = if cfg!(test) { 16 } else { 1 << 18 };
-
-/// A match of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// Where it starts, in bytes.
-    pub start: usize,
-    /// Where it ends, in bytes.
-    pub end: usize,
-    /// Its edits.
-    pub edits: u32,
-}
 
 /// A pattern compiled for approximate matching, shared by the workers of a call.
 #[derive(Clone, Debug)]
@@ -90,7 +80,7 @@ impl FuzzyMatcher {
         if let Some(shortest) = automaton.min_len
             && shortest <= level as usize
         {
-            return Err(PatternError(too_short(shortest, level)));
+            return Err(PatternError::new(too_short(shortest, level)));
         }
         let alphabet = Alphabet::new(&automaton);
         let is_exact = hir.properties().look_set().is_empty();
@@ -130,7 +120,7 @@ impl FuzzyMatcher {
 }
 
 fn refused(why: Refused) -> PatternError {
-    PatternError(match why {
+    PatternError::new(match why {
         Refused::Bytes => "`fuzzy` counts edits of characters, and the pattern matches bytes that are none; take (?-u:…) out of it"
             .to_string(),
         Refused::TooLarge => format!(

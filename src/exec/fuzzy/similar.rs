@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use grep_matcher::LineMatchKind;
 use memchr::{memchr, memrchr};
+use serde::{Deserialize, Serialize};
 
 use super::alphabet::first_char;
 use super::sieve::Sieve;
@@ -41,7 +42,7 @@ const PIECE: usize = 3;
 const WORK_BETWEEN_POLLS: usize = 1 << 18;
 
 /// The least score of a match, in millionths, so that 0.8 less 0.1 twice is 0.6.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Threshold(u32);
 
 impl Threshold {
@@ -124,11 +125,11 @@ impl SimilarMatcher {
     /// A pattern that is no literal, or that is too long. The message says what to do.
     pub fn new(pattern: &Pattern, threshold: Threshold) -> Result<SimilarMatcher, PatternError> {
         if !pattern.is_fixed() || pattern.word() {
-            return Err(PatternError(
+            return Err(PatternError::new(
                 "only literal text is looked for by similarity".to_string(),
             ));
         }
-        let folds = pattern.fold() == Fold::AsciiInsensitive;
+        let folds = pattern.fold() != Fold::Sensitive;
         let literal: Vec<Option<char>> = pattern
             .original()
             .chars()
@@ -136,7 +137,7 @@ impl SimilarMatcher {
             .collect();
         let chars = literal.len();
         if chars == 0 || chars > LITERAL_LIMIT {
-            return Err(PatternError(format!(
+            return Err(PatternError::new(format!(
                 "the text has {chars} characters, and of 1 to {LITERAL_LIMIT} what is similar can be looked for; search for a part of it"
             )));
         }

@@ -267,7 +267,7 @@ proptest! {
     ) {
         let pattern = pattern(&text, false, false);
         let exact = crate::exec::matcher::LineMatcher::new(&pattern).unwrap().worker(Stop::new());
-        let mut fewer = exact.find_in_line(&line).unwrap().map(|(start, _)| (0, start));
+        let mut fewer = exact.find_in_line(&line).unwrap().map(|span| (0, span.start));
         for level in 1..=4 {
             let Some(worker) = matcher(&pattern, level) else {
                 break;
@@ -368,12 +368,12 @@ fn d27d_levels_at_which_every_line_would_match_are_refused() {
         ("a{4}", 4, "use 3 at most"),
     ] {
         let error = FuzzyMatcher::new(&pattern(text, false, false), level).unwrap_err();
-        assert!(error.0.contains(word), "{error}");
+        assert!(error.message.contains(word), "{error}");
     }
     let error = FuzzyMatcher::new(&pattern(r"(?-u:\xFF)abc", false, false), 1).unwrap_err();
-    assert!(error.0.contains("(?-u:"), "{error}");
+    assert!(error.message.contains("(?-u:"), "{error}");
     let error = FuzzyMatcher::new(&pattern("a{5000}", false, false), 1).unwrap_err();
-    assert!(error.0.contains("too large"), "{error}");
+    assert!(error.message.contains("too large"), "{error}");
     // What matches nothing matches nothing.
     let worker = matcher(&pattern(r"abc[^\s\S]", false, false), 1).unwrap();
     assert_eq!(worker.find_in_line(b"abcd").unwrap(), None);
@@ -451,7 +451,7 @@ fn t_fz_the_flag_is_looked_at_between_short_lines() {
 fn t_fz_what_is_large_without_characters_is_refused_at_once() {
     let text = format!("({}a){{4000}}b{{10}}", "()".repeat(30_000));
     let error = FuzzyMatcher::new(&pattern(&text, false, false), 1).unwrap_err();
-    assert!(error.0.contains("too large"), "{}", error.0);
+    assert!(error.message.contains("too large"), "{}", error.message);
     let spines = crate::index::plan::spine::spines(&pattern(&text, false, false).full_hir());
     assert!(spines.is_none());
 }

@@ -84,10 +84,7 @@ pub(super) fn pump(
         match read {
             Ok(bytes) => {
                 quiet = 0;
-                let piece = Piece {
-                    bytes: &bytes?,
-                    complained: complaints.any(),
-                };
+                let piece = Piece { bytes: &bytes? };
                 if take(piece).is_break() {
                     return Ok(Some(until.reached().unwrap_or(Interruption::Enough)));
                 }

@@ -195,28 +195,6 @@ fn a_large_standard_error_neither_blocks_nor_grows() {
 }
 
 #[test]
-fn complaints_are_known_before_the_output_that_follows_them() {
-    let stop = Stop::new();
-    let until = Until {
-        stop: &stop,
-        deadline: None,
-    };
-    let mut seen = Vec::new();
-    let script = "echo a; sleep 0.05; echo complaint >&2; echo b";
-    shell(script, &[], until, &mut |piece| {
-        seen.push((
-            String::from_utf8_lossy(piece.bytes).into_owned(),
-            piece.complained,
-        ));
-        ControlFlow::Continue(())
-    });
-    assert_eq!(
-        seen,
-        [("a\n".to_string(), false), ("b\n".to_string(), true)]
-    );
-}
-
-#[test]
 fn the_caller_can_break_and_can_panic() {
     let stop = Stop::new();
     let until = Until {

@@ -96,7 +96,6 @@ pub(super) fn pump(
             Some(pipe) => read(pipe, &mut buffer)?,
             None => Read1::Later,
         };
-        // Only now: what was written to standard error before these bytes is there by now.
         loop {
             let mut bytes = [0; 4096];
             let Some(pipe) = &mut stderr else { break };
@@ -117,7 +116,6 @@ pub(super) fn pump(
                 left = left.saturating_sub(if ended { n } else { 0 });
                 let piece = Piece {
                     bytes: &buffer[..n],
-                    complained: complaints.any(),
                 };
                 if take(piece).is_break() {
                     return Ok(Some(until.reached().unwrap_or(Interruption::Enough)));

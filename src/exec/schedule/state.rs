@@ -34,7 +34,7 @@ pub(super) struct State<U> {
     pub(super) running: BTreeMap<Position, Running>,
     finished: BTreeMap<Position, Finished>,
     finished_bytes: usize,
-    finished_events: usize,
+    finished_results: usize,
     /// Eligible files in `finished`, those that were passed over included.
     finished_files: u64,
     /// Files to be searched that were enqueued so far; pieces grow with it, so that short searches do little
@@ -42,6 +42,8 @@ pub(super) struct State<U> {
     /// are all the likelier to fill the answer early.
     enqueued: usize,
     pub(super) collector: Collector,
+    /// Some part of the answer was ready at some time.
+    pub(super) has_emitted: bool,
     pub(super) failure: Option<EngineError>,
     /// Workers that there may be at most.
     threads: usize,
@@ -62,10 +64,11 @@ impl<U> State<U> {
             running: BTreeMap::new(),
             finished: BTreeMap::new(),
             finished_bytes: 0,
-            finished_events: 0,
+            finished_results: 0,
             finished_files: 0,
             enqueued: 0,
             collector: Collector::new(limits),
+            has_emitted: false,
             failure: None,
             threads: threads.max(1),
             active: 0,
@@ -194,7 +197,7 @@ impl<U> State<U> {
                 }
                 Finished::Files(files, outcomes) => {
                     self.finished_bytes -= footprint(&outcomes);
-                    self.finished_events -= self.weight(&outcomes);
+                    self.finished_results -= self.weight(&outcomes);
                     let count = eligible(&files, &outcomes);
                     self.finished_files = self.finished_files.saturating_sub(count);
                     for (file, outcome) in files.iter().zip(outcomes) {
@@ -207,7 +210,7 @@ impl<U> State<U> {
             !self.finished.is_empty()
                 || (
                     self.finished_files,
-                    self.finished_events,
+                    self.finished_results,
                     self.finished_bytes
                 ) == (0, 0, 0),
             "what was emitted is counted as waiting"
@@ -226,7 +229,7 @@ impl<U> State<U> {
             _ => None,
         };
         if let Some(file) = next {
-            self.collector.coming(file);
+            self.collector.announce(file);
         }
     }
 
@@ -255,26 +258,23 @@ impl<U> State<U> {
         outcomes: Vec<FileOutcome>,
     ) {
         self.finished_bytes += footprint(&outcomes);
-        self.finished_events += self.weight(&outcomes);
+        self.finished_results += self.weight(&outcomes);
         let count = eligible(&files, &outcomes);
         self.finished_files = self.finished_files.saturating_add(count);
         self.finished
             .insert(position, Finished::Files(files, outcomes));
     }
 
-    /// Returns how much outcomes count by the limit of results.
+    /// Returns how many results outcomes have.
     fn weight(&self, outcomes: &[FileOutcome]) -> usize {
-        let reports = self.collector.reports();
-        let weights = outcomes
-            .iter()
-            .map(|outcome| weight(&outcome.events, reports));
-        weights.sum()
+        let report = self.collector.report();
+        outcomes.iter().map(|outcome| weight(outcome, report)).sum()
     }
 
     /// Whether what is finished reaches beyond a limit of the call already: then nothing behind it can be
     /// part of the result.
     fn beyond_limit(&self, position: &Position) -> bool {
-        let enough = self.finished_events > self.collector.room()
+        let enough = self.finished_results > self.collector.room()
             || self.finished_files > self.collector.files_left();
         enough
             && self
@@ -292,6 +292,7 @@ impl<U> State<U> {
     pub(super) fn take(&mut self, batching: Batching) -> Option<Taken<U>> {
         let (first, _) = self.queued.first_key_value()?;
         if self.beyond_limit(first)
+            || self.collector.ready_bytes() >= READY_BYTES
             || self.window_full()
                 && self
                     .running
@@ -396,9 +397,5 @@ fn eligible(files: &[EligibleFile], outcomes: &[FileOutcome]) -> u64 {
 }
 
 pub(super) fn footprint(outcomes: &[FileOutcome]) -> usize {
-    outcomes
-        .iter()
-        .flat_map(|outcome| &outcome.events)
-        .map(|event| event.footprint())
-        .sum()
+    outcomes.iter().map(FileOutcome::footprint).sum()
 }

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::exec::engine::Worker;
-use crate::exec::event::{Event, EventKind};
+use crate::exec::event::{FileAnswer, Line, LineKind, Span};
+use crate::exec::query::Report;
 use crate::exec::stop::{Clock, SystemClock};
 use crate::index::beneath::RootDir;
 use crate::index::walk::{FoundFile, Place};
@@ -51,6 +52,7 @@ impl Tree {
                 })),
                 Node::Dir(inner) => items.push(Item::Unit((inner.clone(), format!("{at}-")))),
                 Node::Broken => items.push(Item::Error(FileError {
+                    target: 0,
                     path: PathBuf::from(at),
                     message: "broken".to_string(),
                 })),
@@ -158,20 +160,75 @@ impl Worker for FakeWorker {
 }
 
 fn hit(count: usize) -> FileOutcome {
-    let event = |n: usize| Event {
-        kind: EventKind::Match {
-            column: 1,
-            text: "x".to_string(),
-        },
-        line_number: n as u64 + 1,
-        line: "x".to_string(),
-        each: Vec::new(),
+    let line = |n: usize| Line {
+        kind: LineKind::Match,
+        number: n as u64 + 1,
+        text: Box::from(*b"x"),
+        spans: vec![Span {
+            start: 0,
+            end: 1,
+            edits: 0,
+        }],
+        place: None,
     };
     FileOutcome {
-        events: (0..count).map(event).collect(),
-        error: None,
-        complete: true,
+        lines: (0..count).map(line).collect(),
+        matched_lines: count as u64,
+        matches: count as u64,
+        ..FileOutcome::nothing()
     }
+}
+
+/// The limit that ended a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Truncation {
+    MaxResults,
+    MaxFiles,
+}
+
+/// A run with all parts of its answer.
+#[derive(Clone, Debug, PartialEq)]
+struct Whole {
+    files: Vec<FileAnswer>,
+    errors: Vec<FileError>,
+    count: usize,
+    files_scanned: u64,
+    files_excluded: u64,
+    truncation: Option<Truncation>,
+    timed_out: bool,
+    failure: Option<EngineError>,
+}
+
+/// Runs a search and keeps all parts of its answer.
+fn run<S: FileSource>(
+    source: S,
+    prepared: Arc<dyn Prepared>,
+    options: &RunOptions,
+) -> Result<Whole, RunError> {
+    let (mut files, mut errors) = (Vec::new(), Vec::new());
+    let run = super::run(source, prepared, options, &mut |found| {
+        match found {
+            Found::File(file) => files.push(file),
+            Found::Error(error) => errors.push(error),
+        }
+        ControlFlow::Continue(())
+    })?;
+    let Run { totals, cuts, .. } = run;
+    assert_eq!(totals.errors, errors.len() as u64);
+    Ok(Whole {
+        files,
+        errors,
+        count: totals.results,
+        files_scanned: totals.files_scanned,
+        files_excluded: totals.files_excluded,
+        truncation: match (cuts.max_results, cuts.max_files) {
+            (true, _) => Some(Truncation::MaxResults),
+            (_, true) => Some(Truncation::MaxFiles),
+            _ => None,
+        },
+        timed_out: run.timed_out,
+        failure: run.failure,
+    })
 }
 
 fn options(max_results: usize, max_files: u64, threads: usize) -> RunOptions {
@@ -179,7 +236,7 @@ fn options(max_results: usize, max_files: u64, threads: usize) -> RunOptions {
         limits: Limits {
             max_results,
             max_files,
-            reports: Reports::Lines,
+            report: Report::Lines,
         },
         threads,
         deadline: Deadline::after(Duration::from_secs(60), Arc::new(SystemClock)),
@@ -188,16 +245,13 @@ fn options(max_results: usize, max_files: u64, threads: usize) -> RunOptions {
     }
 }
 
-fn shown(run: &Run) -> Vec<(String, u64)> {
-    run.files
-        .iter()
-        .flat_map(|file| {
-            let name = file.path.to_string_lossy().into_owned();
-            file.events
-                .iter()
-                .map(move |event| (name.clone(), event.line_number))
-        })
-        .collect()
+fn shown(run: &Whole) -> Vec<(String, u64)> {
+    let lines = run.files.iter().flat_map(|file| {
+        let name = file.path.to_string_lossy().into_owned();
+        let lines = file.outcome.lines.iter();
+        lines.map(move |line| (name.clone(), line.number))
+    });
+    lines.collect()
 }
 
 fn nodes() -> impl Strategy<Value = Vec<Node>> {
@@ -526,7 +580,7 @@ fn a_worker_hands_over_what_it_has_before_it_holds_too_much() {
     let (tree, _tmp) = Tree::new(vec![Node::Files(40), Node::Dir(vec![Node::Files(3)])]);
     let mut fake = Fake::new(|_, _| {
         let mut outcome = hit(1);
-        outcome.events[0].line = "x".repeat(PIECE_BYTES / 2);
+        outcome.lines[0].text = vec![b'x'; PIECE_BYTES / 2].into();
         Ok(outcome)
     });
     fake.batching.max_files = 1000;
@@ -573,6 +627,83 @@ fn a_task_that_panics_gives_its_count_back() {
     assert!(matches!(error, RunError::NoWorkers(_)));
     assert_eq!(within(&options, || 7).unwrap(), Some(7));
     assert_eq!(options.abandoned.count(), 0);
+}
+
+#[test]
+fn the_first_part_is_handed_out_while_the_search_goes_on() {
+    let (tree, _tmp) = Tree::new(vec![Node::Files(40)]);
+    let taken = Arc::new(AtomicBool::new(false));
+    let seen = taken.clone();
+    // The last file is searched only once the first one was handed out.
+    let fake = Fake::new(move |name, _| {
+        for _ in 0..20_000 {
+            if name == "00.039" && !seen.load(Ordering::Acquire) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        assert!(name != "00.039" || seen.load(Ordering::Acquire));
+        Ok(hit(1))
+    });
+    let options = options(1000, 1000, 2);
+    let run = super::run(tree, Arc::new(fake), &options, &mut |_| {
+        taken.store(true, Ordering::Release);
+        ControlFlow::Continue(())
+    });
+    let run = run.unwrap();
+    assert_eq!((run.totals.results, run.failure), (40, None));
+}
+
+#[test]
+fn workers_wait_for_a_taker_that_is_slow() {
+    let (tree, _tmp) = Tree::new(wide(60, 4));
+    let mut fake = Fake::new(|_, _| {
+        let mut outcome = hit(1);
+        outcome.lines[0].text = vec![b'x'; 1 << 20].into();
+        Ok(outcome)
+    });
+    fake.batching.max_files = 1;
+    let searched = fake.seen.clone();
+    let (mut taken, mut most_ahead) = (0, 0);
+    let run = super::run(tree, Arc::new(fake), &options(1000, 1000, 2), &mut |_| {
+        if taken == 0 {
+            // Long enough for the workers to search everything, if they were let.
+            for _ in 0..200 {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        taken += 1;
+        most_ahead = most_ahead.max(lock(&searched).len() - taken);
+        ControlFlow::Continue(())
+    });
+    assert_eq!(run.unwrap().totals.results, 240);
+    let limit = (READY_BYTES + WINDOW_BYTES) / (1 << 20) + 4;
+    assert!(
+        most_ahead <= limit,
+        "{most_ahead} files of a megabyte waited"
+    );
+}
+
+#[test]
+fn a_taker_that_wants_no_more_ends_the_search() {
+    let (tree, _tmp) = Tree::new(wide(90, 90));
+    let fake = Fake::new(|_, _| Ok(hit(1)));
+    let seen = fake.seen.clone();
+    let mut taken = 0;
+    let run = super::run(
+        tree,
+        Arc::new(fake),
+        &options(100_000, 100_000, 2),
+        &mut |_| {
+            taken += 1;
+            match taken {
+                3 => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        },
+    );
+    assert!(run.is_ok());
+    assert_eq!(taken, 3);
+    assert!(lock(&seen).len() < 8100);
 }
 
 mod passed;

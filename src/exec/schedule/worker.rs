@@ -83,6 +83,9 @@ fn work<S: FileSource>(shared: &Arc<Shared<S>>) {
         match taken {
             Taken::Expand(position, unit) => {
                 let items = shared.source.expand(unit, &shared.stop);
+                if shared.source.has_failed() {
+                    shared.stop.raise(StopReason::Failed);
+                }
                 if shared.stop.is_raised() {
                     // The listing may be partial, so its place stays a gap.
                     return;
@@ -242,18 +245,23 @@ fn complete<S: FileSource>(shared: &Shared<S>, piece: Piece) -> bool {
 
 /// Emits what became emittable and tells everyone who waits for it.
 fn advance<S: FileSource>(shared: &Shared<S>, mut state: MutexGuard<'_, State<S::Unit>>) {
-    let mut decided = false;
+    let mut has_news = false;
     if shared.stop.reason().is_none() {
+        let ready_before = state.collector.ready_bytes();
         state.emit();
         if state.collector.is_closed() {
             shared.stop.raise(StopReason::Satisfied);
         }
-        decided = state.is_decided();
+        let ready = state.collector.ready_bytes();
+        // The first part is handed out at once, and later ones in larger pieces or at the next tick.
+        let is_first = ready > 0 && !std::mem::replace(&mut state.has_emitted, ready > 0);
+        let is_much = ready_before < WORTH_WAKING && ready >= WORTH_WAKING;
+        has_news = state.is_decided() || is_first || is_much;
     }
     let waiting = state.idle > 0;
-    // Whoever wakes up wants the lock.
+    // A thread that wakes up wants the lock.
     drop(state);
-    if decided {
+    if has_news {
         shared.news.notify_all();
     }
     if waiting {

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::index::pace::{Exceeded, Piece};
 
 /// What a build asks of whoever runs it.
@@ -68,7 +70,7 @@ pub struct Progress {
 }
 
 /// The phases of a build (FR-LSI-BG-20).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// Files are listed.
     Enumerate,

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 
 use super::BuildOptions;
 use crate::index::block::FileGrams;
+use crate::index::deny::is_withheld;
 use crate::index::overlay::Content;
 use crate::index::stamp::Stamp;
 use crate::index::token::{TokenStatus, Tokenizer, parts};
@@ -77,6 +78,10 @@ impl FileReader<'_> {
             settled: true,
             parts: Vec::new(),
         };
+        // The directories above the root of the index count as well.
+        if is_withheld(&file.absolute()) {
+            return fail(TokenStatus::Withheld, listed);
+        }
         let Ok((mut handle, meta)) = file.open() else {
             return fail(TokenStatus::Unreadable, listed);
         };

@@ -14,10 +14,10 @@ use crate::index::dirty::DirtySet;
 use crate::index::enumerate::Survey;
 use crate::index::inputs::Inputs;
 use crate::index::pace::millis;
-use crate::index::refresh::{Entered, Known};
+use crate::index::refresh::{Entered, Known, can_be_listed};
 use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::stamp::Stamp;
-use crate::index::state::{Standing, Trigger};
+use crate::index::state::{Standing, Trigger, UncertainReason};
 
 /// A new segment is built when one in so many files is not as the segment has them, or when their n-grams take this share of
 /// the memory that an index may have.
@@ -158,7 +158,7 @@ fn is_small(shared: &Shared) -> bool {
     while let Some(node) = stack.pop() {
         let survey = Survey::of(&walk, &node);
         files += survey.files.len() as u64;
-        let stamps = survey.files.iter().filter_map(|(_, stamp)| *stamp);
+        let stamps = survey.files.iter().filter_map(|file| file.stamp);
         bytes = stamps.map(Stamp::len).fold(bytes, u64::saturating_add);
         if files > thresholds.files || bytes > thresholds.bytes {
             return false;
@@ -171,6 +171,15 @@ fn is_small(shared: &Shared) -> bool {
     true
 }
 
+/// Returns true if nothing is known that hides files from a build.
+fn is_listable(shared: &Shared) -> bool {
+    // Without a walk there is nothing to build, which the build says.
+    let Ok(walk) = shared.ground.walk() else {
+        return true;
+    };
+    can_be_listed(&walk, &|| shared.status().stop)
+}
+
 /// Builds the index.
 pub(super) fn build(shared: &Shared, timers: &mut Timers) {
     let begun_ms = shared.ground.now_ms();
@@ -179,7 +188,18 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
         (status.published.clone(), status.standing)
     };
     let is_first = earlier.is_none();
-    if standing == Standing::Absent && is_small(shared) {
+    let is_incomplete = |earlier: &Arc<Snapshot>| earlier.incomplete().is_some();
+    if earlier.as_ref().is_some_and(is_incomplete) && !is_listable(shared) {
+        // Another index would be of no use either.
+        timers.rest(shared, begun_ms);
+        return;
+    }
+    let other_policy = Standing::Uncertain(UncertainReason::PolicyChanged);
+    let is_there_none = standing == Standing::Absent || is_first && standing == other_policy;
+    if is_there_none && is_small(shared) {
+        // Also where there was an index for other denied patterns: this tree needs none.
+        shared.fire(&[Trigger::IndexMissing]);
+        shared.status().build_wanted = false;
         shared.fire_because(
             Trigger::BelowThreshold,
             "the tree is below index_auto_threshold_files and index_auto_threshold_bytes, and is searched without an index",
@@ -299,6 +319,17 @@ fn awaited(shared: &Shared, timers: &mut Timers, is_first: bool) -> Option<bool>
 fn failed(shared: &Shared, timers: &mut Timers, error: &BuildError, is_first: bool, is_kept: bool) {
     let now_ms = shared.ground.now_ms();
     let again = |time: Duration| Some(now_ms.saturating_add(millis(time)));
+    let is_passing = match error {
+        BuildError::Stopped => true,
+        BuildError::Format(error) => error.is_locked(),
+        _ => false,
+    };
+    let root = shared.ground.root().display();
+    let message = format!("the index of {root} was not built: {error}");
+    match is_passing {
+        true => tracing::debug!(target: "forge_search::index", "{message}"),
+        false => tracing::warn!(target: "forge_search::index", "{message}"),
+    }
     // With the state, for whoever looks in between.
     let why = || error.to_string();
     match error {

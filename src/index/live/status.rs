@@ -34,7 +34,8 @@ pub(super) struct Status {
     pub(super) unwatched: Option<String>,
     /// Whether the root was away when it was looked at, which may pass.
     pub(super) away: bool,
-    /// Whether a search has found that the tree, which is not watched, differs from the index by more than what is in files.
+    /// Whether a search has found that the index of a tree that is not watched has to be built
+    /// again: directories or rules differ, or something could not be listed.
     pub(super) outdated: bool,
     /// Whether another watcher has to be started.
     pub(super) restart_watching: bool,

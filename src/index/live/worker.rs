@@ -343,10 +343,14 @@ fn open(shared: &Shared, timers: &mut Timers) {
             }
         },
         Opened::Absent => shared.fire(&[Trigger::IndexMissing]),
+        Opened::OtherPolicy(why) => {
+            shared.fire(&[Trigger::IndexMissing]);
+            shared.fire_because(Trigger::PolicyChanged, why);
+        }
         Opened::Damaged(why) => {
             shared.fire_because(Trigger::IntegrityFailure, why);
         }
-        Opened::Unavailable(why) => {
+        Opened::Unavailable(why) | Opened::OutOfTime(why) => {
             shared.fire_because(Trigger::LockTimeout, why);
             timers.retry_ms = Some(shared.ground.now_ms().saturating_add(millis(RETRY)));
         }

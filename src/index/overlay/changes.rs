@@ -8,12 +8,15 @@ use std::sync::Arc;
 
 use super::{Content, DirState, Extra, Listed, Overlay};
 use crate::format::error::FormatError;
+use crate::format::manifest::RuleSets;
+use crate::index::enumerate::Surveyed;
 use crate::index::names::has_line_break;
 use crate::index::segment::Segment;
 use crate::index::stamp::Stamp;
 
 impl Overlay {
-    /// Notes that a file was found in a state. Returns true if that is news; what is known of its content is forgotten then.
+    /// Notes that a file was found in a state, eligible by some sets of ignore rules. Returns true if that is news; what is
+    /// known of its content is forgotten then.
     ///
     /// # Errors
     ///
@@ -23,8 +26,9 @@ impl Overlay {
         segment: &Segment,
         path: &Path,
         stamp: Option<Stamp>,
+        sets: RuleSets,
     ) -> Result<bool, FormatError> {
-        let news = self.found_alone(segment, path, stamp)?;
+        let news = self.found_alone(segment, path, stamp, sets)?;
         if news {
             self.found_elsewhere(segment, path, stamp)?;
         }
@@ -52,17 +56,18 @@ impl Overlay {
             let other = segment.path(rank)?;
             // One that is dead is gone, or an extra.
             if !self.dead.contains(rank) && other != path {
-                news |= self.found_at(segment, rank, &other, Some(stamp))?;
+                let sets = segment.file(rank)?.sets;
+                news |= self.found_at(segment, rank, &other, Some(stamp), sets)?;
             }
         }
         let names = self.names.get(&(device, inode)).into_iter().flatten();
-        let others: Vec<(PathBuf, u32)> = names
+        let others: Vec<Arc<Extra>> = names
             .filter_map(|name| self.extra(name))
             .filter(|extra| extra.stamp != Some(stamp))
-            .map(|extra| (extra.path.clone(), extra.before_rank))
+            .cloned()
             .collect();
-        for (other, before_rank) in others {
-            news |= self.put(&other, before_rank, Some(stamp));
+        for other in others {
+            news |= self.put(&other.path, other.before_rank, Some(stamp), other.sets);
         }
         Ok(news)
     }
@@ -91,12 +96,13 @@ impl Overlay {
         }
         let mut news = false;
         for rank in ranks {
-            let as_read = Stamp::from_record(segment.file(rank)?.stamp) == stamp;
+            let file = segment.file(rank)?;
+            let as_read = Stamp::from_record(file.stamp) == stamp;
             // One that is dead is gone, or an extra.
             if as_read && !self.dead.contains(rank) {
                 Arc::make_mut(&mut self.distrusted).insert(rank);
                 self.set_dead(rank, true);
-                news |= self.put(&segment.path(rank)?, rank, Some(stamp));
+                news |= self.put(&segment.path(rank)?, rank, Some(stamp), file.sets);
             }
         }
         for path in self
@@ -121,15 +127,16 @@ impl Overlay {
         segment: &Segment,
         path: &Path,
         stamp: Option<Stamp>,
+        sets: RuleSets,
     ) -> Result<bool, FormatError> {
         if has_line_break(path.as_os_str()) {
-            return self.found_beside_catalog(segment, path, stamp);
+            return self.found_beside_catalog(segment, path, stamp, sets);
         }
         let rank = segment.position(path)?;
         if rank >= segment.file_count() || segment.path(rank)? != path {
-            return Ok(self.put(path, rank, stamp));
+            return Ok(self.put(path, rank, stamp, sets));
         }
-        self.found_at(segment, rank, path, stamp)
+        self.found_at(segment, rank, path, stamp, sets)
     }
 
     /// Notes that the file of the segment with a rank was found in a state.
@@ -139,37 +146,40 @@ impl Overlay {
         rank: u32,
         path: &Path,
         stamp: Option<Stamp>,
+        sets: RuleSets,
     ) -> Result<bool, FormatError> {
-        let kept = Stamp::from_record(segment.file(rank)?.stamp);
-        if stamp == Some(kept) && !self.distrusted.contains(&rank) {
+        let file = segment.file(rank)?;
+        let kept = Stamp::from_record(file.stamp);
+        if stamp == Some(kept) && sets == file.sets && !self.distrusted.contains(&rank) {
             // As it was when it was read: also if something else was seen between.
             let revived = self.set_dead(rank, false);
             return Ok(self.remove_extra(path) || revived);
         }
         self.set_dead(rank, true);
-        Ok(self.put(path, rank, stamp))
+        Ok(self.put(path, rank, stamp, sets))
     }
 
-    /// Notes what is directly in a directory: all eligible files with their states, and all directories that are entered, by
-    /// their paths. Linear in what is in it, but for a search in the segment for each
+    /// Notes what is directly in a directory that is entered by some sets of ignore rules: all eligible files, and all
+    /// directories that are entered, by their paths. Linear in what is in it, but for a search in the segment for each
     /// new file.
     pub fn listed(
         &mut self,
         segment: &Segment,
         dir: &Path,
-        files: &[(OsString, Option<Stamp>)],
+        sets: RuleSets,
+        files: &[Surveyed],
         dirs: &BTreeSet<PathBuf>,
     ) -> Result<Listed, FormatError> {
-        let mut news = self.entered(segment, dir)?;
+        let mut news = self.entered(segment, dir, sets)?;
         // One of that name that was a file has become a directory.
         news |= self.no_file(segment, dir)?;
         let mut ranks: BTreeMap<OsString, u32> = BTreeMap::new();
         if let Some(number) = segment.find_dir(dir)? {
-            for &rank in segment.files_in(number)? {
+            for &rank in segment.files_in(number)?.iter() {
                 ranks.insert(segment.name(segment.file(rank)?.name)?, rank);
             }
         }
-        let names: BTreeSet<&OsStr> = files.iter().map(|(name, _)| &**name).collect();
+        let names: BTreeSet<&OsStr> = files.iter().map(|file| &*file.name).collect();
         for path in self.beside_in(segment, dir)? {
             if !names.contains(path.file_name().unwrap_or_default()) {
                 news |= self.no_file(segment, &path)?;
@@ -179,11 +189,11 @@ impl Overlay {
         for (_, &rank) in ranks.iter().filter(|(name, _)| !names.contains(&***name)) {
             news |= self.set_dead(rank, true);
         }
-        for (name, stamp) in files {
+        for Surveyed { name, stamp, sets } in files {
             let path = dir.join(name);
             let own = match ranks.get(name) {
-                Some(&rank) => self.found_at(segment, rank, &path, *stamp)?,
-                None => self.found_alone(segment, &path, *stamp)?,
+                Some(&rank) => self.found_at(segment, rank, &path, *stamp, *sets)?,
+                None => self.found_alone(segment, &path, *stamp, *sets)?,
             };
             if own {
                 self.found_elsewhere(segment, &path, *stamp)?;
@@ -204,34 +214,44 @@ impl Overlay {
         segment: &Segment,
         path: &Path,
         stamp: Option<Stamp>,
+        sets: RuleSets,
     ) -> Result<bool, FormatError> {
         for n in 0..segment.side_count() {
-            if segment.side_path(n)? == path {
-                return Ok(match self.dead_side.contains(&n) {
-                    true => Arc::make_mut(&mut self.dead_side).remove(&n),
-                    false => false,
-                });
+            if segment.side_path(n)? != path {
+                continue;
             }
+            if segment.side(n)?.sets == sets {
+                let is_dead = self.dead_side.contains(&n);
+                let revived = is_dead && Arc::make_mut(&mut self.dead_side).remove(&n);
+                return Ok(self.remove_extra(path) || revived);
+            }
+            Arc::make_mut(&mut self.dead_side).insert(n);
         }
         let position = segment.position(path)?;
-        Ok(self.put(path, position, stamp))
+        Ok(self.put(path, position, stamp, sets))
     }
 
-    /// Notes that a directory is entered.
-    fn entered(&mut self, segment: &Segment, dir: &Path) -> Result<bool, FormatError> {
-        let known = segment.find_dir(dir)?.is_some();
+    /// Notes that a directory is entered by some sets of ignore rules.
+    fn entered(
+        &mut self,
+        segment: &Segment,
+        dir: &Path,
+        sets: RuleSets,
+    ) -> Result<bool, FormatError> {
+        let kept = match segment.find_dir(dir)? {
+            Some(number) => Some(segment.dir(number)?.sets),
+            None => None,
+        };
         let state = self.dirs.get(dir).copied();
-        match (known, state) {
-            (true, None) | (false, Some(DirState::Entered)) => Ok(false),
-            (true, Some(_)) => {
-                Arc::make_mut(&mut self.dirs).remove(dir);
-                Ok(true)
+        let now = DirState::Entered(sets);
+        Ok(match kept == Some(sets) {
+            true => state.is_some() && Arc::make_mut(&mut self.dirs).remove(dir).is_some(),
+            false if state == Some(now) => false,
+            false => {
+                Arc::make_mut(&mut self.dirs).insert(dir.to_path_buf(), now);
+                true
             }
-            (false, _) => {
-                Arc::make_mut(&mut self.dirs).insert(dir.to_path_buf(), DirState::Entered);
-                Ok(true)
-            }
-        }
+        })
     }
 
     /// Notes that a path is no eligible file. Returns true if that is news.
@@ -291,7 +311,7 @@ impl Overlay {
             .dirs
             .range::<Path, _>((Bound::Included(dir), Bound::Unbounded))
             .take_while(|(path, _)| path.starts_with(dir))
-            .filter(|(_, state)| **state == DirState::Entered)
+            .filter(|(_, state)| **state != DirState::Gone)
             .map(|(path, _)| path.clone())
             .collect();
         for path in entered {
@@ -300,7 +320,7 @@ impl Overlay {
         }
         let mut below: Vec<u32> = segment.find_dir(dir)?.into_iter().collect();
         while let Some(number) = below.pop() {
-            below.extend_from_slice(segment.dirs_in(number)?);
+            below.extend_from_slice(&segment.dirs_in(number)?);
             let path = segment.dir_path(number)?;
             if !self.dirs.contains_key(path) {
                 Arc::make_mut(&mut self.dirs).insert(path.to_path_buf(), DirState::Gone);
@@ -328,7 +348,7 @@ impl Overlay {
     fn dirs_in(&self, segment: &Segment, dir: &Path) -> Result<Vec<PathBuf>, FormatError> {
         let mut paths = Vec::new();
         if let Some(number) = segment.find_dir(dir)? {
-            for &child in segment.dirs_in(number)? {
+            for &child in segment.dirs_in(number)?.iter() {
                 let path = segment.dir_path(child)?;
                 if self.dirs.get(path) != Some(&DirState::Gone) {
                     paths.push(path.to_path_buf());
@@ -340,8 +360,11 @@ impl Overlay {
             .range::<Path, _>((Bound::Excluded(dir), Bound::Unbounded));
         let own = states
             .take_while(|(path, _)| path.starts_with(dir))
-            .filter(|(path, state)| **state == DirState::Entered && path.parent() == Some(dir));
-        paths.extend(own.map(|(path, _)| path.clone()));
+            .filter(|(path, state)| **state != DirState::Gone && path.parent() == Some(dir));
+        let own = own.map(|(path, _)| path.clone());
+        // Those of the segment that are entered by other rules now are there already.
+        let known: BTreeSet<PathBuf> = paths.iter().cloned().collect();
+        paths.extend(own.filter(|path| !known.contains(path)));
         Ok(paths)
     }
 
@@ -366,12 +389,12 @@ impl Overlay {
         Arc::make_mut(&mut self.extras)[at] = Arc::new(extra);
     }
 
-    fn put(&mut self, path: &Path, before_rank: u32, stamp: Option<Stamp>) -> bool {
+    fn put(&mut self, path: &Path, before_rank: u32, stamp: Option<Stamp>, sets: RuleSets) -> bool {
         let found = self.extra_at(path);
         let before = found.ok().map(|at| self.extras[at].clone());
         if let Some(before) = &before {
             // A state that is not known may be any.
-            if stamp.is_some() && before.stamp == stamp {
+            if stamp.is_some() && before.stamp == stamp && before.sets == sets {
                 return false;
             }
             self.forget_name(before);
@@ -384,6 +407,7 @@ impl Overlay {
             path: path.to_path_buf(),
             before_rank,
             stamp,
+            sets,
             content: Content::Unread,
         });
         let extras = Arc::make_mut(&mut self.extras);

@@ -190,6 +190,7 @@ impl Analysis {
         }
         chars.sort_unstable();
         chars.dedup();
+        path::drop_unnormal(&mut chars);
         if let [c] = chars[..] {
             return self.literal(c.encode_utf8(&mut [0; 4]));
         }

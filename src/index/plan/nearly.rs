@@ -95,6 +95,7 @@ fn position(class: &ClassUnicode, fold: bool, strategy: Strategy) -> Option<Posi
     let mut chars: Vec<char> = chars.map(|c| if fold { FOLD.fold(c) } else { c }).collect();
     chars.sort_unstable();
     chars.dedup();
+    path::drop_unnormal(&mut chars);
     let position = Position::new(chars)?;
     let usable = !position.chars().iter().any(|&c| is_unusable(c))
         && (strategy == Strategy::Boolean || position.single().is_some());

@@ -118,6 +118,15 @@ fn is_plain(c: char) -> bool {
         || canonical_combining_class(c) == 0 && is_nfc_quick([c].into_iter()) == IsNormalized::Yes
 }
 
+/// Drops the characters of a class that no text in Normalization Form C has, such as the Kelvin sign
+/// U+212A beside `k`: a file that has one is never left out. A class of nothing else stays as it is.
+pub(super) fn drop_unnormal(chars: &mut Vec<char>) {
+    let occurs = |&c: &char| c < '\u{300}' || is_nfc_quick([c].into_iter()) != IsNormalized::No;
+    if chars.iter().any(occurs) {
+        chars.retain(occurs);
+    }
+}
+
 /// Cuts a chain such that every text of every segment is in Normalization Form C, for what is searched and for
 /// its letters in upper case: plain characters combine freely, others are used only in a literal
 /// that normalization leaves alone as a whole. What is left out for that reason is not used at all.

@@ -257,7 +257,8 @@ fn classes_stand_next_to_plain_characters_only() {
             ("[ab]xq\u{323}", r#""xq\u{323}" and /[ab]xq/"#),
             ("[ab]\u{1161}cd", "\"\u{1161}cd\""),
             ("ab[x\u{323}]cd", "too_short"),
-            ("ab[x\u{212A}]cd", "too_short"),
+            // A file with the Kelvin sign is not in Normalization Form C, so it is never left out.
+            ("ab[x\u{212A}]cd", r#""abxcd""#),
             ("[\u{1100}-\u{1103}]ab", "/[\u{1100}-\u{1103}]ab/"),
         ],
     );

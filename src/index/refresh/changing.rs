@@ -17,7 +17,7 @@ use crate::index::dirty::{DirtySet, Extent};
 use crate::index::enumerate::Enumeration;
 use crate::index::key::{IndexKey, KeyInputs};
 use crate::index::snapshot::{Snapshot, StorageMode};
-use crate::index::walk::{Follow, FoundFile, IgnoreRules, Place, TraversalOptions};
+use crate::index::walk::{Follow, FoundFile, IgnoreRules, Place, RuleSets, TraversalOptions};
 
 /// Names of directories: twins, hidden ones, and some that begin as others do.
 const DIRS: [&str; 9] = ["a", "a-b", "ab", "b", "é", "e\u{301}", "n\nl", ".h", "x"];
@@ -274,10 +274,18 @@ impl Changing {
         Arc::new(new.later(self.known.overlay.clone(), new.inputs().clone(), 0))
     }
 
-    /// All directories that are entered.
-    pub(crate) fn directories(&self) -> Vec<PathBuf> {
+    /// All directories that are entered by the sets of rules `asked`.
+    pub(crate) fn directories(&self, asked: RuleSets) -> Vec<PathBuf> {
         let dirs = self.enumerate().dirs.into_iter();
-        dirs.map(|dir| dir.place.logical.clone()).collect()
+        let own = dirs.filter(|dir| dir.sets.hold(asked));
+        own.map(|dir| dir.place.logical.clone()).collect()
+    }
+
+    /// All files that are eligible by the sets of rules `asked`.
+    pub(crate) fn files(&self, asked: RuleSets) -> Vec<PathBuf> {
+        let listed = listed(&self.enumerate()).into_iter();
+        let own = listed.filter(|one| one.sets.hold(asked));
+        own.map(|one| one.path).collect()
     }
 
     fn enumerate(&self) -> Enumeration {
@@ -289,8 +297,9 @@ impl Changing {
     pub(crate) fn check(&self) {
         let now = self.enumerate();
         let (expected, found) = (listed(&now), self.effective());
-        let paths = |all: &[(PathBuf, Option<Stamp>)]| {
-            all.iter().map(|(path, _)| path.clone()).collect::<Vec<_>>()
+        let paths = |all: &[Listed]| {
+            let own = all.iter().map(|one| (one.path.clone(), one.sets));
+            own.collect::<Vec<_>>()
         };
         assert_eq!(
             paths(&found),
@@ -298,8 +307,9 @@ impl Changing {
             "files\n  {}",
             self.history()
         );
-        for ((path, known), (_, there)) in found.iter().zip(&expected) {
-            let (Some(known), Some(there)) = (known, there) else {
+        for (found, expected) in found.iter().zip(&expected) {
+            let path = &found.path;
+            let (Some(known), Some(there)) = (found.stamp, expected.stamp) else {
                 continue;
             };
             // Whose other names are not heard of is looked at by each search.
@@ -309,16 +319,17 @@ impl Changing {
                 self.history()
             );
         }
-        let entered: BTreeSet<PathBuf> =
-            (now.dirs.iter().map(|dir| dir.place.logical.clone())).collect();
-        for dir in self.ever.union(&entered) {
-            let enters = self.known.overlay.enters(&self.segment, dir).unwrap();
-            assert_eq!(
-                enters,
-                entered.contains(dir),
-                "{dir:?}\n  {}",
-                self.history()
-            );
+        let entered = now.dirs.iter();
+        let entered: BTreeMap<PathBuf, RuleSets> = entered
+            .map(|dir| (dir.place.logical.clone(), dir.sets))
+            .collect();
+        for dir in self.ever.iter().chain(entered.keys()) {
+            for asked in [RuleSets::ALL, RuleSets::GIT] {
+                let overlay = &self.known.overlay;
+                let enters = overlay.enters(&self.segment, dir, asked).unwrap();
+                let expected = entered.get(dir).is_some_and(|sets| sets.hold(asked));
+                assert_eq!(enters, expected, "{dir:?} {asked:?}\n  {}", self.history());
+            }
         }
         assert_eq!(
             self.known.inputs().into_list(),
@@ -342,7 +353,7 @@ impl Changing {
     }
 
     /// The files of the segment that hold and those beside it, in order.
-    fn effective(&self) -> Vec<(PathBuf, Option<Stamp>)> {
+    fn effective(&self) -> Vec<Listed> {
         let (segment, overlay) = (&self.segment, &self.known.overlay);
         let mut all = Vec::new();
         let mut dead = 0;
@@ -351,16 +362,31 @@ impl Changing {
                 dead += 1;
                 continue;
             }
-            let stamp = Stamp::from_record(segment.file(rank).unwrap().stamp);
-            all.push((rank, true, segment.path(rank).unwrap(), Some(stamp)));
+            let file = segment.file(rank).unwrap();
+            let own = Listed {
+                path: segment.path(rank).unwrap(),
+                stamp: Some(Stamp::from_record(file.stamp)),
+                sets: file.sets,
+            };
+            all.push((rank, true, own));
         }
         assert_eq!(dead, overlay.dead_count());
         for n in (0..segment.side_count()).filter(|&n| !overlay.is_side_dead(n)) {
-            let before = segment.side(n).unwrap().before_rank;
-            all.push((before, false, segment.side_path(n).unwrap(), None));
+            let side = segment.side(n).unwrap();
+            let own = Listed {
+                path: segment.side_path(n).unwrap(),
+                stamp: None,
+                sets: side.sets,
+            };
+            all.push((side.before_rank, false, own));
         }
         for extra in overlay.extras() {
-            all.push((extra.before_rank, false, extra.path.clone(), extra.stamp));
+            let own = Listed {
+                path: extra.path.clone(),
+                stamp: extra.stamp,
+                sets: extra.sets,
+            };
+            all.push((extra.before_rank, false, own));
         }
         sorted(all)
     }
@@ -495,7 +521,7 @@ impl Changing {
                 self.write(&new_file);
                 let is_seen = listed(&self.enumerate())
                     .iter()
-                    .any(|(path, _)| *path == new_file);
+                    .any(|one| one.path == new_file);
                 fs::remove_file(self.root.join(&new_file)).unwrap();
                 if !is_seen {
                     return None;
@@ -632,25 +658,42 @@ impl Changing {
     }
 }
 
+/// A file as it is listed.
+struct Listed {
+    path: PathBuf,
+    stamp: Option<Stamp>,
+    sets: RuleSets,
+}
+
 /// What a tree lists, in order.
-fn listed(now: &Enumeration) -> Vec<(PathBuf, Option<Stamp>)> {
+fn listed(now: &Enumeration) -> Vec<Listed> {
     let path = |dir: u32, name: &OsString| now.dirs[dir as usize].place.logical.join(name);
-    let files = (0u32..).zip(&now.files);
-    let files = files.map(|(rank, file)| (rank, true, path(file.dir, &file.name), file.stamp));
-    let side = now.side.iter();
-    let side = side.map(|file| (file.before_rank, false, path(file.dir, &file.name), None));
+    let files = (0u32..).zip(&now.files).map(|(rank, file)| {
+        let own = Listed {
+            path: path(file.dir, &file.name),
+            stamp: file.stamp,
+            sets: file.sets,
+        };
+        (rank, true, own)
+    });
+    let side = now.side.iter().map(|file| {
+        let own = Listed {
+            path: path(file.dir, &file.name),
+            stamp: None,
+            sets: file.sets,
+        };
+        (file.before_rank, false, own)
+    });
     sorted(files.chain(side).collect())
 }
 
-fn sorted(mut all: Vec<(u32, bool, PathBuf, Option<Stamp>)>) -> Vec<(PathBuf, Option<Stamp>)> {
+fn sorted(mut all: Vec<(u32, bool, Listed)>) -> Vec<Listed> {
     all.sort_by(|a, b| {
         (a.0, a.1)
             .cmp(&(b.0, b.1))
-            .then_with(|| cmp_paths(&a.2, &b.2))
+            .then_with(|| cmp_paths(&a.2.path, &b.2.path))
     });
-    all.into_iter()
-        .map(|(_, _, path, stamp)| (path, stamp))
-        .collect()
+    all.into_iter().map(|(_, _, own)| own).collect()
 }
 
 fn walk(allowed: &Arc<RootDir>, dir: &Path) -> Walk {
@@ -660,13 +703,12 @@ fn walk(allowed: &Arc<RootDir>, dir: &Path) -> Walk {
         TraversalOptions {
             hidden: false,
             follow: Follow::Never,
-            rules: IgnoreRules::All,
+            rules: IgnoreRules::AllAndGit,
             recursive: true,
         },
         Arc::new(DenySet::new(&[], false).unwrap()),
         Arc::new(|_: &Path| None),
         None,
-        allowed.path(),
     )
 }
 
@@ -692,7 +734,7 @@ fn key(root: &Path) -> KeyParts {
         options: TraversalOptions {
             hidden: false,
             follow: Follow::Never,
-            rules: IgnoreRules::All,
+            rules: IgnoreRules::AllAndGit,
             recursive: true,
         },
         backend: "embedded",

@@ -4,6 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use super::changing::Changing;
 use super::*;
 use crate::index::overlay::Content;
+use crate::index::walk::RuleSets;
 
 /// Trees, and changes of each.
 const TREES: u64 = 12;
@@ -55,7 +56,10 @@ fn each_directory_is_announced_before_it_is_listed() {
     tree.announced.lock().unwrap().clear();
     tree.look_at_all();
     let announced: BTreeSet<PathBuf> = tree.announced.lock().unwrap().drain(..).collect();
-    assert_eq!(announced, tree.directories().into_iter().collect());
+    assert_eq!(
+        announced,
+        tree.directories(RuleSets::NONE).into_iter().collect()
+    );
     // A file that is made while it is announced is listed.
     let walk = tree.walk(Path::new(""));
     let mut cursor = Cursor::whole(&walk);

@@ -1,13 +1,14 @@
 //! The rules of one ignore file.
 //!
-//! Owns how many lines count, and that all of them do, however much room they take when compiled.
+//! Owns how many lines count, and that all of them do, however much room they take when compiled; and whose syntax they
+//! have: ripgrep's or git's.
 
-use std::borrow::Cow;
 use std::path::Path;
 
 use ignore::Match;
-use ignore::gitignore::{Gitignore, GitignoreBuilder, Glob};
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
+use super::git::GitRules;
 use crate::format::manifest::IgnoreRules;
 
 /// Lines of a file that count; each can take a kilobyte when compiled, and a file with more was not written by people.
@@ -18,12 +19,17 @@ pub(super) const MAX_LINES: usize = 100_000;
 pub(super) struct IgnoreFile {
     /// The rules of its lines, in their order; more than one where they are too many to be compiled together.
     parts: Vec<Gitignore>,
+    /// The same as git reads them, where git's own rules count; there are no parts then.
+    git: GitRules,
 }
 
 impl IgnoreFile {
     /// Returns no rules.
     pub(super) fn empty() -> IgnoreFile {
-        IgnoreFile { parts: Vec::new() }
+        IgnoreFile {
+            parts: Vec::new(),
+            git: GitRules::default(),
+        }
     }
 
     /// Compiles the lines of a file in the directory `dir`; malformed ones are left out. Linear in their number.
@@ -32,18 +38,18 @@ impl IgnoreFile {
     pub(super) fn parse(dir: &Path, bytes: &[u8], which: IgnoreRules) -> IgnoreFile {
         let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
         let lines = bytes.split(|&byte| byte == b'\n').take(MAX_LINES);
-        let text = |line| match (std::str::from_utf8(line), which) {
-            (Ok(line), _) => Some(Cow::Borrowed(line)),
-            (Err(_), IgnoreRules::Git) => Some(String::from_utf8_lossy(line)),
-            (Err(_), IgnoreRules::All | IgnoreRules::None) => None,
-        };
-        let lines: Vec<Cow<'_, str>> = lines.map_while(text).collect();
         let mut file = IgnoreFile::empty();
-        file.add(dir, &lines);
+        match which {
+            IgnoreRules::Git => file.git = GitRules::parse(dir, lines),
+            IgnoreRules::All | IgnoreRules::None | IgnoreRules::AllAndGit => {
+                let lines = lines.map_while(|line| std::str::from_utf8(line).ok());
+                file.add(dir, &lines.collect::<Vec<_>>());
+            }
+        }
         file
     }
 
-    fn add(&mut self, dir: &Path, lines: &[Cow<'_, str>]) {
+    fn add(&mut self, dir: &Path, lines: &[&str]) {
         let mut builder = GitignoreBuilder::new(dir);
         for line in lines {
             let line = line.strip_suffix('\r').unwrap_or(line);
@@ -65,16 +71,16 @@ impl IgnoreFile {
 
     /// Returns true if there is no rule.
     pub(super) fn is_empty(&self) -> bool {
-        self.parts.is_empty()
+        self.parts.is_empty() && self.git.is_empty()
     }
 
     /// Returns what the last rule says that matches.
-    pub(super) fn matched(&self, path: &Path, is_dir: bool) -> Match<&Glob> {
-        let mut decided = self
-            .parts
-            .iter()
-            .rev()
-            .map(|part| part.matched(path, is_dir));
+    pub(super) fn matched(&self, path: &Path, is_dir: bool) -> Match<()> {
+        if !self.git.is_empty() {
+            return self.git.matched(path, is_dir);
+        }
+        let parts = self.parts.iter().rev();
+        let mut decided = parts.map(|part| part.matched(path, is_dir).map(|_| ()));
         decided.find(|what| !what.is_none()).unwrap_or(Match::None)
     }
 }

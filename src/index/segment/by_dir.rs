@@ -1,5 +1,7 @@
 //! What is in each directory, and which names are of one file: found out by going through the catalog once, when somebody asks.
 
+use std::borrow::Cow;
+
 use super::Segment;
 use crate::format::error::FormatError;
 use crate::index::ranks::RankSet;
@@ -51,25 +53,79 @@ impl Lists {
 }
 
 impl Segment {
-    /// Returns the ranks of the files directly in a directory. The first call goes through the whole catalog, once.
+    /// Returns the ranks of the files directly in a directory. Looks at these and at one file of each
+    /// directory in it, unless the whole catalog was gone through already.
     ///
     /// # Errors
     ///
     /// As [`Segment::file`].
-    pub fn files_in(&self, number: u32) -> Result<&[u32], FormatError> {
-        Ok(self.by_dir()?.files.of(number))
+    pub fn files_in(&self, number: u32) -> Result<Cow<'_, [u32]>, FormatError> {
+        if let Some(known) = self.by_dir.get() {
+            return Ok(Cow::Borrowed(known.files.of(number)));
+        }
+        let own = self.dir(number)?;
+        let mut found = Vec::new();
+        let mut rank = own.first_rank;
+        while rank < own.end_rank {
+            let dir = self.file(rank)?.dir;
+            if dir == number {
+                found.push(rank);
+                rank += 1;
+                continue;
+            }
+            // What is below a directory in this one follows without a gap. Below a directory that
+            // shares the range, because its name sorts as this one's does, nothing is known.
+            rank = match self.child_above(dir, number)? {
+                Some(child) => self.dir(child)?.end_rank.max(rank + 1),
+                None => rank + 1,
+            };
+        }
+        Ok(Cow::Owned(found))
     }
 
-    /// Returns the numbers of the directories directly in a directory. As [`Segment::files_in`].
+    /// Returns the directory directly in `above` that is `dir` or holds it; `None` if `above` does not
+    /// hold it.
+    fn child_above(&self, dir: u32, above: u32) -> Result<Option<u32>, FormatError> {
+        let mut at = dir;
+        loop {
+            let parent = self.dir(at)?.parent;
+            if parent == above {
+                return Ok(Some(at));
+            }
+            // Directories have higher numbers than those that hold them. The root holds itself.
+            if parent >= at {
+                return Ok(None);
+            }
+            at = parent;
+        }
+    }
+
+    /// Returns the numbers of the directories directly in a directory. Looks at all directories below
+    /// it, unless the whole catalog was gone through already.
     ///
     /// # Errors
     ///
-    /// As [`Segment::file`].
-    pub fn dirs_in(&self, number: u32) -> Result<&[u32], FormatError> {
-        Ok(self.by_dir()?.dirs.of(number))
+    /// As [`Segment::dir`].
+    pub fn dirs_in(&self, number: u32) -> Result<Cow<'_, [u32]>, FormatError> {
+        if let Some(known) = self.by_dir.get() {
+            return Ok(Cow::Borrowed(known.dirs.of(number)));
+        }
+        let end = self.dir(number)?.end_rank;
+        let mut found = Vec::new();
+        for other in number + 1..self.meta.dirs {
+            let dir = self.dir(other)?;
+            if dir.first_rank > end {
+                break;
+            }
+            if dir.parent == number {
+                found.push(other);
+            }
+        }
+        Ok(Cow::Owned(found))
     }
 
-    /// Returns the files with other names beside the one in the catalog (hard links). As [`Segment::files_in`].
+    /// Returns the files with other names beside the one in the catalog (hard links). The first call
+    /// goes through the whole catalog, once.
     ///
     /// # Errors
     ///

@@ -1,6 +1,7 @@
 use std::ffi::OsStr;
 
 use super::*;
+use crate::format::manifest::RuleSets;
 use crate::format::section::SectionWriter;
 use crate::format::segment::Record;
 use crate::index::sections::Sections;
@@ -20,6 +21,7 @@ fn written(dirs: &[(&str, u32)], side: (&str, u32)) -> Vec<u8> {
             name: NAME,
             first_rank: 0,
             end_rank: 0,
+            sets: RuleSets::EVERY,
             stamp: Default::default(),
         };
         sections.push_dir(OsStr::new(name), record).unwrap();
@@ -28,6 +30,7 @@ fn written(dirs: &[(&str, u32)], side: (&str, u32)) -> Vec<u8> {
         dir: 0,
         before_rank: side.1,
         name: NAME,
+        sets: RuleSets::EVERY,
     };
     sections.push_side(OsStr::new(side.0), record).unwrap();
     let params = BloomParams::from_config(1 << 20, 0.01);
@@ -35,6 +38,7 @@ fn written(dirs: &[(&str, u32)], side: (&str, u32)) -> Vec<u8> {
         files: 0,
         dirs: dirs.len() as u32,
         side: 1,
+        as_root: 0,
         blocks: 0,
         groups: 0,
         ngram_chars: params.ngram_chars,
@@ -159,12 +163,20 @@ fn a_few_records_do_not_stand_for_gigabytes_of_paths() {
 }
 
 #[test]
+fn no_more_files_are_eligible_as_the_root_than_there_are() {
+    let file = changed(written(&[("", 0)], ("x\n", 0)), id::META, |meta| {
+        meta[12] = 1
+    });
+    refused(Segment::open(Storage::from(file)), "are eligible");
+}
+
+#[test]
 fn direct_ngrams_have_to_be_sorted() {
     let ngrams = |ngrams: [u32; 2]| {
         let file = written(&[("", 0)], ("x\n", 0));
         let group = [0_u32, 2].map(u32::to_le_bytes).concat();
         let file = changed(file, id::GROUPS, |groups| groups.clone_from(&group));
-        let file = changed(file, id::META, |meta| meta[16] = 1);
+        let file = changed(file, id::META, |meta| meta[20] = 1);
         let list = ngrams.map(u32::to_le_bytes).concat();
         opened(changed(file, id::DIRECT, |direct| direct.clone_from(&list)))
     };

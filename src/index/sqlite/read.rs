@@ -19,7 +19,7 @@ use super::write::{checksum, row_of};
 use crate::format::error::{FormatError, FormatErrorKind};
 use crate::format::manifest::{
     BloomParts, EligibilityInput, FileRef, IgnoreRules, IndexState, InputStat, KeyParts, Manifest,
-    SegmentRef,
+    RuleSets, SegmentRef,
 };
 use crate::format::section::{FileKind, SectionWriter, Summary};
 use crate::format::segment::{
@@ -351,6 +351,7 @@ impl Reader<'_> {
             files,
             dirs,
             side,
+            as_root: sections.as_root(),
             blocks: sections.blocks.len() as u32,
             groups: sections.groups.len() as u32,
             ngram_chars: bloom.ngram_chars,
@@ -475,6 +476,7 @@ impl Reader<'_> {
                     inode: number(row, 9)?,
                     links: row.get(10)?,
                 },
+                sets: sets(row, 11)?,
             };
             let name = bytes_of(row.get_ref(2)?)
                 .and_then(name)
@@ -484,7 +486,7 @@ impl Reader<'_> {
 
         let mut statement = self.db.prepare(
             "SELECT file_rowid, rel_path, size_bytes, mtime_ns, stable_file_id, token_status,
-                    token_complete, dir, ctime_ns, links, ngrams
+                    token_complete, dir, ctime_ns, links, ngrams, rule_sets
              FROM file_entries LEFT JOIN fs_files USING (file_rowid) ORDER BY file_rowid",
         )?;
         let mut rows = statement.query([])?;
@@ -500,6 +502,7 @@ impl Reader<'_> {
                 name: blank,
                 status: status.ok_or_else(|| wrong("a file has no known status"))?,
                 excludable: row.get(6)?,
+                sets: sets(row, 11)?,
                 ngrams: row.get(10)?,
                 stamp: StampRecord {
                     len: number(row, 2)?,
@@ -530,6 +533,7 @@ impl Reader<'_> {
                 dir: row.get(1)?,
                 before_rank: row.get(2)?,
                 name: blank,
+                sets: sets(row, 4)?,
             };
             let name = bytes_of(row.get_ref(3)?)
                 .and_then(name)
@@ -538,6 +542,14 @@ impl Reader<'_> {
         }
         Ok(counts.into())
     }
+}
+
+/// Reads the sets of ignore rules by which an entry is eligible.
+fn sets(row: &Row<'_>, column: usize) -> Result<RuleSets, Problem> {
+    let number = u8::try_from(row.get::<_, i64>(column)?).ok();
+    number
+        .and_then(RuleSets::from_number)
+        .ok_or_else(|| Problem::damaged("in the catalog an entry is eligible by no known rules"))
 }
 
 /// Reads the bitsets of a group of blocks; returns the columns of each block.

@@ -74,7 +74,11 @@ pub(super) fn file_row(segment: &Segment, file: &FileRecord) -> Result<FileRow, 
         sort_key: sort_key(&path).into_owned(),
         readable: status != TokenStatus::Unreadable,
         is_binary: status == TokenStatus::SkippedBinary,
-        token_status: status.as_str(),
+        // The reference schema has no word for it.
+        token_status: match status {
+            TokenStatus::Withheld => TokenStatus::SkippedBinary.as_str(),
+            status => status.as_str(),
+        },
         tokenized_bytes: match status {
             TokenStatus::Full => file.stamp.len,
             _ => 0,

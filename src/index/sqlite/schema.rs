@@ -10,8 +10,8 @@ pub(super) const APPLICATION_ID: i32 = 0x4653_6978;
 
 /// `user_version`: the layout of the tables (FR-LSI-ROLL-02).
 ///
-/// History: 1, the first.
-pub(super) const LAYOUT_VERSION: i32 = 1;
+/// History: 1, the first; 2 says by which sets of ignore rules each file and directory is eligible.
+pub(super) const LAYOUT_VERSION: i32 = 2;
 
 /// Bytes in a page. Most bitsets take two or three kilobytes: in pages of the usual 4,096 bytes a seventh of the space is
 /// lost to what does not fit, in these next to nothing.
@@ -180,7 +180,8 @@ CREATE TABLE fs_dirs (
   ctime_ns INTEGER NOT NULL,
   device INTEGER NOT NULL,
   inode INTEGER NOT NULL,
-  links INTEGER NOT NULL
+  links INTEGER NOT NULL,
+  rule_sets INTEGER NOT NULL CHECK (rule_sets BETWEEN 1 AND 3)
 );
 
 CREATE TABLE fs_files (
@@ -188,14 +189,16 @@ CREATE TABLE fs_files (
   dir INTEGER NOT NULL REFERENCES fs_dirs(dir),
   ctime_ns INTEGER NOT NULL,
   links INTEGER NOT NULL,
-  ngrams INTEGER NOT NULL
+  ngrams INTEGER NOT NULL,
+  rule_sets INTEGER NOT NULL CHECK (rule_sets BETWEEN 1 AND 3)
 );
 
 CREATE TABLE fs_side (
   position INTEGER PRIMARY KEY,
   dir INTEGER NOT NULL REFERENCES fs_dirs(dir),
   before_rank INTEGER NOT NULL,
-  name BLOB NOT NULL
+  name BLOB NOT NULL,
+  rule_sets INTEGER NOT NULL CHECK (rule_sets BETWEEN 1 AND 3)
 );
 
 CREATE TABLE fs_groups (

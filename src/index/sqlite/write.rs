@@ -262,7 +262,7 @@ impl<'a> Writer<'a> {
 
     fn dirs(&mut self) -> Result<(), Problem> {
         let mut insert =
-            self.prepare("INSERT INTO fs_dirs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
+            self.prepare("INSERT INTO fs_dirs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
         for number in 0..self.segment.dir_count() {
             let dir = self.segment.dir(number)?;
             insert.execute(params![
@@ -277,6 +277,7 @@ impl<'a> Writer<'a> {
                 dir.stamp.device.cast_signed(),
                 dir.stamp.inode.cast_signed(),
                 dir.stamp.links,
+                dir.sets.number(),
             ])?;
             self.wrote(0)?;
         }
@@ -291,7 +292,7 @@ impl<'a> Writer<'a> {
                token_status, tokenized_bytes, token_complete, last_indexed_epoch
              ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?)",
         )?;
-        let mut own = self.prepare("INSERT INTO fs_files VALUES (?, ?, ?, ?, ?)")?;
+        let mut own = self.prepare("INSERT INTO fs_files VALUES (?, ?, ?, ?, ?, ?)")?;
         let epoch = self.manifest.state.coverage_epoch.cast_signed();
         for rank in 0..self.segment.file_count() {
             let file = self.segment.file(rank)?;
@@ -319,6 +320,7 @@ impl<'a> Writer<'a> {
                 file.stamp.changed_ns,
                 file.stamp.links,
                 file.ngrams,
+                file.sets.number(),
             ])?;
             self.wrote(5 * row.rel_path.len())?;
         }
@@ -326,11 +328,17 @@ impl<'a> Writer<'a> {
     }
 
     fn side(&mut self) -> Result<(), Problem> {
-        let mut insert = self.prepare("INSERT INTO fs_side VALUES (?, ?, ?, ?)")?;
+        let mut insert = self.prepare("INSERT INTO fs_side VALUES (?, ?, ?, ?, ?)")?;
         for n in 0..self.segment.side_count() {
             let side = self.segment.side(n)?;
             let name = self.segment.name(side.name)?;
-            insert.execute(params![n, side.dir, side.before_rank, bytes(&name)])?;
+            insert.execute(params![
+                n,
+                side.dir,
+                side.before_rank,
+                bytes(&name),
+                side.sets.number(),
+            ])?;
             self.wrote(0)?;
         }
         Ok(())

@@ -235,7 +235,7 @@ pub const TABLE: &[Row] = &[
         uncertain(UncertainReason::PolicyChanged),
     )
     .does(&[Action::PurgeDenied, Action::ScheduleReconcile])
-    .also_in(&[Building]),
+    .also_in(&[Absent, Building]),
     row(
         Trigger::EnumerationErrors,
         &[Complete, Building, Uncertain],

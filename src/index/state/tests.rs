@@ -283,9 +283,16 @@ fn rows_eligibility_and_policy() {
         Uncertain,
         &[Action::PurgeDenied, Action::ScheduleReconcile],
     );
-    for trigger in [Trigger::EligibilityChanged, Trigger::PolicyChanged] {
-        ignored_but_in(trigger, &[Complete, Uncertain, Building]);
-    }
+    ignored_but_in(
+        Trigger::EligibilityChanged,
+        &[Complete, Uncertain, Building],
+    );
+    // Where there is no index for the patterns of now, there was one for others.
+    check(Trigger::PolicyChanged, &[Absent], why);
+    ignored_but_in(
+        Trigger::PolicyChanged,
+        &[Complete, Absent, Uncertain, Building],
+    );
 }
 
 #[test]

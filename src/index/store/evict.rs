@@ -68,6 +68,10 @@ pub struct Eviction {
     pub spared: Vec<Spared>,
     /// Whether more is kept than should be.
     pub over_limits: bool,
+    /// Those that were removed because they were built under fewer denied patterns.
+    pub purged: Vec<Evicted>,
+    /// Those that should have been removed for that.
+    pub unpurged: Vec<Spared>,
 }
 
 /// An index that is gone.
@@ -199,7 +203,11 @@ fn has_index(dir: &Path) -> bool {
 }
 
 /// Takes a lock that nobody holds.
-fn lock_now(disk: &dyn Disk, dir: &Path, which: LockFile) -> Result<DirLock, FormatError> {
+pub(super) fn lock_now(
+    disk: &dyn Disk,
+    dir: &Path,
+    which: LockFile,
+) -> Result<DirLock, FormatError> {
     DirLock::exclusive_on(disk, dir, which, Duration::ZERO, &mut |_| {})
 }
 

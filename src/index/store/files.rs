@@ -136,6 +136,12 @@ fn placed(error: BuildError, path: &Path) -> BuildError {
     }
 }
 
+/// Returns the key of a build that is not finished, if one has left that.
+pub(super) fn unfinished_key(terms: &Terms, dir: &Path) -> Option<KeyParts> {
+    let manifest = read_manifest(terms, &dir.join(UNFINISHED)).ok()?;
+    Some(manifest.key)
+}
+
 fn read_manifest(terms: &Terms, path: &Path) -> Result<Manifest, FormatError> {
     let storage = Storage::read_on(&*terms.disk, path, MAX_MANIFEST_BYTES, terms.privacy)?;
     Manifest::decode(storage).map_err(|error| error.in_file(path))

@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{DirNode, Entry, FoundFile, Member, Place};
+use super::{DirNode, Entry, FoundFile, Member, Place, RuleSets};
 use crate::format::sort_key::component_key;
 use crate::index::beneath::RootDir;
 
@@ -30,13 +30,14 @@ pub(super) fn in_order(mut keyed: Vec<Keyed>, twins: bool) -> Vec<Entry> {
     let mut open_dir: Option<Keyed> = None;
     for mut item in keyed {
         match std::mem::replace(&mut item.what, What::Taken) {
-            What::File(dir, target) => {
+            What::File(dir, target, sets) => {
                 open_dir = None;
-                entries.push(Entry::File(FoundFile {
+                let found = FoundFile {
                     dir,
                     name: item.name,
                     target,
-                }));
+                };
+                entries.push(Entry::File(found, sets));
             }
             What::Error(path, message) => entries.push(Entry::Error(path, message)),
             What::Dir(member) => {
@@ -69,7 +70,7 @@ pub(super) struct Keyed {
 }
 
 pub(super) enum What {
-    File(Arc<Place>, Option<Arc<(Arc<RootDir>, PathBuf)>>),
+    File(Arc<Place>, Option<Arc<(Arc<RootDir>, PathBuf)>>, RuleSets),
     Dir(Member),
     Error(PathBuf, String),
     /// Moved out.

@@ -86,7 +86,14 @@ impl CookieDir {
         match renamed {
             // The first one, or somebody cleaned up. Making a file is heard like renaming one.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                fs::File::create_new(self.path().join(name.text()))?;
+                let mut options = fs::OpenOptions::new();
+                // Nobody else is to write to it, whatever the mask of the process is.
+                #[cfg(unix)]
+                std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+                options
+                    .write(true)
+                    .create_new(true)
+                    .open(self.path().join(name.text()))?;
             }
             renamed => renamed?,
         }
@@ -130,6 +137,12 @@ mod tests {
             there.retain(|name| name != LockFile::Writers.name());
             assert_eq!(there.len(), 1, "{there:?}");
             assert_eq!(number(Path::new(&there[0])), Some(n));
+            #[cfg(unix)]
+            {
+                use std::os::unix::fs::PermissionsExt;
+                let file = fs::metadata(cookies.path().join(&there[0])).unwrap();
+                assert_eq!(file.permissions().mode() & 0o777, 0o600);
+            }
             assert_ne!(seen.last(), there.first());
             seen.append(&mut there);
         }

@@ -6,10 +6,14 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+#[cfg(unix)]
+use super::daemon::ggrep::{DaemonArgs, Ggrep, StatusArgs};
 use super::links::HyperlinkFormat;
+use crate::exec::types::TypeRule;
+use crate::tool::config::DaemonUse;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,6 +39,7 @@ it had looked everywhere and found nothing.";
     version,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
+    args_override_self = true,
     after_help = EXAMPLES,
     max_term_width = 100
 )]
@@ -43,16 +48,62 @@ pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Option<Command>,
 
+    /// Print to standard error what the program does: the configuration it reads, who answers, and
+    /// how an index is used.
+    ///
+    /// RUST_LOG chooses more closely, as in RUST_LOG=forge_search::index=debug. By default only
+    /// warnings are printed.
+    #[arg(long, global = true)]
+    pub(super) debug: bool,
+
     /// The search, when no command is named.
     #[command(flatten)]
     pub(super) search: SearchArgs,
+}
+
+impl Cli {
+    /// Reads parsed arguments; those whose order counts in that order.
+    ///
+    /// # Errors
+    ///
+    /// Those of clap.
+    pub(super) fn of_matches(matches: &ArgMatches) -> Result<Cli, clap::Error> {
+        let mut cli = Cli::from_arg_matches(matches)?;
+        let of = |name: &str| matches.subcommand_matches(name).map(type_rules);
+        match &mut cli.command {
+            None => cli.search.query.type_rules = type_rules(matches),
+            Some(Command::Search(args)) => {
+                args.query.type_rules = of("search").unwrap_or_default();
+            }
+            Some(Command::Explain(args)) => {
+                args.query.type_rules = of("explain").unwrap_or_default();
+            }
+            Some(_) => {}
+        }
+        Ok(cli)
+    }
+}
+
+/// Returns the values of -t and -T in the order given.
+fn type_rules(matches: &ArgMatches) -> Vec<TypeRule> {
+    let mut rules = Vec::new();
+    for (id, negated) in [("types", false), ("types_not", true)] {
+        let names = matches.get_many::<String>(id).into_iter().flatten();
+        let places = matches.indices_of(id).into_iter().flatten();
+        rules.extend(names.zip(places).map(|(name, place)| {
+            let name = name.clone();
+            (place, TypeRule { name, negated })
+        }));
+    }
+    rules.sort_by_key(|(place, _)| *place);
+    rules.into_iter().map(|(_, rule)| rule).collect()
 }
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Search for people (the default when no command is named).
-    #[command(after_help = EXAMPLES)]
+    #[command(after_help = EXAMPLES, args_override_self = true)]
     Search(SearchArgs),
     /// Answer JSON requests, for programs.
     ///
@@ -71,13 +122,10 @@ A failed call prints {\"error\": {\"code\": …, \"message\": …}} and, without
     /// Build, look at and remove indexes.
     ///
     /// An index is kept in a cache directory (doctor says which). It never changes an answer: what changed since it
-    /// was built is searched as if there were no index, and when files came, went or were renamed, or ignore files
-    /// changed, everything is until it is built again.
+    /// was built is searched as if there were no index.
     ///
-    /// An index is of one root, and a search uses that of its own: the working directory, or --root; for a path
-    /// outside of it that path; or the deepest of index_roots above the path, where the configuration has any. A
-    /// search from a directory below or above the root does not use it; explain and status then name it, and say
-    /// how it can be used.
+    /// An index is of one root: the working directory, or --root. A search uses the index of the deepest directory
+    /// that contains what it searches and has one, or the deepest of index_roots, where the configuration has any.
     #[command(after_help = INDEX_EXAMPLES)]
     Index {
         /// What to do.
@@ -88,12 +136,21 @@ A failed call prints {\"error\": {\"code\": …, \"message\": …}} and, without
     ///
     /// Shows what a file must hold to be searched, how many files that leaves, and in how many of them there is
     /// a match.
-    #[command(after_help = "\
+    #[command(
+        args_override_self = true,
+        after_help = "\
 Examples:
   forge-search explain kmalloc_array         the plan, and how many files are left out
   forge-search explain -i 'foo|bar[0-9]' src below src, without case
-  forge-search explain --json -F 'a[0].x'    the same for programs")]
+  forge-search explain --json -F 'a[0].x'    the same for programs"
+    )]
     Explain(ExplainArgs),
+    /// Ask the tree's daemon a question: the same program as `ggrep`, where that is the name of another one.
+    ///
+    /// Finds the files and the lines in them that answer best what is asked in words, identifiers or a piece of code. `forge-search ask status`,
+    /// `health` and `stop` are about the daemon.
+    #[cfg(unix)]
+    Ask(Box<Ggrep>),
     /// Start the query daemon of a tree, which answers `ggrep` and, where the configuration is the same, this program's searches.
     ///
     /// It follows the tree, so that an answer is there within milliseconds and knows every edit made before it was asked for. It ends
@@ -106,6 +163,16 @@ Examples:
   forge-search serve --http 127.0.0.1:8080   with a page for a browser; prints its address
   forge-search serve --set tools.daemon.max_concurrent_queries=4")]
     Serve(ServeArgs),
+    /// Say how the daemon of a tree is: what it follows, how its index is, since when it runs.
+    ///
+    /// The same as `ggrep status`.
+    #[cfg(unix)]
+    Status(StatusArgs),
+    /// End the daemon of a tree, if one runs.
+    ///
+    /// The same as `ggrep stop`. Those who were asking it ask another daemon, or answer by themselves.
+    #[cfg(unix)]
+    Stop(DaemonArgs),
     /// Search interactively: results as you type, the lines around them, and your editor at the one you choose.
     ///
     /// Shows what `forge-search PATTERN` prints, from the tree's daemon, which is started if need be and has every edit that was made before.
@@ -120,7 +187,7 @@ Keys: Up and Down choose, Enter edits, F2 text or expression, F3 whole words, F4
     Tui(TuiArgs),
     /// Serve agents that speak the Model Context Protocol, on standard input and output.
     ///
-    /// Offers the tools Search and search_files, and resources that say how the index is. The tree is the working directory, or --root; of that,
+    /// Offers the tools Search, search_files and find_files, and resources that say how the index is. The tree is the working directory, or --root; of that,
     /// a client that has roots gets what lies in them. The tree's daemon answers, and is started if need be; with --no-daemon, and where none can
     /// be started, this process does.
     #[cfg(unix)]
@@ -172,11 +239,16 @@ Example:
         /// The shell.
         shell: Shell,
     },
-    /// Print the manual page (roff) of the program, or of one of its commands.
+    /// Print the manual page (roff) of the program, or of one of its commands; or write all of them.
     #[command(after_help = "\
-Example:
-  forge-search man | man -l -")]
+Examples:
+  forge-search man | man -l -
+  forge-search man index build | man -l -
+  forge-search man --dir ~/.local/share/man/man1   then: man forge-search, man ggrep")]
     Man {
+        /// Write the pages of the program, of each command and of ggrep into this directory.
+        #[arg(long, value_name = "DIR", conflicts_with = "command")]
+        dir: Option<PathBuf>,
         /// The command whose page to print, as in `index build`.
         command: Vec<String>,
     },
@@ -249,15 +321,15 @@ pub(super) struct IndexAllArgs {
 /// Where to search and with which configuration.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct SetupArgs {
-    /// Directory beneath which everything is searched; also the working directory of relative paths.
-    #[arg(long, value_name = "DIR")]
+    /// Directory beneath which everything is searched; relative paths start there.
+    #[arg(long, value_name = "DIR", help_heading = HOW)]
     pub(super) root: Option<PathBuf>,
     /// Configuration file (TOML; docs/configuration.md has all keys) [default: $FORGE_SEARCH_CONFIG, else
     /// forge-search/config.toml in $XDG_CONFIG_HOME or ~/.config].
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = HOW)]
     pub(super) config: Option<PathBuf>,
-    /// Sets a configuration key of [tools], as in max_files=5000 (of [tools.search]) or tools.sandbox.allow_absolute=true; repeatable.
-    #[arg(long = "set", value_name = "KEY=VALUE")]
+    /// Set a configuration key of [tools], as in max_files=5000 (of [tools.search]) or tools.sandbox.allow_absolute=true; repeatable.
+    #[arg(long = "set", value_name = "KEY=VALUE", help_heading = HOW)]
     pub(super) set: Vec<String>,
 }
 
@@ -286,75 +358,147 @@ fn size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// What is searched for, and in which files.
+/// The patterns, and the files to search.
 #[derive(Debug, Args)]
 pub(super) struct QueryArgs {
-    /// The regular expression to search for; after --, one that starts with a dash. Where -e, -f or --files say what is looked for, the path.
+    /// The regular expression to search for. Where -e, -f or --files is given, this is the first path.
     pub(super) pattern: Option<OsString>,
-    /// File or directory to search [default: the working directory].
-    pub(super) path: Option<PathBuf>,
-    /// Further paths, taken in only to be refused with a better message than the parser's.
-    #[arg(hide = true)]
-    pub(super) more: Vec<PathBuf>,
+    /// Files or directories to search [default: the working directory]; - is standard input.
+    pub(super) paths: Vec<PathBuf>,
 
-    /// Search for PATTERN, also for one that starts with a dash; a line matches if it matches one of those that are given; repeatable.
-    #[arg(short = 'e', long, value_name = "PATTERN", allow_hyphen_values = true)]
+    /// Search for PATTERN, also for one that starts with a dash; repeatable: a line matches if one pattern does.
+    #[arg(short = 'e', long, value_name = "PATTERN", allow_hyphen_values = true, help_heading = PATTERNS)]
     pub(super) regexp: Vec<String>,
     /// Search for the patterns in FILE, one a line (- is standard input); repeatable.
-    #[arg(short = 'f', long, value_name = "FILE")]
+    #[arg(short = 'f', long, value_name = "FILE", help_heading = PATTERNS)]
     pub(super) file: Vec<PathBuf>,
-
     /// Search for PATTERN as a text, not as an expression.
-    #[arg(short = 'F', long)]
+    #[arg(short = 'F', long, overrides_with = "no_fixed_strings", help_heading = PATTERNS)]
     pub(super) fixed_strings: bool,
+    /// Undo -F.
+    #[arg(long, hide = true, overrides_with = "fixed_strings")]
+    pub(super) no_fixed_strings: bool,
     /// Match only between word boundaries.
-    #[arg(short = 'w', long)]
+    #[arg(short = 'w', long, overrides_with = "line_regexp", help_heading = PATTERNS)]
     pub(super) word_regexp: bool,
     /// Match only whole lines.
-    #[arg(short = 'x', long, conflicts_with = "word_regexp")]
+    #[arg(short = 'x', long, overrides_with = "word_regexp", help_heading = PATTERNS)]
     pub(super) line_regexp: bool,
-    /// Compare ASCII letters without case.
-    #[arg(short = 'i', long, overrides_with_all = ["case_sensitive", "smart_case"])]
+    /// Compare letters without case, by Unicode's simple case folding.
+    #[arg(short = 'i', long, overrides_with_all = ["case_sensitive", "smart_case"], help_heading = PATTERNS)]
     pub(super) ignore_case: bool,
     /// Compare letters with case.
-    #[arg(short = 's', long, overrides_with_all = ["ignore_case", "smart_case"])]
+    #[arg(short = 's', long, overrides_with_all = ["ignore_case", "smart_case"], help_heading = PATTERNS)]
     pub(super) case_sensitive: bool,
-    /// Compare with case only if PATTERN holds an uppercase ASCII letter [default].
-    #[arg(short = 'S', long, overrides_with_all = ["ignore_case", "case_sensitive"])]
+    /// Compare with case only if PATTERN has an uppercase letter [default].
+    #[arg(short = 'S', long, overrides_with_all = ["ignore_case", "case_sensitive"], help_heading = PATTERNS)]
     pub(super) smart_case: bool,
-    /// Match what is within so many edits of the pattern, 1 to 4: characters put in, left out or changed. Not with the engine rg.
-    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u64).range(1..=4))]
+    /// Match texts within LEVEL edits of the pattern, 1 to 4: characters inserted, left out or changed.
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u64).range(1..=4), help_heading = PATTERNS)]
     pub(super) fuzzy: Option<u64>,
 
-    /// Search only files that match GLOB (gitignore syntax: one that a directory matches is for all that is in it), or with a leading ! none that do; repeatable.
-    #[arg(short = 'g', long, value_name = "GLOB")]
+    /// Search only files that match GLOB, or with a leading ! no such files. The last glob that matches decides.
+    ///
+    /// Globs have the syntax of .gitignore and are relative to the working directory. A glob that
+    /// matches a directory is for all files in it. Files that are named as paths are exempt.
+    #[arg(short = 'g', long, value_name = "GLOB", help_heading = FILES)]
     pub(super) glob: Vec<String>,
-    /// Search only files of TYPE, such as rust or py, and of those that -g leaves; --type-list shows all; repeatable.
-    #[arg(short = 't', long = "type", value_name = "TYPE")]
+    /// Search only files of TYPE, such as rust or py; repeatable, and the last -t or -T for a file decides.
+    #[arg(short = 't', long = "type", value_name = "TYPE", help_heading = FILES)]
     pub(super) types: Vec<String>,
-    /// Search no files of TYPE, whatever -t says; repeatable.
-    #[arg(short = 'T', long = "type-not", value_name = "TYPE")]
+    /// Search no files of TYPE; repeatable.
+    #[arg(short = 'T', long = "type-not", value_name = "TYPE", help_heading = FILES)]
     pub(super) types_not: Vec<String>,
+    /// The values of -t and -T in the order given.
+    #[arg(skip)]
+    pub(super) type_rules: Vec<TypeRule>,
     /// Search hidden files and directories.
-    #[arg(short = '.', long)]
+    #[arg(short = '.', long, overrides_with = "no_hidden", help_heading = FILES)]
     pub(super) hidden: bool,
+    /// Undo --hidden.
+    #[arg(long, hide = true, overrides_with = "hidden")]
+    pub(super) no_hidden: bool,
     /// Follow symbolic links, within the root.
-    #[arg(short = 'L', long)]
+    #[arg(short = 'L', long, overrides_with = "no_follow", help_heading = FILES)]
     pub(super) follow: bool,
+    /// Undo -L.
+    #[arg(long, hide = true, overrides_with = "follow")]
+    pub(super) no_follow: bool,
     /// Disregard ignore files.
-    #[arg(long)]
+    #[arg(long, overrides_with = "ignore", help_heading = FILES)]
     pub(super) no_ignore: bool,
-    /// As --no-ignore; twice, as --no-ignore --hidden.
-    #[arg(short = 'u', long, action = ArgAction::Count)]
+    /// Undo --no-ignore.
+    #[arg(long, hide = true, overrides_with = "no_ignore")]
+    pub(super) ignore: bool,
+    /// Like --no-ignore; twice, like --no-ignore --hidden.
+    #[arg(short = 'u', long, action = ArgAction::Count, help_heading = FILES)]
     pub(super) unrestricted: u8,
-    /// Search only the directory itself, not its subdirectories.
-    #[arg(long)]
+    /// Search no deeper than NUM directories; 1 is the directory itself.
+    #[arg(short = 'd', long, value_name = "NUM", value_parser = at_least_one(), help_heading = FILES)]
+    pub(super) max_depth: Option<u64>,
+    /// Search only the directory itself, like -d 1.
+    #[arg(long, help_heading = FILES)]
     pub(super) no_recursive: bool,
+    /// Skip files larger than NUM bytes; with K, M or G behind it, KiB, MiB or GiB.
+    #[arg(long, value_name = "NUM", value_parser = size, help_heading = FILES)]
+    pub(super) max_filesize: Option<u64>,
 
-    /// Whether to use an index: never, if there is one, or always, building it first where there is none or it is
-    /// not that of the tree any more [default: auto, or index_mode of the configuration].
-    #[arg(long, value_name = "MODE")]
+    /// Whether to use an index: never, if there is one, or always, building it first where none can be used
+    /// [default: auto, or index_mode of the configuration].
+    #[arg(long, value_name = "MODE", help_heading = HOW)]
     pub(super) index: Option<IndexUsage>,
+    /// Whether the daemon of the tree answers: never, if it runs, or so that one is started in the background
+    /// where none runs and the tree is large [default: use, or searches of the configuration].
+    #[arg(long, value_name = "WHEN", help_heading = HOW)]
+    pub(super) daemon: Option<DaemonWhen>,
+    /// Search with NUM threads; 0 chooses.
+    #[arg(short = 'j', long, value_name = "NUM", help_heading = HOW)]
+    pub(super) threads: Option<u64>,
+}
+
+/// The headings under which the help lists flags.
+const PATTERNS: &str = "Patterns";
+const FILES: &str = "Files";
+const OUTPUT: &str = "Output";
+const LIMITS: &str = "Limits";
+const HOW: &str = "Index and configuration";
+
+/// Flags of which the last one decides what is printed.
+const SHAPES: [&str; 11] = [
+    "files_with_matches",
+    "count",
+    "count_matches",
+    "only_matching",
+    "files",
+    "type_list",
+    "vimgrep",
+    "json",
+    "rg_json",
+    "quiet",
+    "lines",
+];
+
+/// `--daemon`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum DaemonWhen {
+    /// Never.
+    Off,
+    /// If it runs.
+    Use,
+    /// If it runs; where none does, one is started for the searches that follow.
+    Start,
+}
+
+impl DaemonWhen {
+    /// Returns the setting that it stands for.
+    fn setting(self) -> String {
+        let value = match self {
+            DaemonWhen::Off => DaemonUse::Off,
+            DaemonWhen::Use => DaemonUse::Use,
+            DaemonWhen::Start => DaemonUse::Start,
+        };
+        format!("tools.daemon.searches={value}")
+    }
 }
 
 /// `--index`.
@@ -369,16 +513,25 @@ pub(super) enum IndexUsage {
 }
 
 impl QueryArgs {
-    /// Returns the setup with what the flags say about indexes.
+    /// Returns the setup with the flags that are configuration keys.
     pub(super) fn setup(&self, setup: &SetupArgs) -> SetupArgs {
         let mode = self.index.map(|usage| match usage {
-            IndexUsage::Off => "index_mode=off",
-            IndexUsage::Auto => "index_mode=auto",
-            IndexUsage::On => "index_mode=on",
+            IndexUsage::Off => "index_mode=off".to_string(),
+            IndexUsage::Auto => "index_mode=auto".to_string(),
+            IndexUsage::On => "index_mode=on".to_string(),
         });
+        let threads = self.threads.map(|threads| format!("threads={threads}"));
+        let daemon = self.daemon.map(DaemonWhen::setting);
         let mut setup = setup.clone();
-        setup.set.extend(mode.map(str::to_string));
         setup
+            .set
+            .extend(mode.into_iter().chain(threads).chain(daemon));
+        setup
+    }
+
+    /// Returns true if flags name settings of which no answer depends, so that a daemon without them can answer.
+    pub(super) fn has_settings_of_a_process(&self) -> bool {
+        self.threads.is_some() || matches!(self.index, Some(IndexUsage::Auto | IndexUsage::On))
     }
 }
 
@@ -399,111 +552,129 @@ pub(super) struct ExplainArgs {
 /// A search for people.
 #[derive(Debug, Args)]
 pub(super) struct SearchArgs {
-    /// What is searched for, and in which files.
+    /// The patterns, and the files to search.
     #[command(flatten)]
     pub(super) query: QueryArgs,
 
-    /// Show so many lines after each match.
-    #[arg(short = 'A', long, value_name = "NUM")]
+    /// Show NUM lines after each match.
+    #[arg(short = 'A', long, value_name = "NUM", help_heading = OUTPUT)]
     pub(super) after_context: Option<u64>,
-    /// Show so many lines before each match.
-    #[arg(short = 'B', long, value_name = "NUM")]
+    /// Show NUM lines before each match.
+    #[arg(short = 'B', long, value_name = "NUM", help_heading = OUTPUT)]
     pub(super) before_context: Option<u64>,
-    /// Show so many lines around each match.
-    #[arg(short = 'C', long, value_name = "NUM")]
+    /// Show NUM lines around each match.
+    #[arg(short = 'C', long, value_name = "NUM", help_heading = OUTPUT)]
     pub(super) context: Option<u64>,
-
-    /// Skip files larger than NUM bytes; with K, M or G behind it, KiB, MiB or GiB.
-    #[arg(long, value_name = "NUM", value_parser = size)]
-    pub(super) max_filesize: Option<u64>,
-
-    /// Show at most so many matching lines of a file.
-    #[arg(short = 'm', long, value_name = "NUM", value_parser = at_least_one())]
-    pub(super) max_count: Option<u64>,
-    /// Show at most so many lines, context included [default: 200]. With -o and --vimgrep each of them has a line for each of its matches.
-    #[arg(long, value_name = "NUM", value_parser = at_least_one())]
-    pub(super) max_results: Option<u64>,
-    /// Search at most so many files.
-    #[arg(long, value_name = "NUM", value_parser = at_least_one())]
-    pub(super) max_files: Option<u64>,
-    /// Stop after so many milliseconds [default: 20000].
-    #[arg(long, value_name = "MS", value_parser = at_least_one())]
-    pub(super) timeout_ms: Option<u64>,
-
-    /// Taken in from habit: lines have their numbers in any case.
-    #[arg(short = 'n', long, hide = true)]
-    pub(super) line_number: bool,
-    /// The same: and their paths.
-    #[arg(short = 'H', long, hide = true)]
-    pub(super) with_filename: bool,
-    /// The same: and the columns of their matches.
-    #[arg(long, hide = true)]
-    pub(super) column: bool,
-
-    /// Print nothing; the exit status says whether a line matches.
-    #[arg(short = 'q', long)]
-    pub(super) quiet: bool,
-
-    /// Print the path of each file with a match, once. All of them, unless --max-results says how many.
-    #[arg(short = 'l', long, group = "shape")]
+    /// Print only the path of each file with a match.
+    #[arg(short = 'l', long, overrides_with_all = SHAPES, help_heading = OUTPUT)]
     pub(super) files_with_matches: bool,
-    /// Print how many lines match in each file that has some. All of them, unless --max-results says how many lines.
-    #[arg(short = 'c', long, group = "shape")]
+    /// Print how many lines match in each file with a match.
+    #[arg(short = 'c', long, overrides_with_all = SHAPES, help_heading = OUTPUT)]
     pub(super) count: bool,
-    /// Print how many matches there are in each file that has some.
-    #[arg(long, group = "shape")]
+    /// Print how many matches there are in each file with a match.
+    #[arg(long, overrides_with_all = SHAPES, help_heading = OUTPUT)]
     pub(super) count_matches: bool,
-    /// Print each match by itself, in a line of its own.
-    #[arg(short = 'o', long, group = "shape")]
+    /// Print each match by itself, on a line of its own.
+    #[arg(short = 'o', long, overrides_with_all = SHAPES, help_heading = OUTPUT)]
     pub(super) only_matching: bool,
     /// Print the path of each file that would be searched, and search none.
-    #[arg(long, group = "shape")]
+    #[arg(long, overrides_with_all = SHAPES, help_heading = OUTPUT)]
     pub(super) files: bool,
     /// Print the types that -t and -T know, with their globs.
-    #[arg(long, group = "shape")]
+    #[arg(long, overrides_with_all = SHAPES, help_heading = OUTPUT)]
     pub(super) type_list: bool,
-    /// Print a line for each match, as editors take it: path:line:column:text. Lines are never shortened.
-    #[arg(long, group = "shape")]
+    /// Print a line for each match, for editors: path:line:column:text.
+    #[arg(long, overrides_with_all = SHAPES, help_heading = OUTPUT)]
     pub(super) vimgrep: bool,
-    /// Print events as JSON lines, then a summary.
-    #[arg(long, group = "shape", conflicts_with_all = ["color", "raw"])]
+    /// Print results as JSON, one object a line, then a summary.
+    #[arg(long, overrides_with_all = SHAPES, help_heading = OUTPUT)]
     pub(super) json: bool,
-    /// Print what ripgrep prints with --json, for programs that read that.
-    #[arg(long, group = "shape", conflicts_with_all = ["color", "raw"])]
+    /// Print the JSON that ripgrep prints with --json.
+    #[arg(long, overrides_with_all = SHAPES, help_heading = OUTPUT)]
     pub(super) rg_json: bool,
-    /// End each path with a zero byte, with -l, -c, --count-matches and --files; for xargs -0.
-    #[arg(short = '0', long)]
-    pub(super) null: bool,
-    /// In which order files are shown: by path, or by when they were modified, the oldest first. All of them are searched for the latter.
-    #[arg(
-        long,
-        value_name = "BY",
-        default_value = "path",
-        conflicts_with = "sortr"
-    )]
-    pub(super) sort: SortBy,
-    /// The same the other way round: the last path, or the file that was modified last, first.
-    #[arg(long, value_name = "BY")]
-    pub(super) sortr: Option<SortBy>,
-    /// Print what the search did, and what an index had to do with it, to standard error; with --json as part of
-    /// the summary.
-    #[arg(long)]
-    pub(super) stats: bool,
+    /// Print nothing; the exit status says whether a line matches.
+    #[arg(short = 'q', long, overrides_with_all = SHAPES, help_heading = OUTPUT)]
+    pub(super) quiet: bool,
+    /// Print lines, which is the default.
+    #[arg(long, hide = true, overrides_with_all = SHAPES)]
+    pub(super) lines: bool,
+
+    /// Print line numbers, which is the default.
+    #[arg(short = 'n', long, hide = true, overrides_with = "no_line_number")]
+    pub(super) line_number: bool,
+    /// Print neither line numbers nor columns.
+    #[arg(short = 'N', long, overrides_with = "line_number", help_heading = OUTPUT)]
+    pub(super) no_line_number: bool,
+    /// Print paths, which is the default.
+    #[arg(short = 'H', long, hide = true, overrides_with = "no_filename")]
+    pub(super) with_filename: bool,
+    /// Print no paths.
+    #[arg(short = 'I', long, overrides_with = "with_filename", help_heading = OUTPUT)]
+    pub(super) no_filename: bool,
+    /// Print columns, which is the default where lines have no heading.
+    #[arg(long, hide = true, overrides_with = "no_column")]
+    pub(super) column: bool,
+    /// Print no columns.
+    #[arg(long, overrides_with = "column", help_heading = OUTPUT)]
+    pub(super) no_column: bool,
     /// Print the path above the lines of a file, as on a terminal.
-    #[arg(long, overrides_with = "no_heading")]
+    #[arg(long, overrides_with = "no_heading", help_heading = OUTPUT)]
     pub(super) heading: bool,
     /// Print the path in each line, as in a pipe.
-    #[arg(long, overrides_with = "heading")]
+    #[arg(long, overrides_with = "heading", help_heading = OUTPUT)]
     pub(super) no_heading: bool,
+    /// End each path with a zero byte, for xargs -0.
+    #[arg(short = '0', long, help_heading = OUTPUT)]
+    pub(super) null: bool,
+    /// Show at most NUM bytes of a line, around its match; 0 shows all.
+    #[arg(short = 'M', long, value_name = "NUM", help_heading = OUTPUT)]
+    pub(super) max_columns: Option<usize>,
+    /// Leave out the white space at the start of each line.
+    #[arg(long, overrides_with = "no_trim", help_heading = OUTPUT)]
+    pub(super) trim: bool,
+    /// Undo --trim.
+    #[arg(long, hide = true, overrides_with = "trim")]
+    pub(super) no_trim: bool,
+    /// Show files by path, or by time of modification, the oldest first; the latter searches all files first.
+    #[arg(long, value_name = "BY", overrides_with = "sortr", help_heading = OUTPUT)]
+    pub(super) sort: Option<SortBy>,
+    /// Show files in the reverse order: the last path, or the file modified last, first.
+    #[arg(long, value_name = "BY", overrides_with = "sort", help_heading = OUTPUT)]
+    pub(super) sortr: Option<SortBy>,
     /// When to use colours and hyperlinks.
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = OUTPUT)]
     pub(super) color: When,
-    /// What hyperlinks lead to: none, file, vscode, vscodium, cursor, zed, idea or macvim; or a URL with {path} and, if you like, {host}, {line} and {column}.
-    #[arg(long, value_name = "FORMAT", default_value = "file")]
+    /// Print as on a terminal: --color always --heading.
+    #[arg(short = 'p', long, help_heading = OUTPUT)]
+    pub(super) pretty: bool,
+    /// The target of hyperlinks: none, file, vscode, vscodium, cursor, zed, idea or macvim; or a URL with {path} and,
+    /// if you like, {host}, {line} and {column}.
+    #[arg(long, value_name = "FORMAT", default_value = "file", help_heading = OUTPUT)]
     pub(super) hyperlink_format: HyperlinkFormat,
     /// Print control characters as they are instead of escaping them.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(super) raw: bool,
+    /// Print to standard error how the answer came about and what an index had to do with it; with --json as part of
+    /// the summary.
+    #[arg(long, help_heading = OUTPUT)]
+    pub(super) stats: bool,
+    /// Print no messages about files that could not be read.
+    #[arg(long, help_heading = OUTPUT)]
+    pub(super) no_messages: bool,
+
+    /// Show at most NUM matching lines of a file.
+    #[arg(short = 'm', long, value_name = "NUM", value_parser = at_least_one(), help_heading = LIMITS)]
+    pub(super) max_count: Option<u64>,
+    /// Show at most NUM lines, context included; with -l, -c and --files NUM files; 0 shows all [default: 200 lines,
+    /// all files].
+    #[arg(long, value_name = "NUM", help_heading = LIMITS)]
+    pub(super) max_results: Option<u64>,
+    /// Search at most NUM files.
+    #[arg(long, value_name = "NUM", value_parser = at_least_one(), help_heading = LIMITS)]
+    pub(super) max_files: Option<u64>,
+    /// Stop after MS milliseconds [default: never].
+    #[arg(long, value_name = "MS", value_parser = at_least_one(), help_heading = LIMITS)]
+    pub(super) timeout_ms: Option<u64>,
 
     /// Where and how.
     #[command(flatten)]
@@ -534,7 +705,7 @@ pub(super) enum When {
 /// Which tool is meant.
 #[derive(Debug, Args)]
 pub(super) struct ToolArgs {
-    /// The tool: Search or search_files.
+    /// The tool: Search, search_files or find_files.
     #[arg(long, value_name = "NAME", default_value = "Search")]
     pub(super) tool: String,
 }
@@ -557,9 +728,21 @@ pub(super) struct CallArgs {
     /// Bytes that a response may have at most.
     #[arg(long, value_name = "BYTES")]
     pub(super) max_output_bytes: Option<usize>,
+    /// Whether the daemon of the tree answers [default: use, or searches of the configuration].
+    #[arg(long, value_name = "WHEN")]
+    pub(super) daemon: Option<DaemonWhen>,
     /// Where and how.
     #[command(flatten)]
     pub(super) setup: SetupArgs,
+}
+
+impl CallArgs {
+    /// Returns the setup with the flag that is a configuration key.
+    pub(super) fn setup(&self) -> SetupArgs {
+        let mut setup = self.setup.clone();
+        setup.set.extend(self.daemon.map(DaemonWhen::setting));
+        setup
+    }
 }
 
 /// A task.
@@ -667,6 +850,9 @@ pub(super) struct McpArgs {
     /// Bytes that the answer to a call may have; three make about a token.
     #[arg(long, value_name = "BYTES", default_value_t = crate::tool::mcp::server::MAX_OUTPUT_BYTES)]
     pub(super) max_output_bytes: usize,
+    /// Add structured content to each answer, for clients that need it; text alone costs a third.
+    #[arg(long)]
+    pub(super) structured: bool,
     /// Where and how.
     #[command(flatten)]
     pub(super) setup: SetupArgs,

@@ -5,17 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::progress::Bar;
+use super::question::refused;
 use super::setup::{Environment, Setup};
 use super::show::{self, bytes};
 use super::{Failure, complain};
+use crate::exec::question::Question;
 use crate::exec::stop::Deadline;
 use crate::index::builder::{BuildError, BuildHost};
 use crate::index::state::UncertainReason;
 use crate::index::store::Eviction;
+use crate::tool::answering::maintenance;
 use crate::tool::config::{IndexMode, SearchConfig};
 use crate::tool::error::ToolError;
 use crate::tool::indexing::{Condition, Foreground, Indexes, Surroundings};
-use crate::tool::request::SearchRequest;
 
 /// How long to wait for another process that builds before looking again.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -53,28 +55,28 @@ pub(super) fn with_host<T>(
 pub(super) fn before_search(
     setup: &Setup,
     environment: &Environment,
-    request: &SearchRequest,
+    question: &Question,
+    timeout: Option<Duration>,
 ) -> Result<(), Failure> {
     if setup.config.search.index_mode != IndexMode::On {
         return Ok(());
     }
-    let root = setup.tool.index_root(request, &setup.context)?;
+    // What is wrong with a question is said before anything is built.
+    question.check().map_err(|error| refused(error, question))?;
+    let root = setup.tool.index_root_of(question, &setup.context)?;
     let (Some(root), Some(indexes)) = (root, setup.tool.indexes()) else {
         return Ok(());
     };
+    refuse_wide(setup, environment, &root)?;
+    let budget = maintenance(timeout, setup.config.search.index_maint_budget_fraction);
+    let budget = Deadline::after(budget, setup.context.clock.clone());
     let ensured = with_host(setup, environment, |host| {
-        indexes.ensure(&root, &setup.context.sandbox, host)
+        indexes.ensure_for_search(&root, setup.context.sandbox.reach(), host, &budget)
     });
     match ensured {
         Ok(built) => {
             if let Some(built) = &built {
                 report_eviction(&built.eviction);
-            }
-            if let (Some(_), Some(fallback)) = (built, indexes.fallback()) {
-                complain(&format!(
-                    "the index ends with this search: {}",
-                    fallback.message
-                ));
             }
             Ok(())
         }
@@ -87,6 +89,30 @@ pub(super) fn before_search(
             Ok(())
         }
     }
+}
+
+/// Refuses to index everything there is, or the whole home directory, unless somebody named that root:
+/// who types a command there rarely means it.
+///
+/// # Errors
+///
+/// [`ToolError::BadArgs`] for such a root.
+pub(super) fn refuse_wide(
+    setup: &Setup,
+    environment: &Environment,
+    root: &Path,
+) -> Result<(), ToolError> {
+    let home = environment.home.as_deref();
+    let home = home.map(|home| home.canonicalize().unwrap_or(home.to_path_buf()));
+    let is_wide = root.parent().is_none() || home.is_some_and(|home| home.starts_with(root));
+    let is_named = setup.named_roots.iter().any(|named| named == root);
+    if !is_wide || is_named {
+        return Ok(());
+    }
+    let root = show::path(root);
+    Err(ToolError::bad_args(format!(
+        "the index would be of everything below {root}; go to the tree that you mean, or name this one with --root {root}"
+    )))
 }
 
 /// Says on standard error which indexes a new one has cost, and whether there are still too many.
@@ -108,6 +134,23 @@ pub(super) fn report_eviction(eviction: &Eviction) {
     for one in &eviction.spared {
         complain(&format!(
             "the index of {} in {} should make room for this one, but {}",
+            tree(&one.root),
+            show::path(&one.dir),
+            one.problem.as_deref().unwrap_or("is in use"),
+        ));
+    }
+    for one in &eviction.purged {
+        complain(&format!(
+            "an index of {}, {}, was removed: it was built under fewer denied patterns, and had entries for files that \
+             are denied now",
+            tree(&one.root),
+            bytes(one.bytes),
+        ));
+    }
+    for one in &eviction.unpurged {
+        complain(&format!(
+            "the index of {} in {} was built under fewer denied patterns, and has entries for files that are denied \
+             now, but {}; the next build tries again to remove it",
             tree(&one.root),
             show::path(&one.dir),
             one.problem.as_deref().unwrap_or("is in use"),
@@ -136,6 +179,7 @@ pub(super) fn wait(setup: &Setup, environment: &Environment) -> Result<(), ToolE
     };
     let roots = roots(indexes)?;
     for root in roots {
+        refuse_wide(setup, environment, &root)?;
         wait_for(setup, environment, indexes, &root)?;
     }
     Ok(())
@@ -146,7 +190,7 @@ pub(super) fn follow(indexes: Option<&Arc<Indexes>>, config: &SearchConfig, setu
     let Some(indexes) = indexes else {
         return;
     };
-    let around = Surroundings::new(setup.context.sandbox.clone());
+    let around = Surroundings::new(setup.context.sandbox.reach().clone());
     if let Err(error) = indexes.live(config, &around) {
         complain(&format!("indexes are not kept up to date: {error}"));
     }
@@ -158,7 +202,7 @@ pub(super) fn live(setup: &Setup, wait: bool) {
     let Some(indexes) = setup.indexes() else {
         return;
     };
-    let around = Surroundings::new(setup.context.sandbox.clone());
+    let around = Surroundings::new(setup.context.sandbox.reach().clone());
     if let Err(error) = indexes.live(&setup.indexing(), &around) {
         complain(&format!("indexes are not kept up to date: {error}"));
         return;
@@ -220,7 +264,7 @@ fn wait_for(
     indexes: &Arc<Indexes>,
     root: &Path,
 ) -> Result<(), ToolError> {
-    let sandbox = &setup.context.sandbox;
+    let sandbox = setup.context.sandbox.reach();
     let most = Duration::from_millis(setup.config.search.index_build_timeout_ms);
     let deadline = Deadline::after(most, setup.context.clock.clone());
     for _ in 0..ROUNDS {

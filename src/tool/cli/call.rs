@@ -1,12 +1,19 @@
 //! `forge-search call`: JSON requests in, JSON responses out.
 
 use std::io::{self, BufRead, Read, Write};
+use std::path::Path;
 
 use serde_json::Value;
 
 use super::args::CallArgs;
+#[cfg(unix)]
+use super::backend::Backend;
+#[cfg(unix)]
+use super::daemon::canonical;
 use super::setup::{Environment, Setup, prepare};
+use super::signals::Signals;
 use super::{FAILED, Failure, Tool, building, tool_of};
+use crate::tool::daemon::request::ToolCall;
 use crate::tool::error::ToolError;
 
 /// The longest request in bytes; a longer one is refused before it is parsed.
@@ -15,53 +22,136 @@ const REQUEST_LIMIT: u64 = 16 << 20;
 /// Answers one request, or every line of standard input.
 pub(super) fn run(args: &CallArgs, environment: &Environment) -> Result<u8, Failure> {
     let mut out = io::stdout().lock();
-    let setup = tool_of(&args.tool).and_then(|tool| {
-        let setup = prepare(&args.setup, environment, None)?;
-        Ok(match tool {
-            Tool::Search => setup,
-            Tool::SearchFiles => setup.for_files(environment),
-        })
-    });
-    let mut setup = match setup {
-        Ok(setup) => setup,
-        Err(error) => {
-            writeln!(out, "{}", error.to_json())?;
-            return Ok(FAILED);
-        }
+    let tool = match tool_of(&args.tool) {
+        Ok(tool) => tool,
+        Err(error) => return refused(&error, &mut out),
     };
+    if !args.jsonl && !args.wait_index {
+        return answer_one(tool, args, environment, &mut out);
+    }
+    let mut setup = match set_up(tool, args, environment) {
+        Ok(setup) => setup,
+        Err(error) => return refused(&error, &mut out),
+    };
+    let finds = tool == Tool::FindFiles;
     if args.wait_index
         && let Err(error) = building::wait(&setup, environment)
     {
         writeln!(out, "{}", error.to_json())?;
         return Ok(setup.signals.status().unwrap_or(FAILED));
     }
-    setup.context.max_output_bytes = args.max_output_bytes;
     if args.jsonl {
         // The process stays, so the index is worth following the tree.
         building::live(&setup, args.wait_index);
-        let answered = answer_lines(&mut setup, environment, &mut out);
+        let answered = answer_lines(&mut setup, finds, environment, &mut out);
         if let Some(indexes) = setup.indexes() {
             indexes.shut_down();
         }
         answered?;
         return Ok(setup.signals.status().unwrap_or(0));
     }
-    let text = match &args.request {
-        Some(text) => Ok(text.clone()),
-        None => read_request(&mut io::stdin().lock()),
+    let text = request_of(args);
+    let answer = text.and_then(|text| answer(&setup, finds, &parsed(&text)?));
+    finish(answer, setup.signals.status(), &mut out)
+}
+
+/// Answers one request: by the daemon of the tree if one runs, else in this process.
+fn answer_one(
+    tool: Tool,
+    args: &CallArgs,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<u8, Failure> {
+    // A signal also ends one that waits for its request.
+    let request = Signals::take_over()
+        .and_then(|_| request_of(args))
+        .and_then(|text| parsed(&text));
+    let request = match request {
+        Ok(request) => request,
+        Err(error) => return refused(&error, out),
     };
-    let answer = text.and_then(|text| answer(&setup, &text));
+    #[cfg(unix)]
+    if let Some(answer) = by_daemon(tool, &request, args, environment) {
+        let failed = answer.starts_with(b"{\"error\"");
+        out.write_all(&answer)?;
+        writeln!(out)?;
+        return Ok(if failed { FAILED } else { 0 });
+    }
+    let setup = match set_up(tool, args, environment) {
+        Ok(setup) => setup,
+        Err(error) => return refused(&error, out),
+    };
+    let answer = answer(&setup, tool == Tool::FindFiles, &request);
+    finish(answer, setup.signals.status(), out)
+}
+
+/// Returns what the daemon of the tree answers; `None` if this process has to.
+#[cfg(unix)]
+fn by_daemon(
+    tool: Tool,
+    request: &Value,
+    args: &CallArgs,
+    environment: &Environment,
+) -> Option<Vec<u8>> {
+    // What is wrong with any of it is said by this process.
+    let Value::Object(request) = request else {
+        return None;
+    };
+    let named = args.setup.root.as_deref().unwrap_or(Path::new("."));
+    let root = canonical(named, environment).ok()?;
+    let setup = args.setup().anywhere(Some(&root), environment).ok()?;
+    let call = ToolCall {
+        tool: tool.name().to_string(),
+        request: request.clone(),
+        max_output_bytes: args.max_output_bytes,
+        text: false,
+        person: false,
+        whole: true,
+    };
+    let backend = Backend::new(root, setup, environment, None);
+    backend.called_by_daemon(&call).ok()?
+}
+
+fn set_up(tool: Tool, args: &CallArgs, environment: &Environment) -> Result<Setup, ToolError> {
+    let mut setup = prepare(&args.setup(), environment, &[])?;
+    if tool == Tool::SearchFiles {
+        setup = setup.for_files(environment);
+    }
+    setup.context.max_output_bytes = args.max_output_bytes;
+    Ok(setup)
+}
+
+fn refused(error: &ToolError, out: &mut dyn Write) -> Result<u8, Failure> {
+    writeln!(out, "{}", error.to_json())?;
+    Ok(FAILED)
+}
+
+/// Prints an answer, and returns the exit status.
+fn finish(
+    answer: Result<String, ToolError>,
+    signal: Option<u8>,
+    out: &mut dyn Write,
+) -> Result<u8, Failure> {
     let failed = answer.is_err();
-    writeln!(
-        out,
-        "{}",
-        answer.unwrap_or_else(|error| error.to_json().to_string())
-    )?;
-    Ok(match setup.signals.status() {
+    let text = answer.unwrap_or_else(|error| error.to_json().to_string());
+    writeln!(out, "{text}")?;
+    Ok(match signal {
         Some(status) if failed => status,
         _ if failed => FAILED,
         _ => 0,
     })
+}
+
+fn request_of(args: &CallArgs) -> Result<String, ToolError> {
+    match &args.request {
+        Some(text) => Ok(text.clone()),
+        None => read_request(&mut io::stdin().lock()),
+    }
+}
+
+fn parsed(text: &str) -> Result<Value, ToolError> {
+    serde_json::from_str(text)
+        .map_err(|error| ToolError::bad_args(format!("the request is not valid JSON: {error}")))
 }
 
 /// Reads standard input to its end.
@@ -91,6 +181,7 @@ fn into_text(bytes: Vec<u8>) -> Result<String, ToolError> {
 /// Answers each line with one line, in order, until the input ends or the process is told to stop.
 fn answer_lines(
     setup: &mut Setup,
+    finds: bool,
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
@@ -122,9 +213,9 @@ fn answer_lines(
             skip_line(&mut input)?;
         }
         // Also what is ignored everywhere may have been edited. An index of what it was before is of no use then.
-        setup.context.global_excludes = environment.excludes_now();
+        setup.context.global_excludes = environment.excludes_at(&setup.root);
         let answer = into_text(std::mem::take(&mut line))
-            .and_then(|text| answer(setup, &text))
+            .and_then(|text| answer(setup, finds, &parsed(&text)?))
             .unwrap_or_else(|error| error.to_json().to_string());
         writeln!(out, "{answer}")?;
         out.flush()?;
@@ -152,11 +243,15 @@ fn skip_line(input: &mut dyn BufRead) -> Result<(), Failure> {
     }
 }
 
-fn answer(setup: &Setup, text: &str) -> Result<String, ToolError> {
-    let value: Value = serde_json::from_str(text)
-        .map_err(|error| ToolError::bad_args(format!("the request is not valid JSON: {error}")))?;
+/// Answers a request; `finds` if it is one of `find_files`.
+fn answer(setup: &Setup, finds: bool, request: &Value) -> Result<String, ToolError> {
+    let request = request.clone();
     setup.signals.while_calling(|| match &setup.files {
-        Some(files) => Ok(files.call(value, &setup.context)?.to_json()),
-        None => Ok(setup.tool.call(value, &setup.context)?.to_json()),
+        Some(files) => Ok(files.call(request, &setup.context)?.to_json()),
+        None if finds => {
+            let found = setup.tool.call_find_files(request, &setup.context)?;
+            Ok(found.to_json())
+        }
+        None => Ok(setup.tool.call(request, &setup.context)?.to_json()),
     })
 }

@@ -31,7 +31,10 @@ struct Report {
     version: &'static str,
     root: String,
     sandbox_roots: Vec<String>,
+    /// The patterns that hold for agents.
     denied_patterns: Vec<String>,
+    /// Those that hold for a person's own search, too.
+    denied_to_people: Vec<String>,
     global_excludes: Option<String>,
     config_file: Option<String>,
     engines: Vec<EngineReport>,
@@ -56,6 +59,9 @@ struct IndexReport {
     directory: Option<String>,
     /// Why they are not kept there.
     fallback: Option<String>,
+    /// Why other users may be able to read them, where that is allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exposed: Option<String>,
     roots: Vec<IndexRootReport>,
     /// Configured roots that can't be indexed, and why.
     rejected: Vec<String>,
@@ -92,7 +98,7 @@ struct Problem {
 
 /// Examines and prints; the exit status is 2 when something needs doing.
 pub(super) fn run(args: &DoctorArgs, environment: &Environment) -> Result<u8, Failure> {
-    let setup = prepare(&args.setup, environment, None)?;
+    let setup = prepare(&args.setup, environment, &[])?;
     let report = examine(args, environment, &setup);
     let mut out = io::stdout().lock();
     if args.json {
@@ -150,8 +156,9 @@ fn examine(args: &DoctorArgs, environment: &Environment, setup: &Setup) -> Repor
     Report {
         version: env!("CARGO_PKG_VERSION"),
         root: show(&setup.root),
-        sandbox_roots: sandbox.roots().into_iter().map(show).collect(),
-        denied_patterns: sandbox.deny().patterns().to_vec(),
+        sandbox_roots: sandbox.reach().roots().into_iter().map(show).collect(),
+        denied_patterns: sandbox.reach().deny().patterns().to_vec(),
+        denied_to_people: setup.people.reach().deny().patterns().to_vec(),
         global_excludes: setup.context.global_excludes.as_deref().map(show),
         config_file: args
             .setup
@@ -202,6 +209,7 @@ fn index_report(
     }
     report.storage = indexes.storage().as_str();
     report.fallback = indexes.fallback().map(|fallback| fallback.message.clone());
+    report.exposed = indexes.exposed();
     report.rejected = indexes.rejected().to_vec();
     let unwritable = indexes.unwritable();
     let messages = report.fallback.iter().chain(&report.rejected);
@@ -210,10 +218,13 @@ fn index_report(
         message: message.clone(),
     }));
     for root in indexes.roots() {
-        let Some(condition) = indexes.condition(root, &setup.context.sandbox) else {
+        let Some(condition) = indexes.condition(root, setup.context.sandbox.reach()) else {
             continue;
         };
-        let unwatchable = indexes.unwatchable(root, search);
+        let unwatchable = search
+            .index_watch
+            .then(|| indexes.unwatchable(root))
+            .flatten();
         let living = indexes.living(root).unwrap_or_default();
         let root = root.display().to_string();
         problems.extend(unwatched(&living).map(|message| Problem {
@@ -270,11 +281,11 @@ fn survey(environment: &Environment, setup: &Setup) -> Vec<EngineReport> {
 /// Finds malformed lines in the ignore files of the tree.
 fn ignore_problems(setup: &Setup) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let Some((root, real)) = setup.context.sandbox.locate(&setup.root) else {
+    let Some((root, real)) = setup.context.sandbox.reach().locate(&setup.root) else {
         return problems;
     };
     let sandbox = setup.context.sandbox.clone();
-    let deny: Arc<DenySet> = sandbox.deny().clone();
+    let deny: Arc<DenySet> = sandbox.reach().deny().clone();
     let walk = Walk::new(
         root,
         real,
@@ -285,9 +296,8 @@ fn ignore_problems(setup: &Setup) -> Vec<Problem> {
             recursive: true,
         },
         deny,
-        Arc::new(move |path: &Path| sandbox.locate(path)),
+        Arc::new(move |path: &Path| sandbox.reach().locate(path)),
         setup.context.global_excludes.as_deref(),
-        &setup.root,
     );
     let interesting = |path: &Path, is_dir: bool| {
         let name = path.file_name().unwrap_or_default();
@@ -320,7 +330,7 @@ fn ignore_problems(setup: &Setup) -> Vec<Problem> {
                         message,
                     });
                 }
-                Entry::File(file) => {
+                Entry::File(file, _) => {
                     let path = file.absolute();
                     problems.extend(malformed_lines(&path).into_iter().map(|(line, message)| {
                         Problem {
@@ -344,6 +354,9 @@ fn print_index(index: &IndexReport, out: &mut dyn Write) -> io::Result<()> {
     }
     if let Some(fallback) = &index.fallback {
         writeln!(out, "  not kept          {}", escape_controls(fallback))?;
+    }
+    if let Some(exposed) = &index.exposed {
+        writeln!(out, "  exposed           {}", escape_controls(exposed))?;
     }
     for root in &index.roots {
         let state = match root.uncertain_reason {
@@ -372,11 +385,15 @@ fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     for root in &report.sandbox_roots {
         writeln!(out, "  allowed           {}", escape_controls(root))?;
     }
-    writeln!(
-        out,
-        "  denied            {}",
-        escape_controls(&report.denied_patterns.join("  "))
-    )?;
+    let mut denied = |whom: &str, patterns: &[String]| {
+        let patterns = match patterns {
+            [] => "nothing".to_string(),
+            patterns => patterns.join("  "),
+        };
+        writeln!(out, "  denied {whom:<10} {}", escape_controls(&patterns))
+    };
+    denied("to agents", &report.denied_patterns)?;
+    denied("to you", &report.denied_to_people)?;
     let or_none = |path: &Option<String>| match path {
         Some(path) => escape_controls(path).into_owned(),
         None => "none".to_string(),

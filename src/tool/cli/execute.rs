@@ -2,6 +2,7 @@
 //!
 //! Owns where manifests, leases and keys are read from. Everything that is decided about them is [`crate::tool::executor`]'s.
 
+use std::fmt::Display;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
@@ -21,6 +22,7 @@ use crate::tool::executor::host::Worker;
 use crate::tool::executor::lease::{KeyRing, Lease, PublicKey, SecretKey, unverified};
 use crate::tool::executor::manifest::MAX_MANIFEST;
 use crate::tool::executor::source;
+use crate::tool::executor::store::untrusted;
 use crate::tool::executor::worker::{Answer, Told};
 use crate::tool::executor::{Executor, now};
 use crate::tool::render::escape_controls;
@@ -38,7 +40,7 @@ pub(super) fn run(args: &ExecuteArgs, environment: &Environment) -> Result<u8, F
     }
     let lease = match (&args.lease, &args.lease_file) {
         (Some(lease), _) => lease.clone(),
-        (None, Some(file)) => text(file, environment)?,
+        (None, Some(file)) => lease_text(file, environment)?,
         (None, None) => return Err(wrong("a lease is missing; give it with --lease-file")),
     };
     // One byte more than there may be, so that too long a manifest is seen as one.
@@ -69,12 +71,13 @@ pub(super) fn run(args: &ExecuteArgs, environment: &Environment) -> Result<u8, F
 }
 
 fn executor(config: &Config, environment: &Environment) -> Result<Executor, Failure> {
-    let store = match (&config.executor.store, &environment.state) {
+    let store = match (&config.executor.store, environment.sockets.state_dir()) {
         (Some(store), _) => environment.absolute(store)?,
-        (None, Some(state)) => state.join("forge-search").join("results.db"),
+        (None, Some(state)) => state.join("results.db"),
         (None, None) => {
             return Err(wrong(
-                "there is no place for results: neither XDG_STATE_HOME nor HOME is set; set store in [executor]",
+                "there is no place for results: neither the state directory nor a private one in TMPDIR can be \
+                 used; set store in [executor]",
             ));
         }
     };
@@ -239,7 +242,7 @@ fn issue(args: &IssueArgs, environment: &Environment) -> Result<u8, Failure> {
             Capability::ALL.map(Capability::name).join(", ")
         )));
     }
-    let text = text(&args.key, environment)?;
+    let text = key_text(&args.key, environment)?;
     let key = SecretKey::parse(text.trim())
         .map_err(|error| wrong(&format!("{} {error}", args.key.display())))?;
     let now = now();
@@ -312,15 +315,38 @@ fn inspect(token: &str, config: &Config) -> Result<u8, Failure> {
     Ok(u8::from(verified.is_err()))
 }
 
-/// Reads a text file.
-fn text(path: &Path, environment: &Environment) -> Result<String, Failure> {
+/// Reads a lease. One that is too long is none: the answer says that as of every other text.
+fn lease_text(path: &Path, environment: &Environment) -> Result<String, Failure> {
     let bytes = bytes(path, MOST + 1, environment)?;
-    if bytes.len() as u64 > MOST {
-        return Err(wrong(&format!(
-            "{} has more than {MOST} bytes, so it is neither a lease nor a key",
-            path.display()
-        )));
+    match bytes.len() as u64 > MOST {
+        true => Ok(String::new()),
+        false => utf8(bytes, path),
     }
+}
+
+/// Reads a secret key, which nobody else may have put there.
+fn key_text(path: &Path, environment: &Environment) -> Result<String, Failure> {
+    let wrong_at = |why: &dyn Display| wrong(&format!("{}: {why}", path.display()));
+    let mut bytes = Vec::new();
+    if path == Path::new("-") {
+        io::stdin().lock().take(MOST + 1).read_to_end(&mut bytes)?;
+    } else {
+        let file = std::fs::File::open(environment.absolute(path)?);
+        let file = file.map_err(|error| wrong_at(&error))?;
+        let meta = file.metadata().map_err(|error| wrong_at(&error))?;
+        if let Some(why) = untrusted(&meta) {
+            return Err(wrong(&format!("the key {} {why}", path.display())));
+        }
+        let read = file.take(MOST + 1).read_to_end(&mut bytes);
+        read.map_err(|error| wrong_at(&error))?;
+    }
+    if bytes.len() as u64 > MOST {
+        return Err(wrong_at(&format_args!("more than {MOST} bytes are no key")));
+    }
+    utf8(bytes, path)
+}
+
+fn utf8(bytes: Vec<u8>, path: &Path) -> Result<String, Failure> {
     String::from_utf8(bytes)
         .map_err(|_| wrong(&format!("{} is not a text in UTF-8", path.display())))
 }

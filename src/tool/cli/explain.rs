@@ -1,6 +1,7 @@
 //! `forge-search explain`: what an index does for a search.
 
 use std::io::{self, BufWriter, Write};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -8,39 +9,48 @@ use serde_json::{Value, json};
 use super::Failure;
 use super::args::ExplainArgs;
 use super::building::before_search;
-use super::search::{request, target};
-use super::setup::{Environment, Setup, prepare};
+use super::question::{query_question, searched_paths};
+use super::search::in_flags;
+use super::setup::{Environment, Setup, load_config, prepare};
 use super::show::{self, count, share, things};
-use crate::exec::query::{CaseMode, Fold};
+use crate::exec::query::{CaseMode, Fold, Report};
+use crate::exec::question::{FallbackPlan, Question, Shown};
 use crate::index::plan::{PlanDescription, Reason, Requirement};
+use crate::tool::answering::{Call, Summary};
 use crate::tool::error::ToolError;
 use crate::tool::indexing::Explanation;
 use crate::tool::render::escape_controls;
-use crate::tool::request::{Case, SearchRequest};
-use crate::tool::response::{SearchResponse, Stats};
-
-/// What a setup has to be told for an explanation.
-pub(super) const WITH_STATS: &str = "emit_stats=true";
+use crate::tool::request::SearchRequest;
+use crate::tool::response::Stats;
+use crate::tool::searcher::slashed;
 
 /// N-grams of a text that are shown to people.
 const SHOWN_NGRAMS: usize = 12;
 
 /// Explains a search, for which it is carried out.
 pub(super) fn run(args: &ExplainArgs, environment: &Environment) -> Result<u8, Failure> {
-    let (path, extra_root) = target(&args.query, false, &args.setup, environment)?;
-    let (request, and_glob) = request(&args.query, path, false, environment)?;
-    if !and_glob.is_empty() {
-        let message = "explain takes -t or -g, but not both; leave out one of them";
+    let paths = searched_paths(&args.query, false, &args.setup, environment)?;
+    let Some(paths) = paths.filter(|paths| paths.len() == 1) else {
+        let message =
+            "an explanation is of one directory or file; leave out the other paths, and -";
         return Err(ToolError::bad_args(message).into());
-    }
-    let mut setup_args = args.query.setup(&args.setup);
-    setup_args.set.push(WITH_STATS.to_string());
-    let setup = prepare(&setup_args, environment, extra_root.as_deref())?;
-    before_search(&setup, environment, &request)?;
+    };
+    let setup_args = args.query.setup(&args.setup);
+    let config = load_config(&setup_args, environment)?;
+    let question = query_question(&args.query, &paths, false, &config, environment)?;
+    let extra: Vec<_> = paths
+        .into_iter()
+        .filter_map(|path| path.extra_root)
+        .collect();
+    let setup = prepare(&setup_args, environment, &extra)?.for_people();
+    before_search(&setup, environment, &question, None)?;
     let explained = setup
         .signals
-        .while_calling(|| Explained::of(&setup, request))
-        .map_err(|error| setup.signals.failure(error))?;
+        .while_calling(|| Explained::of(&setup, question.clone()))
+        .map_err(|error| match setup.signals.failure(error) {
+            Failure::Tool(error) => in_flags(error, &question),
+            other => other,
+        })?;
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
         writeln!(out, "{}", explained.to_json())?;
@@ -51,80 +61,116 @@ pub(super) fn run(args: &ExplainArgs, environment: &Environment) -> Result<u8, F
     Ok(0)
 }
 
-/// Explains a search to a program that was set up [`WITH_STATS`].
+/// Explains a request of the tool `Search` to a program.
 ///
 /// # Errors
 ///
 /// Those of the search.
 #[cfg(unix)]
-pub(super) fn to_program(setup: &Setup, request: SearchRequest) -> Result<Value, ToolError> {
-    Ok(Explained::of(setup, request)?.to_json())
+pub(super) fn to_program(setup: &Setup, request: &SearchRequest) -> Result<Value, ToolError> {
+    Ok(Explained::of(setup, setup.tool.question(request)?)?.to_json())
 }
 
 /// A search, and what an index had to do with it.
 struct Explained {
-    request: SearchRequest,
+    question: Question,
+    fold: Fold,
     explanation: Explanation,
-    /// What the search itself says: the numbers that add up.
+    /// The numbers of the search, which add up.
     stats: Stats,
-    response: SearchResponse,
+    summary: Summary,
 }
 
 impl Explained {
-    /// Carries a search out, for one line of each file that matches.
+    /// Carries a search out, which looks for one match in each file.
     ///
     /// # Errors
     ///
     /// Those of the search.
-    fn of(setup: &Setup, mut request: SearchRequest) -> Result<Explained, ToolError> {
-        let (explanation, index) = setup.tool.explain(&request, &setup.context)?;
-        request.max_matches_per_file = Some(1);
-        request.max_results = Some(u64::MAX);
-        let response = setup.tool.search(&request, &setup.context)?;
-        // The configuration asks for them, whatever else it says.
-        let stats = response.stats.clone();
-        let stats =
-            stats.unwrap_or_else(|| Stats::new(index, response.files_scanned, 0, Duration::ZERO));
+    fn of(setup: &Setup, mut question: Question) -> Result<Explained, ToolError> {
+        let explanation = setup.tool.explain_question(&question, &setup.context)?;
+        question.shown = Shown {
+            report: Report::Presence,
+            ..Shown::default()
+        };
+        question.limits.max_results = u64::MAX;
+        question.fallback = FallbackPlan::default();
+        let fold = question
+            .query(question.looked_for.fuzzy)
+            .map_err(|error| ToolError::bad_args(error.to_string()))?
+            .pattern
+            .fold();
+        let call = Call {
+            context: &setup.context,
+            timeout: None,
+            maintenance: setup.config.search.index_maint_budget_fraction,
+        };
+        let take = &mut |_| ControlFlow::Continue(());
+        let summary = setup.tool.answer(&question, &call, take)?;
+        let totals = summary.run.totals;
+        let (all, excluded) = (totals.files_scanned, totals.files_excluded);
         Ok(Explained {
-            request,
+            question,
+            fold,
             explanation,
-            stats,
-            response,
+            stats: Stats {
+                files_too_large: totals.files_too_large,
+                ..Stats::new(summary.index.clone(), all, excluded, Duration::ZERO)
+            },
+            summary,
         })
     }
 
     fn fold(&self) -> &'static str {
-        match CaseMode::from(self.request.case).fold(&self.request.pattern) {
+        match self.fold {
             Fold::Sensitive => "sensitive",
-            Fold::AsciiInsensitive => "insensitive",
+            Fold::AsciiInsensitive | Fold::UnicodeInsensitive => "insensitive",
         }
+    }
+
+    fn pattern(&self) -> String {
+        let patterns = self.question.looked_for.patterns.as_deref();
+        patterns.unwrap_or_default().join("|")
+    }
+
+    fn path(&self) -> String {
+        let target = self.summary.targets.first();
+        target.map_or_else(String::new, |target| slashed(&target.canonical))
+    }
+
+    fn confirmed(&self) -> u64 {
+        self.summary.run.totals.matched_files
     }
 
     /// Returns whether the search looked everywhere.
     fn is_complete(&self) -> bool {
-        !self.response.truncated && !self.response.timed_out
+        !self.summary.run.cuts.any() && !self.summary.timed_out()
     }
 
     /// Returns why nothing was left out, if nothing was.
     fn reason(&self) -> Option<&str> {
+        if self.stats.files_too_large > 0 && self.searched_files() == 0 {
+            // Nothing was left to leave out.
+            return None;
+        }
         let known = self.explanation.reason.as_deref();
-        let all_searched = self.stats.candidates_excluded == 0 && self.stats.candidates_total > 0;
+        let all_searched = self.stats.candidates_excluded == 0 && self.searched_files() > 0;
         known.or(all_searched.then_some(NONE_LEFT))
     }
 
     fn to_json(&self) -> Value {
         let Explained {
-            request,
+            question,
             explanation,
             stats,
-            response,
+            ..
         } = self;
         json!({
-            "pattern": request.pattern,
-            "fixed_strings": request.fixed_strings,
-            "word_regexp": request.word_regexp,
+            "pattern": self.pattern(),
+            "fixed_strings": question.looked_for.fixed_strings,
+            "word_regexp": question.looked_for.word,
             "case": self.fold(),
-            "path": response.path,
+            "path": self.path(),
             "index": {
                 "root": explanation.root.as_ref().map(|root| root.to_string_lossy()),
                 "state": stats.index_safety_state,
@@ -137,9 +183,10 @@ impl Explained {
             "files": {
                 "in_scope": stats.candidates_total,
                 "excluded": stats.candidates_excluded,
-                "searched": stats.candidates_scanned,
+                "too_large": stats.files_too_large,
+                "searched": self.searched_files(),
                 "candidates_by_index": explanation.candidates,
-                "confirmed": response.count,
+                "confirmed": self.confirmed(),
             },
             "complete": self.is_complete(),
             "reason": self.reason(),
@@ -149,24 +196,25 @@ impl Explained {
 
     fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         let Explained {
-            request,
+            question,
             explanation,
             stats,
-            response,
+            ..
         } = self;
-        let kind = match (request.fixed_strings, request.word_regexp) {
+        let looked_for = &question.looked_for;
+        let kind = match (looked_for.fixed_strings, looked_for.word) {
             (true, true) => "a text, whole words",
             (true, false) => "a text",
             (false, true) => "an expression, whole words",
             (false, false) => "an expression",
         };
-        line(out, "pattern", &format!("{:?}, {kind}", request.pattern))?;
-        let why = match request.case {
-            Case::Smart => " (smart case)",
+        line(out, "pattern", &format!("{:?}, {kind}", self.pattern()))?;
+        let why = match looked_for.case {
+            CaseMode::Smart => " (smart case)",
             _ => "",
         };
         line(out, "case", &format!("{}{why}", self.fold()))?;
-        line(out, "path", &response.path)?;
+        line(out, "path", &self.path())?;
         let root = explanation.root.as_deref().map(show::path);
         line(out, "index", root.as_deref().unwrap_or("none"))?;
         let mut state = stats.index_safety_state.clone();
@@ -201,8 +249,16 @@ impl Explained {
         line(out, "in scope", &things(all, "file"))?;
         let share = share(excluded, all);
         line(out, "excluded", &format!("{} ({share})", count(excluded)))?;
+        if stats.files_too_large > 0 {
+            let text = format!(
+                "{}, more than max_file_size_bytes = {}",
+                count(stats.files_too_large),
+                count(question.limits.max_file_size)
+            );
+            line(out, "too large", &text)?;
+        }
         line(out, "searched", &self.searched())?;
-        let mut confirmed = format!("{} with a match", things(response.count as u64, "file"));
+        let mut confirmed = format!("{} with a match", things(self.confirmed(), "file"));
         if !self.is_complete() {
             confirmed.push_str("; the search ended before it had looked everywhere");
         }
@@ -216,9 +272,13 @@ impl Explained {
         Ok(())
     }
 
+    fn searched_files(&self) -> u64 {
+        self.stats.candidates_scanned - self.stats.files_too_large
+    }
+
     /// Says how many files were searched, how many of them the index has as candidates, and why there are more.
     fn searched(&self) -> String {
-        let searched = self.stats.candidates_scanned;
+        let searched = self.searched_files();
         let Some(candidates) = self.explanation.candidates else {
             return things(searched, "file");
         };

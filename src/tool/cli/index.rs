@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use self::living::{living_json, print_living};
 use super::args::{IndexArgs, IndexCommand, SetupArgs};
-use super::building::{failed, report_eviction, roots, with_host};
+use super::building::{failed, refuse_wide, report_eviction, roots, with_host};
 use super::setup::{Environment, Setup, prepare};
 use super::show::{self, bytes, seconds, share, things, timestamp};
 use super::{FAILED, Failure, complain};
@@ -20,6 +20,7 @@ use crate::format::segment::{FileRecord, StampRecord};
 use crate::index::builder::Built;
 use crate::index::key::hash_of;
 use crate::index::snapshot::Snapshot;
+use crate::index::store::{Evicted, Spared};
 use crate::index::token::TokenStatus;
 use crate::index::walk::IgnoreRules;
 use crate::tool::error::ToolError;
@@ -69,9 +70,12 @@ struct BuiltRoot {
 }
 
 fn build(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
-    let setup = prepare(&setup_args(args), environment, None)?;
+    let setup = prepare(&setup_args(args), environment, &[])?;
     let indexes = setup.tool.indexes().ok_or_else(is_off)?;
     let roots = roots(indexes)?;
+    for root in &roots {
+        refuse_wide(&setup, environment, root)?;
+    }
     indexes.make_place();
     if let Some(why) = indexes.unkept() {
         let message = format!(
@@ -80,7 +84,6 @@ fn build(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
         );
         return Err(ToolError::bad_args(message).into());
     }
-    indexes.rejected().iter().for_each(|why| complain(why));
     if let Some(why) = indexes.untracked() {
         complain(why);
     }
@@ -119,7 +122,7 @@ fn build_root(
     let clock = &setup.context.clock;
     let started = clock.now();
     let (built, snapshot) = with_host(setup, environment, |host| {
-        indexes.build(&root, &setup.context.sandbox, host)
+        indexes.build(&root, setup.context.sandbox.reach(), host)
     })
     .map_err(failed)?;
     let time = clock.now().saturating_duration_since(started);
@@ -222,29 +225,27 @@ impl BuiltRoot {
             unread.map(|(path, _)| lossy(path)).collect()
         };
         let eviction = &built.eviction;
-        let evicted: Vec<Value> = eviction
-            .evicted
-            .iter()
-            .map(|one| {
+        let removed = |all: &[Evicted]| -> Vec<Value> {
+            let fields = all.iter().map(|one| {
                 json!({
                     "root": one.root.as_ref().map(lossy),
                     "dir": lossy(&one.dir),
                     "bytes": one.bytes,
                     "accessed": one.accessed_ms.and_then(timestamp),
                 })
-            })
-            .collect();
-        let spared: Vec<Value> = eviction
-            .spared
-            .iter()
-            .map(|one| {
+            });
+            fields.collect()
+        };
+        let spared = |all: &[Spared]| -> Vec<Value> {
+            let fields = all.iter().map(|one| {
                 json!({
                     "root": one.root.as_ref().map(lossy),
                     "dir": lossy(&one.dir),
                     "problem": one.problem,
                 })
-            })
-            .collect();
+            });
+            fields.collect()
+        };
         json!({
             "root": self.root.to_string_lossy(),
             "dir": self.dir.as_ref().map(lossy),
@@ -258,9 +259,11 @@ impl BuiltRoot {
             "index_bytes": self.bytes,
             "elapsed_ms": u64::try_from(self.time.as_millis()).unwrap_or(u64::MAX),
             "errors": errors,
-            "evicted": evicted,
-            "not_evicted": spared,
-            "over_limits": built.eviction.over_limits,
+            "evicted": removed(&eviction.evicted),
+            "not_evicted": spared(&eviction.spared),
+            "over_limits": eviction.over_limits,
+            "purged": removed(&eviction.purged),
+            "not_purged": spared(&eviction.unpurged),
             "unreadable": unread(Unread::Refused),
             "changing": unread(Unread::Changing),
             "time_out_of_range": unread(Unread::Untimed),
@@ -275,6 +278,7 @@ impl BuiltRoot {
         for (status, what) in [
             (TokenStatus::SkippedTooLarge, "too large"),
             (TokenStatus::SkippedBinary, "binary"),
+            (TokenStatus::Withheld, "withheld (keys and certificates)"),
         ] {
             let files = built.by_status[status as usize];
             if files > 0 {
@@ -367,7 +371,7 @@ fn row(out: &mut dyn Write, name: &str, text: &str) -> io::Result<()> {
 }
 
 fn status(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
-    let setup = prepare(&setup_args(args), environment, None)?;
+    let setup = prepare(&setup_args(args), environment, &[])?;
     let mut out = io::stdout().lock();
     let Some(indexes) = setup.tool.indexes() else {
         if args.json {
@@ -378,11 +382,11 @@ fn status(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
         return Ok(NOT_USABLE);
     };
     roots(indexes)?;
-    let all = indexes.status(&setup.context.sandbox);
+    let all = indexes.status(setup.context.sandbox.reach());
     if args.json {
         let statuses: Vec<Value> = all.iter().map(status_json).collect();
         let report = json!({
-            "mode": indexes.mode().as_str(),
+            "mode": setup.config.search.index_mode.as_str(),
             "indexes": statuses,
             "fallback": indexes.fallback().map(|fallback| json!({
                 "code": fallback.code, "message": fallback.message,
@@ -396,13 +400,14 @@ fn status(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
         }
     }
     drop(out);
-    indexes.rejected().iter().for_each(|why| complain(why));
     if let Some(fallback) = indexes.fallback() {
         complain(&format!("indexes are not kept: {}", fallback.message));
     }
     let exit = |status: &RootStatus| match status.condition {
         Condition::Usable => 0,
         Condition::Absent
+        | Condition::NoRoot(_)
+        | Condition::NotUsed { .. }
         | Condition::Unkept(_)
         | Condition::Stale { .. }
         | Condition::Untracked

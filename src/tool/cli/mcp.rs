@@ -2,26 +2,25 @@
 //!
 //! Owns which trees there are for a client.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rmcp::service::ServerInitializeError;
-use rmcp::transport::stdio_pipes;
 
 use super::args::{McpArgs, SetupArgs};
+use super::backend::{Backend, start_unless};
 use super::daemon::canonical;
 use super::setup::{Environment, load_config};
-use super::tree::OpenTree;
 use super::{Failure, complain};
-use crate::tool::config::Config;
+use crate::tool::config::{Config, DaemonUse};
 use crate::tool::daemon::tree::Tree;
 use crate::tool::engines::Engines;
 use crate::tool::error::{DenialReason, ToolError};
-use crate::tool::mcp::heard::Heard;
 use crate::tool::mcp::roots::{Trees, within};
 use crate::tool::mcp::server::Server;
+use crate::tool::mcp::transport::{LineTransport, watch_output};
 use crate::tool::search::SearchTool;
 use crate::tool::search_files::FilesTool;
 
@@ -41,7 +40,13 @@ pub(super) fn run(args: &McpArgs, environment: &Environment) -> Result<u8, Failu
     let embedded = Engines::embedded();
     let search = SearchTool::new(config.search.clone(), embedded.clone());
     let files = FilesTool::new(&config, embedded);
-    let server = Server::new(forest.clone(), &search, &files, args.max_output_bytes);
+    let server = Server::new(
+        forest.clone(),
+        &search,
+        &files,
+        args.max_output_bytes,
+        args.structured,
+    );
     if io::stdin().is_terminal() {
         complain(
             "this is for agents: it speaks the Model Context Protocol on standard input and output; end with Ctrl-D",
@@ -57,12 +62,18 @@ pub(super) fn run(args: &McpArgs, environment: &Environment) -> Result<u8, Failu
         .worker_threads(2)
         .enable_all()
         .build()?;
+    let client = server.client();
+    watch_output(client.clone())?;
+    let input = BufReader::new(io::stdin());
+    let transport = LineTransport::new(input, io::stdout(), client.clone())?;
     let served = runtime.block_on(async {
-        let (reader, writer) = stdio_pipes();
-        let client = server.client();
-        let reader = Heard::new(reader, client.clone());
-        let served = rmcp::serve_server(server, (reader, writer)).await;
-        match served {
+        let mut closed = client.closed.subscribe();
+        let mut closed_early = client.closed.subscribe();
+        let begun = tokio::select! {
+            begun = rmcp::serve_server(server, transport) => begun,
+            _ = closed_early.wait_for(|closed| *closed) => return Ok(()),
+        };
+        match begun {
             Ok(running) => {
                 let mut ended = client.ended.subscribe();
                 let gone = async {
@@ -76,6 +87,7 @@ pub(super) fn run(args: &McpArgs, environment: &Environment) -> Result<u8, Failu
                     }),
                     // It may have kept open what it does not read.
                     () = gone => Ok(()),
+                    _ = closed.wait_for(|closed| *closed) => Ok(()),
                 }
             }
             // A client that says nothing is one that only looks whether there is a program.
@@ -96,9 +108,9 @@ struct Forest {
     root: PathBuf,
     setup: SetupArgs,
     environment: Environment,
-    by_daemon: bool,
+    daemon_use: Option<DaemonUse>,
     /// By what is left of the allowed roots; what was asked last comes last.
-    opened: Mutex<Vec<(Left, Arc<OpenTree>)>>,
+    opened: Mutex<Vec<(Left, Arc<Backend>)>>,
 }
 
 /// What a client's roots leave of the allowed ones, where that is not all.
@@ -108,7 +120,7 @@ impl Forest {
     fn new(args: &McpArgs, environment: &Environment) -> Result<Forest, ToolError> {
         let named = args.setup.root.as_deref();
         let root = canonical(named.unwrap_or(Path::new(".")), environment)?;
-        let home = environment.sockets.home.as_deref();
+        let home = environment.home.as_deref();
         if named.is_none() && (root.parent().is_none() || home == Some(root.as_path())) {
             return Err(ToolError::bad_args(format!(
                 "this was started in {}, which is hardly the tree that is to be searched; name it with --root, or have the agent start \
@@ -120,7 +132,7 @@ impl Forest {
             setup: args.setup.anywhere(None, environment)?,
             root,
             environment: environment.clone(),
-            by_daemon: !args.no_daemon,
+            daemon_use: start_unless(args.no_daemon),
             opened: Mutex::default(),
         })
     }
@@ -130,7 +142,7 @@ impl Forest {
     }
 
     /// Sets up what is left of the allowed roots: all of them, or these.
-    fn one(&self, left: Option<&[PathBuf]>) -> Result<OpenTree, ToolError> {
+    fn one(&self, left: Option<&[PathBuf]>) -> Result<Backend, ToolError> {
         let mut setup = self.setup.clone();
         let mut root = self.root.clone();
         // What a client's paths are relative to.
@@ -159,11 +171,11 @@ impl Forest {
                 .push(format!("tools.search.index_roots={indexed}"));
         }
         setup.root = Some(root.clone());
-        Ok(OpenTree::new(
+        Ok(Backend::new(
             root,
             setup,
             &self.environment,
-            self.by_daemon,
+            self.daemon_use,
         ))
     }
 

@@ -4,6 +4,7 @@
 
 mod again;
 mod args;
+mod backend;
 mod building;
 mod call;
 #[cfg(unix)]
@@ -12,22 +13,22 @@ mod doctor;
 #[cfg(unix)]
 mod execute;
 mod explain;
-mod habits;
+mod flag_hints;
 mod index;
+mod input;
 mod links;
+mod logging;
 #[cfg(unix)]
+mod manual;
 mod mcp;
-mod patterns;
-mod printer;
+mod output;
 mod progress;
-mod rg_json;
+mod question;
 mod search;
 mod setup;
-mod shapes;
 mod show;
 mod signals;
-#[cfg(unix)]
-mod tree;
+mod stdin;
 #[cfg(unix)]
 mod tui;
 
@@ -44,41 +45,22 @@ pub const ALLOCATOR: Allocator = tikv_jemallocator::Jemalloc;
 
 use std::io::{self, IsTerminal, Write};
 
+use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, Parser};
 
 use args::{Cli, Command, ToolArgs};
+#[cfg(unix)]
+use daemon::ggrep::Other;
 use setup::Environment;
 
 use crate::tool::error::ToolError;
+use crate::tool::find_files::{FIND_NAME, find_schema};
 use crate::tool::render::escape_controls;
-use crate::tool::request::{described_search_schema, names_search};
+use crate::tool::request::{SEARCH_NAME, described_search_schema, names_search};
 use crate::tool::search_files::{FILES_NAME, files_schema};
 
 /// Exit status when something went wrong.
 const FAILED: u8 = 2;
-
-/// What the program is, on one screen.
-const OVERVIEW: &str = "\
-forge-search: exact, ordered, bounded search over a live source tree
-
-  forge-search PATTERN [PATH]           lines that match, in a fixed order
-  forge-search -F 'a[0]' src            a text instead of an expression
-  forge-search -t rust -g '!gen/' PAT   only Rust files, not below gen
-  forge-search -l PATTERN               only the files that have it; -c counts
-  forge-search -C3 -i PATTERN           with lines around, without case
-  forge-search --fuzzy 1 PATTERN        with one typing error
-
-  forge-search index build              make later searches of this tree fast
-  forge-search serve --detach           have a daemon follow it; see also ggrep
-  forge-search tui                      search as you type
-  forge-search mcp                      serve coding agents
-  forge-search call '{\"pattern\": \"x\"}'  JSON in, JSON out
-  forge-search doctor                   what is in effect, what needs doing
-
-An answer that is cut off says so on its last line. `forge-search --help` has
-every option, `forge-search man | man -l -` the manual.
-";
 
 /// Runs the program and returns its exit status: 0 if a line matched or a command succeeded, 1 if no line
 /// matched or there is no index that can be used, 2 if something went wrong or the search ended early without a
@@ -86,27 +68,39 @@ every option, `forge-search man | man -l -` the manual.
 pub fn main() -> u8 {
     if std::env::args_os().len() <= 1 && io::stdout().is_terminal() {
         // Whoever types nothing but the name wants to know what it is.
-        return match io::stdout().write_all(OVERVIEW.as_bytes()) {
+        return match io::stdout().write_all(manual::SCREEN.as_bytes()) {
             Err(error) if !is_closed(&error) => FAILED,
             _ => 0,
         };
     }
     signals::wait_for_children();
-    let cli = match Cli::try_parse() {
+    let parsed = Cli::command()
+        .try_get_matches()
+        .and_then(|matches| Ok((named(&matches), Cli::of_matches(&matches)?)));
+    let (name, cli) = match parsed {
         Ok(cli) => cli,
         Err(error) => {
+            if let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg)
+                && let Some(hint) = flag_hints::hint(flag)
+            {
+                complain(&format!("{flag} is not offered: {hint}"));
+                return FAILED;
+            }
             // Help and version are no failures.
-            let printed = error.print();
+            let printed = match manual::is_short(&error) {
+                true => io::stdout().write_all(manual::SCREEN.as_bytes()),
+                false => error.print(),
+            };
             let unwritten = printed.as_ref().is_err_and(|error| !is_closed(error));
             if let Err(error) = printed
                 && unwritten
             {
                 complain(&format!("the output can't be written: {error}"));
             }
-            if let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg)
-                && let Some(hint) = habits::hint(flag)
+            if error.use_stderr()
+                && let Some(name) = std::env::args().nth(1).filter(|name| is_command(name))
             {
-                complain(hint);
+                complain(&as_pattern(&name));
             }
             return if error.use_stderr() || unwritten {
                 FAILED
@@ -115,6 +109,19 @@ pub fn main() -> u8 {
             };
         }
     };
+    if let Some(name) = name.filter(|name| !READERS.contains(&name.as_str()))
+        && input::is_piped()
+    {
+        complain(&format!(
+            "`{name}` is a command, which does not read the pipe that is its standard input; {}; to run the command: \
+             forge-search {name} </dev/null",
+            as_pattern(&name)
+        ));
+        return FAILED;
+    }
+    if !keeps_log(&cli) {
+        logging::start("forge-search", cli.debug);
+    }
     match run(cli) {
         Ok(status) => status,
         Err(Failure::Signal(status)) => status,
@@ -129,6 +136,33 @@ pub fn main() -> u8 {
             FAILED
         }
     }
+}
+
+/// Returns whether the command writes its events to a log file, as a daemon does.
+fn keeps_log(cli: &Cli) -> bool {
+    #[cfg(unix)]
+    if let Some(Command::Serve(args)) = &cli.command {
+        return !args.detach;
+    }
+    let _ = cli;
+    false
+}
+
+/// The commands that read standard input.
+const READERS: [&str; 5] = ["search", "call", "mcp", "execute", "lease"];
+
+/// Returns the command that was named, if one was.
+fn named(matches: &clap::ArgMatches) -> Option<String> {
+    matches.subcommand_name().map(str::to_string)
+}
+
+fn is_command(name: &str) -> bool {
+    Cli::command().find_subcommand(name).is_some()
+}
+
+/// Says how to search for the name of a command.
+fn as_pattern(name: &str) -> String {
+    format!("to search for the word: forge-search -e {name}")
 }
 
 fn is_closed(error: &io::Error) -> bool {
@@ -178,7 +212,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
                 .map_err(|failure| hinted(failure, query))?;
             // Whoever sits there may have meant another thing than to search for that.
             if status == 1
-                && query.path.is_none()
+                && query.paths.is_empty()
                 && io::stderr().is_terminal()
                 && let Some(command) = mistyped(query)
             {
@@ -192,6 +226,12 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Some(Command::Call(args)) => call::run(&args, &Environment::read()),
         Some(Command::Index { command }) => index::run(&command, &Environment::read()),
         Some(Command::Explain(args)) => explain::run(&args, &Environment::read()),
+        #[cfg(unix)]
+        Some(Command::Ask(args)) => Ok(daemon::ggrep::finish(*args)),
+        #[cfg(unix)]
+        Some(Command::Status(args)) => Ok(daemon::ggrep::finish_command(Other::Status(args))),
+        #[cfg(unix)]
+        Some(Command::Stop(args)) => Ok(daemon::ggrep::finish_command(Other::Stop(args))),
         #[cfg(unix)]
         Some(Command::Serve(args)) => daemon::serve::run(&args, &Environment::read()),
         #[cfg(unix)]
@@ -209,6 +249,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
             let schema = match tool_of(&tool)? {
                 Tool::Search => described_search_schema(),
                 Tool::SearchFiles => files_schema(),
+                Tool::FindFiles => find_schema(),
             };
             let schema = serde_json::to_string_pretty(&schema).unwrap_or_default();
             writeln!(io::stdout(), "{schema}")?;
@@ -218,8 +259,14 @@ fn run(cli: Cli) -> Result<u8, Failure> {
             io::stdout().write_all(completions(shell).as_bytes())?;
             Ok(0)
         }
-        Some(Command::Man { command }) => {
-            manual(&command)?;
+        Some(Command::Man { command, dir }) => {
+            match dir {
+                Some(dir) => {
+                    let pages = manual::write_all(&dir)?;
+                    writeln!(io::stdout(), "{pages} pages in {}", show::path(&dir))?;
+                }
+                None => manual::print(&command)?,
+            }
             Ok(0)
         }
     }
@@ -231,7 +278,7 @@ fn hinted(failure: Failure, query: &args::QueryArgs) -> Failure {
         return failure;
     };
     let message = match mistyped(query) {
-        Some(command) if query.path.is_some() => {
+        Some(command) if !query.paths.is_empty() => {
             format!("{message}; did you mean the command `{command}`?")
         }
         _ => message,
@@ -309,6 +356,17 @@ fn completed_by(shell: clap_complete::Shell, command: &clap::Command) -> clap::C
 enum Tool {
     Search,
     SearchFiles,
+    FindFiles,
+}
+
+impl Tool {
+    fn name(self) -> &'static str {
+        match self {
+            Tool::Search => SEARCH_NAME,
+            Tool::SearchFiles => FILES_NAME,
+            Tool::FindFiles => FIND_NAME,
+        }
+    }
 }
 
 /// Returns the tool that is meant; refuses the name of one that does not exist.
@@ -319,29 +377,10 @@ fn tool_of(args: &ToolArgs) -> Result<Tool, ToolError> {
     if args.tool == FILES_NAME {
         return Ok(Tool::SearchFiles);
     }
+    if args.tool == FIND_NAME {
+        return Ok(Tool::FindFiles);
+    }
     Err(ToolError::UnknownTool {
         name: args.tool.clone(),
     })
-}
-
-/// Prints a manual page: of the program, or of a command, which may be written as in the names of pages.
-fn manual(words: &[String]) -> Result<(), Failure> {
-    let mut page = Cli::command();
-    page.build();
-    for word in words.iter().flat_map(|word| word.split('-')) {
-        let known = || page.get_subcommands().filter(|sub| !sub.is_hide_set());
-        let Some(command) = known().find(|sub| sub.get_name() == word) else {
-            let known: Vec<&str> = known().map(clap::Command::get_name).collect();
-            let what = match known.is_empty() {
-                true => "there are none below that".to_string(),
-                false => format!("the commands are {}", known.join(", ")),
-            };
-            return Err(
-                ToolError::bad_args(format!("there is no command `{word}`; {what}")).into(),
-            );
-        };
-        page = command.clone();
-    }
-    clap_mangen::Man::new(page).render(&mut io::stdout())?;
-    Ok(())
 }

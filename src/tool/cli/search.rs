@@ -1,416 +1,190 @@
 //! `forge-search PATTERN`: a search for people.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
-use serde_json::json;
-
-use super::again::{EveryMatch, Roots};
-use super::args::{QueryArgs, SearchArgs, SetupArgs, SortBy, When};
-use super::building::before_search;
-#[cfg(unix)]
-use super::daemon;
-use super::patterns::{globs_of, pattern, positional};
-use super::printer::{Printer, Style};
-use super::setup::{Environment, load_config, prepare};
-use super::shapes::{Counted, Names};
+use super::args::{SearchArgs, SortBy, When};
+use super::backend::question::PersonSearch;
+use super::input::{self, Input};
+use super::output::{
+    Counts, End, Json, Lines, Matches, Names, Output, Quiet, RgJson, ShownFile, Style, joined,
+    shown_bytes,
+};
+use super::question::{
+    SearchedPath, add_output, fallback_of, query_question, refused, searched_paths,
+};
+use super::setup::{Environment, load_config};
 use super::show::{count, things};
-use super::{FAILED, Failure, complain, rg_json, shapes};
-use crate::exec::list::Lister;
+use super::{FAILED, Failure, complain};
+use crate::exec::collect::Found;
+use crate::exec::event::{FileAnswer, Gaps};
+use crate::exec::line_sink::lossy;
+use crate::exec::query::Report;
+use crate::exec::question::Question;
 use crate::exec::stop::{Clock, SystemClock};
-use crate::tool::engines::Engines;
+use crate::exec::types::all_types;
+use crate::tool::answering::Summary;
+use crate::tool::closing::notes_of;
+use crate::tool::config::{Config, Origin};
 use crate::tool::error::ToolError;
+use crate::tool::notes::{Note, Reader};
 use crate::tool::render::escape_controls;
-use crate::tool::request::{Case, SearchRequest};
-use crate::tool::response::{SearchResponse, Stats};
-use crate::tool::search::{SearchExtras, SearchTool};
+use crate::tool::response::{ErrorEntry, Stats};
 
 /// Searches and prints.
 pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Failure> {
     if args.type_list {
         let mut out = BufWriter::new(io::stdout().lock());
-        shapes::print_types(&mut out)?;
+        for one in all_types() {
+            writeln!(out, "{}: {}", one.name(), one.globs().join(", "))?;
+        }
         out.flush()?;
         return Ok(0);
     }
-    check(args)?;
-    // What was found could be shown.
-    let mut is_whole = true;
-    let (path, extra_root) = target(&args.query, args.files, &args.setup, environment)?;
-    let (request, and_glob) = request(&args.query, path, args.files, environment)?;
-    let extras = SearchExtras {
-        and_glob,
-        ..extras(args)
-    };
-    let wanted = limited(args, request)?;
-    let request = whole(args, wanted.clone());
-    let mut setup_args = args.query.setup(&args.setup);
-    if args.stats {
-        setup_args.set.push("emit_stats=true".to_string());
-    }
-    if is_each_match(args) {
-        // Of a part of a line it can't be told what matches.
-        setup_args.set.push("max_line_bytes=0".to_string());
-    }
     let clock = SystemClock;
     let began = clock.now();
-    #[cfg(unix)]
-    let answered = match extra_root {
-        // A daemon answers about one tree, and lists no files.
-        Some(_) => None,
-        None if args.files => None,
-        None => daemon::search::ask(&request, &extras, &setup_args, environment),
-    };
-    #[cfg(not(unix))]
-    let answered: Option<std::convert::Infallible> = None;
-    let mut others: Vec<PathBuf> = extra_root.iter().cloned().collect();
-    let (mut response, root) = match answered {
-        #[cfg(unix)]
-        Some(answered) => {
-            others.extend(answered.allowed);
-            (answered.response, answered.root)
-        }
-        #[cfg(not(unix))]
-        Some(never) => match never {},
-        None => {
-            // What a daemon did not answer has taken some of the time.
-            let spent = clock.now().saturating_duration_since(began);
-            let mut setup = prepare(&setup_args, environment, extra_root.as_deref())?;
-            if args.files {
-                // Looking into none needs no index.
-                let lister = match args.max_filesize {
-                    Some(_) => Lister::of_size(),
-                    None => Lister::default(),
-                };
-                let lister = Engines::new(vec![Arc::new(lister)], String::new());
-                setup.tool = SearchTool::new(setup.config.search.clone(), lister);
-            } else {
-                before_search(&setup, environment, &request)?;
-            }
-            setup.context.came = clock.now().checked_sub(spent);
-            others.extend(setup.config.sandbox.allowed_roots.iter().cloned());
-            let search = || {
-                setup
-                    .tool
-                    .search_with(&request, extras.clone(), &setup.context)
-            };
-            let response = setup
-                .signals
-                .while_calling(search)
-                .map_err(|error| setup.signals.failure(error))?;
-            (response, setup.root)
-        }
-    };
-
-    // After one line for each event, `content` says what cut it off.
-    let notes = response.content.lines().skip(response.count);
-    let mut notes: Vec<String> = notes
-        .map(|note| note.trim_matches(['[', ']']).to_string())
-        .collect();
-    if let Some((by, reversed)) = order(args) {
-        let most = most(args, &wanted, &setup_args, environment)?;
-        if shapes::sort(&mut response, by, reversed, &root, most) {
-            response.truncated = true;
-            let what = match is_per_file(args) {
-                true => format!("there are more than max_results = {most} files"),
-                false => format!("more than max_results = {most} lines match"),
-            };
-            notes.push(format!(
-                "truncated: {what}; narrow the search, or raise --max-results"
-            ));
-        }
+    let setup_args = args.query.setup(&args.setup);
+    let config = load_config(&setup_args, environment)?;
+    let paths = searched_paths(&args.query, args.files, &args.setup, environment)?;
+    let input = input_of(args, paths.as_deref());
+    let is_stdin_named = paths.is_none();
+    let paths = paths.unwrap_or_default();
+    let mut question = query_question(&args.query, &paths, args.files, &config, environment)?;
+    add_output(&mut question, args, &config)?;
+    if !args.rg_json {
+        // ripgrep has no words for a match that is near.
+        question.fallback = fallback_of(&question, &config);
     }
-    let roots = Roots::new(&root, &others);
-    let each = || EveryMatch::new(&request, &roots);
-    let has_context = extras.context != Some((0, 0));
-    let printer = || Printer::new(style(args, environment), &request, has_context, &root);
-    let mut out = BufWriter::new(io::stdout().lock());
-    if args.quiet {
-        // Its status says it.
-    } else if args.json {
-        print_json(&response, &mut out)?;
-    } else if args.rg_json {
-        let took = clock.now().saturating_duration_since(began);
-        let context = extras.context.unwrap_or_default();
-        is_whole = rg_json::print(&response, &request, context, &roots, took, &mut out)?;
-    } else if args.vimgrep {
-        // For programs.
-        let plain = Style {
-            raw: args.raw,
-            ..Style::default()
-        };
-        let printer = Printer::new(plain, &request, false, &root);
-        shapes::print_each_match(&response, &each(), &printer, false, &mut out)?;
-    } else if args.only_matching {
-        shapes::print_each_match(&response, &each(), &printer(), true, &mut out)?;
-    } else if is_per_file(args) {
-        let each = args.count_matches.then(each);
-        let counted = match &each {
-            Some(each) => Counted::Matches(each),
-            None if args.count => Counted::Lines,
-            None => Counted::Nothing,
-        };
-        let names = Names {
-            printer: printer(),
-            raw: args.raw,
-            null: args.null,
-        };
-        shapes::print_paths(&response, &counted, &names, &mut out)?;
+    let style = style_of(args, &config, environment);
+    let timeout = timeout_of(args, &config);
+    let most = question.limits.max_results;
+    let mut printer = Printer::new(args, style, paths, most);
+    if printer.order.is_some() && !args.quiet {
+        // The files that another order puts first may be any.
+        question.limits.max_results = u64::MAX;
+    }
+    if input == Input::Stdin {
+        let summary = super::stdin::search(&question, timeout, &mut |found| printer.take(found));
+        let (summary, came) = summary.map_err(|error| in_flags(error, &question))?;
+        if !came && !summary.timed_out() && !is_stdin_named {
+            let why =
+                "it is empty, so nothing was searched; name a path, such as ., to search files";
+            printer.error("standard input".to_string(), why.to_string());
+        }
+        return printer.end(&question, &summary, args, clock.now() - began);
+    }
+    if input == Input::TreeBesideSilentPipe && !args.no_messages {
+        complain(
+            "standard input is a pipe without data, so the working directory is searched; give - to search standard input",
+        );
+    }
+    // No answer depends on settings of this process alone.
+    let without_flags = if args.query.has_settings_of_a_process() {
+        Some(load_config(&args.setup, environment)?)
     } else {
-        printer().print(&response, &mut out)?;
-    }
-    out.flush()?;
-    drop(out);
-    if args.quiet && response.count > 0 {
-        // That there are more is no news.
-        notes.clear();
-    }
-    report(args, &response, &notes);
-    Ok(match is_whole {
-        // One match is all that is asked for.
-        _ if args.quiet && response.count > 0 => 0,
-        true => status(&response),
-        false => FAILED,
-    })
-}
-
-/// Refuses what would otherwise have no effect.
-///
-/// # Errors
-///
-/// Flags that mean nothing together.
-fn check(args: &SearchArgs) -> Result<(), ToolError> {
-    if args.null && !is_per_file(args) {
-        return Err(ToolError::bad_args(
-            "-0 ends paths, which -l, -c, --count-matches and --files print; give one of them too",
-        ));
-    }
-    let has_context = [args.context, args.before_context, args.after_context];
-    if (args.only_matching || args.vimgrep) && has_context.iter().flatten().any(|lines| *lines > 0)
-    {
-        return Err(ToolError::bad_args(
-            "-o and --vimgrep print matches only, so there are no lines around them; leave out -A, -B and -C, or use --json",
-        ));
-    }
-    let looks =
-        !args.query.regexp.is_empty() || !args.query.file.is_empty() || args.query.fuzzy.is_some();
-    if args.files && (looks || args.max_count.is_some()) {
-        return Err(ToolError::bad_args(
-            "--files looks for nothing, so that -e, -f, --fuzzy and -m mean nothing with it; -l prints files with a match",
-        ));
-    }
-    let takes_back = |glob: &&String| glob.starts_with("!!");
-    if let Some(glob) = args.query.glob.iter().find(takes_back) {
-        return Err(ToolError::bad_args(format!(
-            "-g {glob}: with two !, it takes back what another glob leaves out; leave that one out, or write what is meant without !!"
-        )));
-    }
-    if args.query.unrestricted > 2 {
-        return Err(ToolError::bad_args(
-            "-uuu would search binary files too, which are never searched; -uu is the most there is",
-        ));
-    }
-    Ok(())
-}
-
-/// Returns true if what is printed is about each match of a line.
-fn is_each_match(args: &SearchArgs) -> bool {
-    args.vimgrep || args.only_matching || args.count_matches || args.rg_json
-}
-
-/// Returns true if what is printed is about files and not their lines.
-fn is_per_file(args: &SearchArgs) -> bool {
-    args.files || args.files_with_matches || args.count || args.count_matches
-}
-
-/// Returns in which order files are shown, if it is not the one they come in.
-fn order(args: &SearchArgs) -> Option<(SortBy, bool)> {
-    match (args.sortr, args.sort) {
-        (Some(by), _) => Some((by, true)),
-        (None, SortBy::Modified) => Some((SortBy::Modified, false)),
-        (None, SortBy::Path) => None,
-    }
-}
-
-/// Asks for everything where only that has the answer: all files with matches, their counts, and those that another order puts first.
-fn whole(args: &SearchArgs, mut request: SearchRequest) -> SearchRequest {
-    if args.files || args.files_with_matches {
-        request.max_matches_per_file = Some(1);
-    }
-    if args.quiet {
-        request.max_results = Some(1);
-    } else if order(args).is_some() || (is_per_file(args) && request.max_results.is_none()) {
-        request.max_results = Some(u64::MAX);
-    }
-    request
-}
-
-/// Returns how many lines are shown at most, of those in another order.
-fn most(
-    args: &SearchArgs,
-    wanted: &SearchRequest,
-    setup: &SetupArgs,
-    environment: &Environment,
-) -> Result<usize, ToolError> {
-    let most = match wanted.max_results {
-        Some(most) => most,
-        None if is_per_file(args) => u64::MAX,
-        None => load_config(setup, environment)?.search.default_max_results,
+        None
     };
-    Ok(usize::try_from(most).unwrap_or(usize::MAX))
-}
-
-/// As ripgrep's: an error wins over matches. "No match" is only said by a search that looked everywhere.
-fn status(response: &SearchResponse) -> u8 {
-    match response.exit_code {
-        _ if !response.errors.is_empty() => FAILED,
-        Some(1) if response.timed_out || response.truncated => FAILED,
-        Some(0) => 0,
-        Some(1) => 1,
-        _ => FAILED,
-    }
-}
-
-/// Finds out what the path argument means. A person may name any path: one outside the root becomes a root
-/// of its own, unless --root says where to stay.
-pub(super) fn target(
-    args: &QueryArgs,
-    lists: bool,
-    setup: &SetupArgs,
-    environment: &Environment,
-) -> Result<(Option<String>, Option<PathBuf>), ToolError> {
-    let positional = positional(args, lists);
-    if let Some(more) = positional.more {
-        return Err(ToolError::bad_args(format!(
-            "{} is one path too many: a search is of one file or directory; name a directory above them, and use \
-             -g to choose from it",
-            more.display()
-        )));
-    }
-    let Some(path) = positional.path else {
-        return Ok((None, None));
+    let search = PersonSearch {
+        question: &question,
+        timeout,
+        setup: &setup_args,
+        config: &config,
+        of_daemon: without_flags.as_ref().unwrap_or(&config),
+        extra_roots: &printer.extra_roots(),
+        environment,
+        began,
     };
-    let text = path.to_str().map(str::to_string).ok_or_else(|| {
-        ToolError::bad_args(format!(
-            "path {} is not valid UTF-8; name a directory above it and use -g",
-            path.display()
-        ))
+    let summary = search.answer(&mut |found| printer.take(found));
+    let summary = summary.map_err(|error| match error {
+        Failure::Tool(error) => in_flags(error, &question),
+        other => other,
     })?;
-    if setup.root.is_some() {
-        return Ok((Some(text), None));
-    }
-    let absolute = environment.absolute(path)?;
-    let Ok(canonical) = absolute.canonicalize() else {
-        // The tool says what is wrong with it.
-        return Ok((Some(text), None));
+    printer.end(&question, &summary, args, clock.now() - began)
+}
+
+/// Decides whether the search is of standard input.
+fn input_of(args: &SearchArgs, paths: Option<&[SearchedPath]>) -> Input {
+    let Some(paths) = paths else {
+        return Input::Stdin;
     };
-    let working_dir = environment.absolute(Path::new("."))?;
-    let working_dir = working_dir.canonicalize().unwrap_or(working_dir);
-    if let Ok(inside) = canonical.strip_prefix(&working_dir) {
-        // As a path that holds where absolute ones are not allowed.
-        let inside = if inside.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            inside
-        };
-        return Ok((inside.to_str().map(str::to_string).or(Some(text)), None));
+    let named = paths.iter().any(|path| path.asked.as_os_str() != ".");
+    let is_taken = args.query.file.iter().any(|file| file.as_os_str() == "-");
+    let has_path = named || !args.query.paths.is_empty() || args.setup.root.is_some();
+    if has_path || is_taken || args.files || names_a_path(args) {
+        return Input::Tree;
     }
-    let root = if canonical.is_dir() {
-        canonical.clone()
+    input::decide()
+}
+
+/// Returns true if the first positional argument is a path.
+fn names_a_path(args: &SearchArgs) -> bool {
+    let has_pattern = !args.query.regexp.is_empty() || !args.query.file.is_empty();
+    has_pattern && args.query.pattern.is_some()
+}
+
+/// Says what is wrong with a question in the words of the command line.
+pub(super) fn in_flags(error: ToolError, question: &Question) -> Failure {
+    let again = match &error {
+        ToolError::BadArgs { .. } => question.check(),
+        _ => Ok(()),
+    };
+    match again {
+        Err(asked) => Failure::Tool(refused(asked, question)),
+        Ok(()) => Failure::Tool(error),
+    }
+}
+
+/// Returns the time that the search may take: a person's has no end unless one is asked for.
+fn timeout_of(args: &SearchArgs, config: &Config) -> Option<Duration> {
+    let configured = || match config.origin("tools.search.default_timeout_ms") {
+        Origin::Default => None,
+        _ => Some(config.search.default_timeout_ms),
+    };
+    args.timeout_ms
+        .or_else(configured)
+        .map(Duration::from_millis)
+}
+
+fn style_of(args: &SearchArgs, config: &Config, environment: &Environment) -> Style {
+    let terminal = io::stdout().is_terminal();
+    let when = if args.pretty {
+        When::Always
     } else {
-        canonical.parent().unwrap_or(Path::new("/")).to_path_buf()
+        args.color
     };
-    Ok((
-        canonical.to_str().map(str::to_string).or(Some(text)),
-        Some(root),
-    ))
-}
-
-/// Makes a request of what is searched for and where, without limits; and globs that files have to match beside those of it. `lists` if nothing is
-/// looked for.
-///
-/// # Errors
-///
-/// What is wrong with it.
-pub(super) fn request(
-    args: &QueryArgs,
-    path: Option<String>,
-    lists: bool,
-    environment: &Environment,
-) -> Result<(SearchRequest, Vec<String>), ToolError> {
-    let (pattern, fixed_strings) = match lists {
-        true => ("^".to_string(), false),
-        false => pattern(args, environment)?,
-    };
-    let mut request = SearchRequest::new(pattern);
-    request.path = path;
-    request.case = match (args.ignore_case, args.case_sensitive) {
-        (true, _) => Case::Insensitive,
-        (_, true) => Case::Sensitive,
-        _ => Case::Smart,
-    };
-    request.fixed_strings = fixed_strings;
-    request.word_regexp = args.word_regexp;
-    request.fuzzy = args.fuzzy;
-    let (exclude, mut include): (Vec<String>, Vec<String>) = args
-        .glob
-        .iter()
-        .cloned()
-        .partition(|glob| glob.starts_with('!'));
-    let mut and_glob = globs_of(&args.types)?;
-    if include.is_empty() {
-        // One list will do.
-        std::mem::swap(&mut include, &mut and_glob);
-    }
-    request.include_glob = (!include.is_empty()).then_some(include);
-    // First what takes something back.
-    let mut excluded = globs_of(&args.types_not)?;
-    excluded.extend(exclude.iter().map(|glob| glob[1..].to_string()));
-    let exclude = excluded;
-    request.exclude_glob = (!exclude.is_empty()).then_some(exclude);
-    request.recursive = !args.no_recursive;
-    request.hidden = args.hidden || args.unrestricted > 1;
-    request.follow = args.follow;
-    request.no_ignore = args.no_ignore || args.unrestricted > 0;
-    request.validate()?;
-    Ok((request, and_glob))
-}
-
-/// Adds the limits of a search.
-fn limited(args: &SearchArgs, mut request: SearchRequest) -> Result<SearchRequest, ToolError> {
-    request.max_results = args.max_results;
-    request.max_matches_per_file = args.max_count;
-    request.max_files = args.max_files;
-    request.max_file_size_bytes = args.max_filesize;
-    request.timeout_ms = args.timeout_ms;
-    request.validate()?;
-    Ok(request)
-}
-
-fn extras(args: &SearchArgs) -> SearchExtras {
-    let side =
-        |own: Option<u64>| usize::try_from(own.or(args.context).unwrap_or(0)).unwrap_or(usize::MAX);
-    SearchExtras {
-        context: Some((side(args.before_context), side(args.after_context))),
-        ..SearchExtras::default()
-    }
-}
-
-fn style(args: &SearchArgs, environment: &Environment) -> Style {
-    let is_terminal = io::stdout().is_terminal();
-    let fancy = match args.color {
+    let color = match when {
         When::Always => true,
         When::Never => false,
-        When::Auto => is_terminal && !environment.plain,
+        When::Auto => terminal && !environment.plain,
     };
-    let headings = is_terminal || args.color == When::Always;
+    let headings = terminal || when == When::Always;
+    // A limit that nobody configured is for agents.
+    let configured = match config.origin("tools.search.max_line_bytes") {
+        Origin::Default => None,
+        _ => Some(config.search.max_line_bytes),
+    };
+    let most = match (args.max_columns, configured) {
+        (Some(0), _) | (None, None | Some(0)) => None,
+        (Some(most), _) => Some(most),
+        (None, Some(most)) => Some(usize::try_from(most).unwrap_or(usize::MAX)),
+    };
+    let sides = [args.context, args.before_context, args.after_context];
     Style {
-        color: fancy,
+        color,
         headings: args.heading || (headings && !args.no_heading),
-        links: (fancy && is_terminal && args.hyperlink_format.is_some())
+        links: (color && terminal && args.hyperlink_format.is_some())
             .then(|| (args.hyperlink_format.clone(), host())),
         raw: args.raw,
+        terminal,
+        no_paths: args.no_filename,
+        no_numbers: args.no_line_number,
+        no_columns: args.no_column,
+        null: args.null,
+        max_line_bytes: most,
+        trim: args.trim,
+        has_context: sides.iter().flatten().any(|lines| *lines > 0),
     }
 }
 
@@ -425,52 +199,308 @@ fn host() -> String {
     String::new()
 }
 
-fn print_json(response: &SearchResponse, out: &mut dyn Write) -> io::Result<()> {
-    for record in &response.matches {
-        serde_json::to_writer(&mut *out, record)?;
-        out.write_all(b"\n")?;
+fn output_of(args: &SearchArgs, style: Style) -> Box<dyn Output> {
+    // Editors take whole plain lines.
+    let plain = Style {
+        color: false,
+        links: None,
+        ..style.clone()
+    };
+    if args.quiet {
+        Box::new(Quiet)
+    } else if args.json {
+        Box::new(Json::new(style.max_line_bytes))
+    } else if args.rg_json {
+        Box::new(RgJson::default())
+    } else if args.vimgrep {
+        Box::new(Matches::in_lines(plain))
+    } else if args.only_matching {
+        Box::new(Matches::alone(style))
+    } else if args.files || args.files_with_matches {
+        Box::new(Names::new(style))
+    } else if args.count || args.count_matches {
+        Box::new(Counts::new(style, args.count_matches))
+    } else {
+        Box::new(Lines::new(style))
     }
-    let mut summary = json!({"type": "summary", "data": {
-        "count": response.count,
-        "truncated": response.truncated,
-        "timed_out": response.timed_out,
-        "files_scanned": response.files_scanned,
-        "errors": response.errors,
-        "exit_code": response.exit_code,
-    }});
-    if let Some(stats) = &response.stats {
-        summary["data"]["stats"] = serde_json::to_value(stats)?;
-    }
-    writeln!(out, "{summary}")
 }
 
-/// Says on standard error what could not be read, what is missing, and with --stats what was done.
-fn report(args: &SearchArgs, response: &SearchResponse, notes: &[String]) {
-    for error in &response.errors {
-        // A name is one line, whatever it holds.
-        let path = escape_controls(&error.path);
-        complain(&format!("{path}: {}", error.error));
-    }
-    if let Some(stderr) = &response.stderr {
-        complain(&format!("the engine failed: {}", stderr.trim_end()));
-    }
-    for note in notes {
-        complain(note);
-    }
-    if args.stats {
-        complain(&format!(
-            "{} shown, {} covered, {}",
-            things(response.count as u64, "line"),
-            things(response.files_scanned, "file"),
-            things(response.errors.len() as u64, "error")
-        ));
-        if let Some(stats) = &response.stats {
-            print_stats(stats, &mut io::stderr().lock());
+/// Prints the parts of an answer as they come, or at the end where another order is asked for.
+struct Printer<'a> {
+    output: Box<dyn Output>,
+    out: BufWriter<io::StdoutLock<'a>>,
+    paths: Vec<SearchedPath>,
+    order: Option<(SortBy, bool)>,
+    /// The files, where they are printed at the end, and how many results of them.
+    kept: Vec<FileAnswer>,
+    most: u64,
+    errors: Vec<ErrorEntry>,
+    messages: bool,
+    /// The output could not be written.
+    failure: Option<io::Error>,
+    /// The first lines are written out, so that their reader sees them before the search has ended.
+    has_begun: bool,
+}
+
+impl<'a> Printer<'a> {
+    fn new(args: &SearchArgs, style: Style, paths: Vec<SearchedPath>, most: u64) -> Printer<'a> {
+        Printer {
+            output: output_of(args, style),
+            out: BufWriter::with_capacity(64 << 10, io::stdout().lock()),
+            paths,
+            order: match (args.sortr, args.sort) {
+                (Some(by), _) => Some((by, true)),
+                (None, Some(SortBy::Modified)) => Some((SortBy::Modified, false)),
+                (None, _) => None,
+            },
+            kept: Vec::new(),
+            most,
+            errors: Vec::new(),
+            messages: !args.no_messages,
+            failure: None,
+            has_begun: false,
         }
     }
+
+    fn extra_roots(&self) -> Vec<PathBuf> {
+        let roots = self.paths.iter();
+        roots.filter_map(|path| path.extra_root.clone()).collect()
+    }
+
+    /// Takes a part of the answer. `Break` if nobody reads the output any more.
+    fn take(&mut self, found: Found) -> ControlFlow<()> {
+        match found {
+            Found::Error(error) => {
+                let path = self.shown(error.target, &error.path);
+                self.error(lossy(&shown_bytes(&path)), error.message);
+            }
+            Found::File(file) if self.order.is_some() => self.kept.push(file),
+            Found::File(file) => {
+                if let Err(error) = self.print(&file) {
+                    self.failure = Some(error);
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn error(&mut self, path: String, error: String) {
+        if self.messages {
+            // A name is one line.
+            complain(&format!("{}: {error}", escape_controls(&path)));
+        }
+        self.errors.push(ErrorEntry { path, error });
+    }
+
+    /// Returns the path that a file of a searched path is shown with.
+    fn shown(&self, target: usize, path: &std::path::Path) -> PathBuf {
+        match self.paths.get(target) {
+            Some(searched) => joined(&searched.shown, path, searched.is_file),
+            None => PathBuf::new(),
+        }
+    }
+
+    fn print(&mut self, file: &FileAnswer) -> io::Result<()> {
+        let path = self.shown(file.target, &file.path);
+        let absolute = match self.paths.get(file.target) {
+            Some(searched) => joined(&searched.absolute, &file.path, searched.is_file),
+            None => PathBuf::new(),
+        };
+        let shown = ShownFile {
+            path: &path,
+            absolute: &absolute,
+            file,
+        };
+        self.output.file(&shown, &mut self.out)?;
+        self.gaps(&path, file.outcome.gaps);
+        if !self.has_begun {
+            self.out.flush()?;
+            self.has_begun = true;
+        }
+        Ok(())
+    }
+
+    /// Says which lines of a file are missing, where the output does not.
+    fn gaps(&mut self, path: &std::path::Path, gaps: Gaps) {
+        let name = || lossy(&shown_bytes(path));
+        let is_named = self.paths.iter().any(|one| one.shown == path);
+        if let (Some(size), true) = (gaps.too_large, is_named) {
+            let why = format!("not searched: the file has {size} bytes, more than the limit");
+            self.error(name(), why);
+        }
+        if let Some(binary) = gaps.binary.filter(|binary| binary.matches)
+            && !self.output.tells_of_binary()
+        {
+            let nul = binary.nul;
+            let why = format!(
+                "binary file matches (found a zero byte at offset {nul}); lines from there on are not shown"
+            );
+            self.error(name(), why);
+        }
+    }
+
+    /// Prints what follows the last part, and the notes; returns the exit status.
+    fn end(
+        mut self,
+        question: &Question,
+        summary: &Summary,
+        args: &SearchArgs,
+        took: Duration,
+    ) -> Result<u8, Failure> {
+        let is_cut = self.print_sorted(question)?;
+        if let Some(error) = self.failure.take() {
+            return Err(error.into());
+        }
+        let mut remarks = Vec::new();
+        for note in self.notes(question, summary, args, is_cut) {
+            let text = note.text(Reader::Person);
+            if !self.output.note(&text, &mut self.out)? {
+                remarks.push(text);
+            }
+        }
+        let status = status(summary, &self.errors, args);
+        let stats = args.stats.then(|| stats_of(question, summary, took));
+        let end = End {
+            run: &summary.run,
+            timed_out: summary.timed_out(),
+            errors: &self.errors,
+            stats: stats.as_ref(),
+            took,
+            status,
+        };
+        self.output.end(&end, &mut self.out)?;
+        self.out.flush()?;
+        drop(self.out);
+        if let Some(failure) = &summary.run.failure {
+            complain(&format!("the engine failed: {failure}"));
+        }
+        remarks.iter().for_each(|text| remark(text));
+        if let Some(stats) = &stats {
+            report(summary, &self.errors, stats);
+        }
+        Ok(status)
+    }
+
+    /// Returns what the reader has to know about the answer as a whole.
+    fn notes(
+        &self,
+        question: &Question,
+        summary: &Summary,
+        args: &SearchArgs,
+        is_cut: bool,
+    ) -> Vec<Note> {
+        if args.quiet && summary.run.totals.results > 0 {
+            return Vec::new();
+        }
+        let timeout = args.timeout_ms.map(Duration::from_millis);
+        let all = notes_of(question, summary, timeout);
+        let all = all.into_iter().filter(|note| !is_asked_for(note, args));
+        let cut = is_cut.then_some(Note::MaxResults(self.most));
+        cut.into_iter().chain(all).collect()
+    }
+
+    /// Prints the files that were kept, in the order that is asked for. Returns true if some results
+    /// are more than there may be.
+    fn print_sorted(&mut self, question: &Question) -> io::Result<bool> {
+        let Some((by, reversed)) = self.order else {
+            return Ok(false);
+        };
+        let mut kept = std::mem::take(&mut self.kept);
+        if by == SortBy::Modified {
+            let modified = |file: &FileAnswer| -> Option<SystemTime> {
+                let searched = self.paths.get(file.target)?;
+                // A file that is gone by now comes first.
+                let path = joined(&searched.absolute, &file.path, searched.is_file);
+                path.metadata().and_then(|meta| meta.modified()).ok()
+            };
+            kept.sort_by_cached_key(modified);
+        }
+        if reversed {
+            kept.reverse();
+        }
+        let mut room = self.most;
+        for mut file in kept {
+            let results = match question.shown.report {
+                Report::Lines => file.outcome.lines.len() as u64,
+                _ => u64::from(file.outcome.has_match()),
+            };
+            if results > room {
+                let left = usize::try_from(room).unwrap_or(usize::MAX);
+                file.outcome.lines.truncate(left);
+                if left > 0 && question.shown.report == Report::Lines {
+                    self.print(&file)?;
+                }
+                return Ok(true);
+            }
+            room -= results;
+            self.print(&file)?;
+        }
+        Ok(false)
+    }
 }
 
-/// Prints every field of the diagnostics, one a line. Where they can't be written, there is nobody left to tell.
+/// Returns true for a limit that a person set on purpose, of which nothing has to be said.
+fn is_asked_for(note: &Note, args: &SearchArgs) -> bool {
+    match note {
+        Note::MaxMatchesPerFile(_) => args.max_count.is_some(),
+        Note::MaxDepth(_) => true,
+        Note::MaxResults(_) => args.quiet,
+        _ => false,
+    }
+}
+
+/// Prints a remark about an answer that is no failure, without the name of the program in front.
+fn remark(text: &str) {
+    // Where it can't be written, there is nobody left to tell.
+    let _ = writeln!(io::stderr(), "[{}]", escape_controls(text));
+}
+
+/// Returns the exit status, like ripgrep's: an error wins over matches. "No match" is only said by a
+/// search that looked everywhere.
+fn status(summary: &Summary, errors: &[ErrorEntry], args: &SearchArgs) -> u8 {
+    let run = &summary.run;
+    let has_match = run.totals.matched_files > 0;
+    let is_cut = run.cuts.max_results || run.cuts.max_files || summary.timed_out();
+    let hides = run.totals.files_too_large > 0 && args.query.max_filesize.is_none();
+    if args.quiet && has_match {
+        // One match is all that is asked for.
+        return 0;
+    }
+    if !errors.is_empty() || run.failure.is_some() {
+        return FAILED;
+    }
+    match (has_match, is_cut || hides) {
+        (true, _) => 0,
+        (false, true) => FAILED,
+        (false, false) => 1,
+    }
+}
+
+fn stats_of(question: &Question, summary: &Summary, took: Duration) -> Stats {
+    let totals = &summary.run.totals;
+    let (scanned, excluded) = (totals.files_scanned, totals.files_excluded);
+    Stats {
+        files_too_large: totals.files_too_large,
+        ..Stats::new(summary.index.clone(), scanned, excluded, took)
+            .with_fallback(summary.fallback.to_use(question))
+    }
+}
+
+/// Prints with --stats how the answer came about.
+fn report(summary: &Summary, errors: &[ErrorEntry], stats: &Stats) {
+    let totals = &summary.run.totals;
+    complain(&format!(
+        "{} shown, {} covered, {}",
+        things(totals.results as u64, "result"),
+        things(totals.files_scanned, "file"),
+        things(errors.len() as u64, "error")
+    ));
+    // Where they can't be written, there is nobody left to tell.
+    print_stats(stats, &mut io::stderr().lock());
+}
+
+/// Prints every field of the diagnostics, one a line.
 fn print_stats(stats: &Stats, out: &mut dyn Write) {
     let or_none = |text: &Option<String>| text.clone().unwrap_or("-".to_string());
     let yes = |yes: bool| if yes { "yes" } else { "no" }.to_string();

@@ -7,10 +7,13 @@ use std::sync::Arc;
 
 use super::signals::Signals;
 use crate::exec::detect::SearchPath;
+use crate::index::rules::settings::{SettingFiles, excludes_file};
 use crate::tool::cli::args::SetupArgs;
-use crate::tool::config::{Config, Loader, Profile, SearchConfig};
+use crate::tool::config::{
+    Config, IndexMode, Loader, Origin, Profile, SandboxConfig, SearchConfig,
+};
 #[cfg(unix)]
-use crate::tool::daemon::socket::SocketPlaces;
+use crate::tool::daemon::socket::{SocketPlaces, is_foreign};
 use crate::tool::engines::Engines;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::{CachePlaces, Indexes};
@@ -39,13 +42,13 @@ pub(super) struct Environment {
     pub(super) named_config: Option<PathBuf>,
     /// Where one is looked for otherwise.
     pub(super) usual_config: Option<PathBuf>,
-    /// Git's `core.excludesFile`.
-    pub(super) global_excludes: Option<PathBuf>,
+    /// Where git looks for settings.
+    pub(super) git_files: SettingFiles,
     /// Where indexes may be kept.
     pub(super) cache: CachePlaces,
-    /// Where logs are kept.
-    pub(super) state: Option<PathBuf>,
-    /// Where sockets of daemons may be.
+    /// The user's home directory.
+    pub(super) home: Option<PathBuf>,
+    /// Where sockets, notes and logs of daemons may be.
     #[cfg(unix)]
     pub(super) sockets: SocketPlaces,
     /// What of it leads git to the user's own configuration.
@@ -58,6 +61,12 @@ pub(super) struct Environment {
     pub(super) plain: bool,
     /// `TERM` is `dumb`: the terminal can't move its cursor.
     pub(super) dumb: bool,
+}
+
+/// Returns which events are printed, as `RUST_LOG` says; empty for the default.
+#[allow(clippy::disallowed_methods)]
+pub(super) fn event_filter() -> String {
+    std::env::var("RUST_LOG").unwrap_or_default()
 }
 
 impl Environment {
@@ -78,18 +87,19 @@ impl Environment {
         let usual_config = config_home.map(|home| home.join("forge-search").join("config.toml"));
         let dumb = set("TERM").is_some_and(|term| term == "dumb");
         Environment {
-            global_excludes: global_excludes(working_dir.as_deref().ok()),
+            git_files: git_files(working_dir.as_deref().ok()),
             working_dir,
             path: set("PATH"),
             named_config,
             usual_config,
             cache: cache_places(&set),
-            state: absolute(set("XDG_STATE_HOME"))
-                .or_else(|| Some(absolute(set("HOME"))?.join(".local").join("state"))),
+            home: absolute(set("HOME")),
             #[cfg(unix)]
             sockets: SocketPlaces {
                 runtime_dir: absolute(set("XDG_RUNTIME_DIR")),
-                home: absolute(set("HOME")),
+                state: absolute(set("XDG_STATE_HOME"))
+                    .or_else(|| Some(absolute(set("HOME"))?.join(".local").join("state"))),
+                temporary: absolute(set("TMPDIR")),
             },
             #[cfg(unix)]
             git_settings: GIT_SETTINGS
@@ -103,17 +113,10 @@ impl Environment {
         }
     }
 
-    /// The same as it is now: git's global excludes may have come to be since it was read, or be others.
-    pub(super) fn now(&self) -> Environment {
-        Environment {
-            global_excludes: self.excludes_now(),
-            ..self.clone()
-        }
-    }
-
-    /// Returns git's file of what is to be ignored everywhere, if it is there now.
-    pub(super) fn excludes_now(&self) -> Option<PathBuf> {
-        global_excludes(self.working_dir.as_deref().ok())
+    /// Returns git's file of what is to be ignored everywhere, if it is there now, by the settings as they are now, those of
+    /// the repository that `root` is in among them.
+    pub(super) fn excludes_at(&self, root: &Path) -> Option<PathBuf> {
+        excludes_file(&self.git_files, root).filter(|file| file.exists())
     }
 
     /// Returns the configuration file that counts when no argument names one. The usual one need not be there, and may come to be while a process lives.
@@ -143,14 +146,36 @@ impl Environment {
     }
 }
 
-/// Returns git's file of what is to be ignored everywhere, if it is there. Reads git's own configuration.
-fn global_excludes(working_dir: Option<&Path>) -> Option<PathBuf> {
-    let file = ignore::gitignore::gitconfig_excludes_path()?;
-    let file = match file.is_absolute() {
-        true => file,
-        false => working_dir?.join(file),
+/// Finds out where git looks for settings, as its own manual has it. Relative names start at the working directory.
+#[allow(clippy::disallowed_methods)]
+fn git_files(working_dir: Option<&Path>) -> SettingFiles {
+    let set = |name: &str| std::env::var_os(name);
+    let some = |name: &str| set(name).filter(|value| !value.is_empty());
+    let home = some("HOME").map(PathBuf::from);
+    let config_home = some("XDG_CONFIG_HOME").map(PathBuf::from);
+    let of_git = config_home.or_else(|| Some(home.as_ref()?.join(".config")));
+    let of_git = of_git.map(|dir| dir.join("git"));
+    let is_on = |value: std::ffi::OsString| {
+        let value = value.to_string_lossy().to_ascii_lowercase();
+        !matches!(&value[..], "" | "0" | "false" | "no" | "off")
     };
-    file.exists().then_some(file)
+    let mut files = Vec::new();
+    if !set("GIT_CONFIG_NOSYSTEM").is_some_and(is_on) {
+        files.push(set("GIT_CONFIG_SYSTEM").map_or("/etc/gitconfig".into(), PathBuf::from));
+    }
+    match set("GIT_CONFIG_GLOBAL") {
+        Some(file) => files.push(file.into()),
+        None => {
+            files.extend(of_git.as_ref().map(|dir| dir.join("config")));
+            files.extend(home.as_ref().map(|home| home.join(".gitconfig")));
+        }
+    }
+    let start = working_dir.unwrap_or(Path::new("/"));
+    SettingFiles {
+        files: files.iter().map(|file| start.join(file)).collect(),
+        home,
+        usual: of_git.map(|dir| dir.join("ignore")),
+    }
 }
 
 /// Returns a path of the environment; a relative one says nothing.
@@ -169,6 +194,9 @@ fn cache_places(set: &dyn Fn(&str) -> Option<std::ffi::OsString>) -> CachePlaces
     } else {
         path("XDG_CACHE_HOME").or_else(|| home.map(|home| home.join(".cache")))
     };
+    // Root in the environment of a user would make directories there that the user can't use.
+    #[cfg(unix)]
+    let user_cache = user_cache.filter(|dir| !is_foreign(dir));
     #[cfg(unix)]
     let user = rustix::process::geteuid().as_raw().to_string();
     #[cfg(not(unix))]
@@ -190,14 +218,20 @@ pub(super) struct Setup {
     pub(super) tool: SearchTool,
     /// The tool `search_files`, where it is the one that is called.
     pub(super) files: Option<FilesTool>,
+    /// Whether the indexes of `Search` are those of `search_files` too.
+    is_shared: bool,
     /// The context of every call.
     pub(super) context: ToolContext,
+    /// Where a person's own search may read.
+    pub(super) people: Arc<Sandbox>,
     /// What cancels them.
     pub(super) signals: Signals,
     /// The configuration in effect.
     pub(super) config: Config,
     /// The sandbox root and working directory of the calls.
     pub(super) root: PathBuf,
+    /// The roots that somebody named, by --root or in the configuration.
+    pub(super) named_roots: Vec<PathBuf>,
 }
 
 impl SetupArgs {
@@ -231,7 +265,9 @@ pub(super) fn load_config(
 ) -> Result<Config, ToolError> {
     let mut loader = Loader::new(Profile::CommandLine);
     if let Some(file) = args.config.clone().or_else(|| environment.config_file()) {
-        loader = loader.file(environment.absolute(&file)?);
+        let file = environment.absolute(&file)?;
+        tracing::debug!(target: "forge_search::config", file = %file.display(), "reading");
+        loader = loader.file(file);
     }
     for setting in &args.set {
         loader = loader.set(setting.clone());
@@ -239,7 +275,8 @@ pub(super) fn load_config(
     Ok(loader.build()?)
 }
 
-/// Prepares the tool. `extra_root` is a further directory that may be searched: a person may name any path.
+/// Prepares the tool. `extra_roots` are further directories that may be searched: a person may name
+/// any path.
 ///
 /// # Errors
 ///
@@ -247,9 +284,10 @@ pub(super) fn load_config(
 pub(super) fn prepare(
     args: &SetupArgs,
     environment: &Environment,
-    extra_root: Option<&Path>,
+    extra_roots: &[PathBuf],
 ) -> Result<Setup, ToolError> {
     let mut config = load_config(args, environment)?;
+    let has_own_roots = !config.search.index_roots.is_empty();
     let root = args.root.as_deref().unwrap_or(Path::new("."));
     let root = environment
         .absolute(root)?
@@ -260,47 +298,93 @@ pub(super) fn prepare(
                 root.display()
             ))
         })?;
-    if let Some(extra) = extra_root
-        && config.sandbox.allowed_roots.is_empty()
-    {
-        config.sandbox.allowed_roots = vec![root.clone(), extra.to_path_buf()];
+    let mut named_roots = config.search.index_roots.clone();
+    named_roots.extend(args.root.is_some().then(|| root.clone()));
+    if !extra_roots.is_empty() && config.sandbox.allowed_roots.is_empty() {
+        let roots = [std::slice::from_ref(&root), extra_roots].concat();
+        config.sandbox.allowed_roots = roots.clone();
         // A tree that was indexed from within is used from without.
         if config.search.index_roots.is_empty() {
-            config.search.index_roots = vec![root.clone(), extra.to_path_buf()];
+            config.search.index_roots = roots;
         }
     }
-    let sandbox = Arc::new(Sandbox::new(&config.sandbox, &root)?);
+    let (sandbox, people) = sandboxes(&config, &root)?;
     let mut context = ToolContext::new(sandbox);
     let engines = Engines::from_config(&config.search, environment.programs(&root), &context.clock);
-    context.global_excludes = environment.global_excludes.clone();
+    context.global_excludes = environment.excludes_at(&root);
     let signals = Signals::take_over()?;
     context.cancel = signals.cancel_handle();
-    let indexes = Indexes::new(
-        &config.search,
-        &engines,
-        &context.sandbox,
-        context.global_excludes.as_deref(),
-        &environment.cache,
-    );
+    let of_files = FilesTool::search_config(&config);
+    let of_files = Engines::from_config(&of_files, environment.programs(&root), &context.clock);
+    let (excludes, cache) = (context.global_excludes.as_deref(), &environment.cache);
+    let both = [&engines, &of_files];
+    let shared = Indexes::of_both_tools(&config, both, &context.sandbox, excludes, cache);
+    let is_shared = shared.is_some();
+    let own = || Indexes::new(&config.search, &engines, &context.sandbox, excludes, cache);
+    let indexes = shared.or_else(own).map(|indexes| match has_own_roots {
+        true => indexes,
+        false => indexes.finding_roots(),
+    });
     Ok(Setup {
         tool: SearchTool::new(config.search.clone(), engines).with_indexes(indexes.map(Arc::new)),
         files: None,
+        is_shared,
         context,
+        people,
         signals,
         config,
         root,
+        named_roots,
     })
 }
 
+/// Makes the sandbox of agents, and that of people: the default denied patterns hold for people only
+/// where the configuration says so. Both use the same indexes.
+///
+/// # Errors
+///
+/// Those of [`Sandbox::new`].
+fn sandboxes(config: &Config, root: &Path) -> Result<(Arc<Sandbox>, Arc<Sandbox>), ToolError> {
+    let of_agents = config.sandbox.include_default_denies;
+    let is_set = *config.origin("tools.sandbox.include_default_denies") != Origin::Default;
+    if is_set || !of_agents {
+        let both = Arc::new(Sandbox::new(&config.sandbox, root)?);
+        return Ok((both.clone(), both));
+    }
+    let of_people = SandboxConfig {
+        include_default_denies: false,
+        ..config.sandbox.clone()
+    };
+    let people = Sandbox::new(&of_people, root)?;
+    let agents = Sandbox::new(&config.sandbox, root)?.sharing_indexes_with(&people);
+    Ok((Arc::new(agents), Arc::new(people)))
+}
+
 impl Setup {
+    /// Searches as a person does: only configured denied patterns hold.
+    pub(super) fn for_people(mut self) -> Setup {
+        self.context.sandbox = self.people.clone();
+        self
+    }
+
     /// Sets up the tool `search_files` as the one that is called.
     pub(super) fn for_files(self, environment: &Environment) -> Setup {
         let search = FilesTool::search_config(&self.config);
         let programs = environment.programs(&self.root);
         let engines = Engines::from_config(&search, programs, &self.context.clock);
-        let sandbox = &self.context.sandbox;
-        let indexes = FilesTool::indexes_for(&self.config, &engines, sandbox, &environment.cache);
-        let tool = FilesTool::new(&self.config, engines).with_indexes(indexes.map(Arc::new));
+        let (sandbox, cache) = (&self.context.sandbox, &environment.cache);
+        let indexes = match self.is_shared {
+            true => self.tool.indexes().cloned(),
+            false => {
+                let own = FilesTool::indexes_for(&self.config, &engines, sandbox, cache);
+                let own = own.map(|indexes| match search.index_roots.is_empty() {
+                    true => indexes.finding_roots(),
+                    false => indexes,
+                });
+                own.map(Arc::new)
+            }
+        };
+        let tool = FilesTool::new(&self.config, engines).with_indexes(indexes);
         Setup {
             files: Some(tool),
             ..self
@@ -318,9 +402,29 @@ impl Setup {
     /// Returns the configuration of these indexes.
     pub(super) fn indexing(&self) -> SearchConfig {
         match &self.files {
-            Some(_) => self.indexing_files(),
-            None => self.config.search.clone(),
+            Some(_) if !self.is_shared => self.indexing_files(),
+            _ => self.indexing_search(),
         }
+    }
+
+    /// Returns the configuration of the indexes of `Search`. An index of both tools is built where it would be built for one
+    /// of them.
+    pub(super) fn indexing_search(&self) -> SearchConfig {
+        let mut config = self.config.search.clone();
+        if !self.is_shared {
+            return config;
+        }
+        let files = &self.config.search_files;
+        if files.index_mode == IndexMode::On {
+            config.index_mode = IndexMode::On;
+        }
+        let (most_files, most_bytes) = (
+            &mut config.index_auto_threshold_files,
+            &mut config.index_auto_threshold_bytes,
+        );
+        *most_files = files.index_auto_threshold_files.min(*most_files);
+        *most_bytes = files.index_auto_threshold_bytes.min(*most_bytes);
+        config
     }
 
     /// Returns the configuration of the indexes of `search_files`.

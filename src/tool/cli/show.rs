@@ -81,6 +81,7 @@ pub(super) fn argument(path: &Path) -> String {
 pub(super) fn elsewhere(found: &Elsewhere) -> String {
     let (root, argument) = (path(&found.root), argument(&found.root));
     let how = match (found.contains, found.as_root) {
+        (true, _) if found.used => "contains it, has one, which searches use".to_string(),
         (true, false) => format!("contains it, has one: search with `--root {argument}`"),
         (true, true) => format!(
             "contains it, has one: search with `--root {argument}`, or with index_roots = [{:?}] in [tools.search]",
@@ -99,6 +100,7 @@ pub(super) fn elsewhere_json(found: &Elsewhere) -> Value {
         "root": found.root.to_string_lossy(),
         "contains": found.contains,
         "as_index_root": found.as_root,
+        "used": found.used,
     })
 }
 

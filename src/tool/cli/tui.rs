@@ -19,13 +19,13 @@ use ratatui::crossterm::event::{
 };
 use ratatui::crossterm::execute;
 
-use super::Failure;
 use super::again::Roots;
 use super::args::TuiArgs;
+use super::backend::{Backend, start_unless};
 use super::daemon::canonical;
 use super::setup::Environment;
 use super::signals::Signals;
-use super::tree::OpenTree;
+use super::{Failure, complain};
 use crate::exec::stop::{Clock, SystemClock};
 use crate::tool::error::ToolError;
 
@@ -54,7 +54,13 @@ pub(super) fn run(args: &TuiArgs, environment: &Environment) -> Result<u8, Failu
     let setup = args.setup.anywhere(Some(&root), environment)?;
     // What is wrong with it is said before the screen is taken.
     super::setup::load_config(&setup, environment)?;
-    let tree = OpenTree::new(root.clone(), setup, environment, !args.no_daemon).quiet();
+    let tree = Backend::new(
+        root.clone(),
+        setup,
+        environment,
+        start_unless(args.no_daemon),
+    )
+    .quiet();
     let tree = Arc::new(tree.named("tui"));
     let signals = Signals::take_over()?;
     let asker = Asker::start(tree.clone(), Roots::new(&root, &[]), Arc::new(SystemClock))?;
@@ -81,6 +87,12 @@ pub(super) fn run(args: &TuiArgs, environment: &Environment) -> Result<u8, Failu
     ratatui::restore();
     drop(asker);
     tree.shut_down();
+    if tree.has_started() {
+        complain(&format!(
+            "a daemon was started, which goes on; `ggrep stop --root {}` ends it",
+            root.display()
+        ));
+    }
     done?;
     match signals.status() {
         Some(status) => Err(Failure::Signal(status)),

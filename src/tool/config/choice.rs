@@ -58,6 +58,17 @@ choices! {
         Rg = "rg",
     }
 
+    /// Whether a search of the command line is answered by the daemon of its tree (`searches`).
+    DaemonUse {
+        /// Never: the process that was called searches.
+        Off = "off",
+        /// If it runs.
+        Use = "use",
+        /// If it runs; where none does and the tree is large enough for an index, one is started for
+        /// the searches that follow.
+        Start = "start",
+    }
+
     /// Which engine looks into the files for `search_files` (`backend`).
     FilesBackend {
         /// The built-in engine, on every machine the same.

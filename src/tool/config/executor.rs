@@ -20,6 +20,8 @@ pub struct ExecutorConfig {
     pub store: Option<PathBuf>,
     /// How long a result is kept, in days.
     pub retention_days: u32,
+    /// Whether a task fails where the system lacks a way of confining its worker.
+    pub require_confinement: bool,
     /// The scopes, by name: no task searches anything else (EXEC §3, allow list).
     pub scopes: BTreeMap<String, ScopeConfig>,
 }
@@ -30,6 +32,7 @@ impl Default for ExecutorConfig {
             keys: Vec::new(),
             store: None,
             retention_days: RETENTION_DAYS,
+            require_confinement: true,
             scopes: BTreeMap::new(),
         }
     }
@@ -83,6 +86,7 @@ struct Table {
     keys: Option<Vec<String>>,
     store: Option<PathBuf>,
     retention_days: Option<u32>,
+    require_confinement: Option<bool>,
     #[serde(default)]
     scopes: BTreeMap<String, toml::Spanned<ScopeConfig>>,
 }
@@ -134,6 +138,9 @@ impl ExecutorConfig {
         }
         if let Some(store) = table.store {
             self.store = Some(absolute(store));
+        }
+        if let Some(required) = table.require_confinement {
+            self.require_confinement = required;
         }
         match table.retention_days {
             None => {}

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 
 use super::caps::{self, Cap};
 use super::choice::{
-    Backend, Case, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode, RegexStrategy,
+    Backend, Case, DaemonUse, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode,
+    RegexStrategy,
 };
 use super::value::{Field, Kind, Value};
 use super::{Config, Profile};
@@ -204,7 +205,8 @@ tables! {
         /// Whether the index covers hidden files. Only requests with the same `hidden`, `follow`
         /// and `no_ignore` as the index can use it.
         index_default_hidden: bool = false; Kind::Boolean;
-        /// Whether the index follows symbolic links.
+        /// Whether the index follows symbolic links. Such an index is built but leaves out no file:
+        /// changes behind a link are not noticed.
         index_default_follow: bool = false; Kind::Boolean;
         /// Whether the index covers files that ignore files leave out.
         index_default_no_ignore: bool = false; Kind::Boolean;
@@ -215,13 +217,15 @@ tables! {
         /// With `index_mode = "auto"`, a tree below the thresholds is measured again after this
         /// many searches.
         index_auto_reeval_calls: u64 = 100; Kind::POSITIVE;
-        /// The time limit of the first build of an index, in milliseconds.
+        /// The time limit of a build in the background, in milliseconds. `index build`, `--index
+        /// on` and `call --wait-index` build for as long as it takes; the last one waits no longer
+        /// than this for a build of another process.
         index_build_timeout_ms: u64 = 300_000; TIMEOUT;
         /// The number of files that a build in the background may index; it stops where there are more.
-        /// 0 means unlimited.
+        /// 0 means unlimited. A build that somebody waits for has no such limit.
         index_build_max_files: u64 = 0; Kind::COUNT;
         /// The number of bytes that a build in the background may read; it stops where there are more.
-        /// 0 means unlimited.
+        /// 0 means unlimited. A build that somebody waits for has no such limit.
         index_build_max_bytes: u64 = 0; Kind::COUNT;
         /// The share of all processors that building in the background takes at most, in percent.
         index_build_max_cpu_percent: u8 = 50; Kind::Integer { min: 1, max: 100 };
@@ -257,8 +261,9 @@ tables! {
         /// The number of indexes that are kept. Those that were not used for longest make room for a
         /// new one.
         index_max_indexes: u64 = 10; Kind::POSITIVE;
-        /// How long a search waits for an index that another process has locked, in milliseconds;
-        /// then it goes on without.
+        /// How long an index that another process has locked is waited for, in milliseconds. A
+        /// search waits no longer than `index_maint_budget_fraction` allows; then it goes on
+        /// without.
         index_lock_timeout_ms: u64 = 250; DELAY;
         /// When a stored index is checked for damage as a whole: `off`, `on_open` for one in an SQLite database (that of
         /// mapped files is checked page by page when it is read, whatever this says), or `periodic`: also after some searches
@@ -271,6 +276,9 @@ tables! {
         /// a line of more than 256 MiB is an error whether or not anything matches.
         index_max_tokenized_bytes: u64 = MIB, command_line 64 * MIB;
             Kind::Integer { min: 2, max: 256 * MIB };
+        /// The number of characters of an n-gram; no other one is supported.
+        /// Has no effect.
+        bloom_ngram_k: u64 = 3; Kind::Integer { min: 3, max: 3 };
         /// The rate of needless candidates from which the parameters of an index's logical filter
         /// follow. What is stored has a density of its own, and keeps fewer files in vain.
         bloom_target_fp_rate: f64 = 0.01; Kind::Number { min: 0.0, max: 1.0, inclusive: false };
@@ -288,14 +296,16 @@ tables! {
         reconcile_max_files: u64 = 50_000; Kind::POSITIVE;
         /// The time that one slice of comparing an index with the disk takes, in milliseconds.
         reconcile_max_ms: u64 = 2_000; TIMEOUT;
-        /// The share of a request's time limit that may go into maintaining the index.
+        /// The share of a request's time limit that may go into its index: waiting for others that
+        /// lock or open it, bringing it up to date, and comparing it with the tree. When that time
+        /// is over, the request is answered without the index.
         index_maint_budget_fraction: f64 = 0.25;
             Kind::Number { min: 0.0, max: 1.0, inclusive: true };
 
         /// The bytes of JSON that a response has at most, zero for any number; events at the end go first. Callers can ask for less.
         max_output_bytes: u64 = 0; Kind::COUNT;
         /// The bytes of a line that a response shows at most, zero for all of them. A longer one is shown in part, around its match.
-        max_line_bytes: u64 = 0; Kind::COUNT;
+        max_line_bytes: u64 = 0, command_line 2_000; Kind::COUNT;
         /// Whether responses carry a `stats` block.
         emit_stats: bool = false; Kind::Boolean;
 
@@ -352,10 +362,10 @@ tables! {
         index_auto_threshold_files: u64 = 2_000; Kind::COUNT;
         /// With `index_mode = "auto"`, a tree with more bytes than this is indexed.
         index_auto_threshold_bytes: u64 = 500_000_000; Kind::COUNT;
-        /// Whether indexed trees are watched for changes.
+        /// Whether indexed trees are watched for changes. Of an index that both tools use, `[tools.search]` says so.
         index_watch: bool = true; Kind::Boolean;
         /// How long changes are collected before they are indexed, in milliseconds. A changed file
-        /// is searched at once all the same.
+        /// is searched at once all the same. Of an index that both tools use, `[tools.search]` says so.
         index_watch_debounce_ms: u64 = 250; PAUSE;
         /// Whether git may be asked which files there are. The tree is always listed, because git does not know of new files before
         /// they are added.
@@ -374,7 +384,7 @@ tables! {
         /// The bytes of JSON that a response has at most, zero for any number; matches at the end go first. Callers can ask for less.
         max_output_bytes: u64 = 0; Kind::COUNT;
         /// The bytes of a line that a response shows at most, zero for all of them. A longer one is shown in part, around its match.
-        max_line_bytes: u64 = 0; Kind::COUNT;
+        max_line_bytes: u64 = 0, command_line 2_000; Kind::COUNT;
         /// Whether `stats` say what an index had to do with a response.
         emit_stats: bool = false; Kind::Boolean;
     }
@@ -382,6 +392,10 @@ tables! {
     /// What `[tools.daemon]` configures: the query daemon, which `serve` starts. No value can be above the bound that the program was
     /// built with.
     daemon: DaemonConfig, daemon_defaults {
+        /// Whether the searches and calls of the command line are answered by the daemon of their tree: never, if it runs, or
+        /// so that one is started where none runs and the tree has more than index_auto_threshold_files files.
+        searches: DaemonUse = DaemonUse::Use;
+            Kind::choice(DaemonUse::WORDS);
         /// The queries that run at once.
         max_concurrent_queries: u64 = caps::MAX_CONCURRENT_QUERIES.default; up_to(caps::MAX_CONCURRENT_QUERIES);
         /// The queries that wait to be run; where there are more, they are refused as `busy`.
@@ -433,7 +447,8 @@ tables! {
         /// same.
         allow_absolute: bool = false, command_line true; Kind::Boolean;
         /// Whether the patterns that protect keys and certificates (`**/.ssh/**`, `**/.gnupg/**`,
-        /// `**/id_rsa*`, `**/*.pem`, `**/*.key`) are denied as well.
+        /// `**/id_rsa*`, `**/*.pem`, `**/*.key`) are denied as well. Unless it is set, they are
+        /// denied to agents, and not to a person's own search at the command line.
         include_default_denies: bool = true; Kind::Boolean;
     }
 }

@@ -130,6 +130,11 @@ impl Load {
             }
         };
         let mut values: Vec<(&Spanned<_>, &Spanned<DeValue<'_>>, &str)> = Vec::new();
+        for (name, value) in root.get_ref().iter() {
+            if let Some(problem) = misplaced(name.get_ref(), value.get_ref()) {
+                wrong(name.span().start, problem);
+            }
+        }
         if let Some((name, tools)) = root.get_ref().get_key_value("tools") {
             match tools.get_ref() {
                 DeValue::Table(tools) => {
@@ -321,17 +326,54 @@ fn misspelt(name: &str) -> Option<Problem> {
     if TABLES.contains(&name) {
         return None;
     }
-    let letters: String = name
-        .chars()
-        .filter(|c| c.is_alphanumeric())
-        .take(20)
-        .flat_map(char::to_lowercase)
-        .collect();
-    let meant = TABLES
-        .into_iter()
-        .find(|table| strsim::damerau_levenshtein(table, &letters) <= 1)?;
+    let meant = TABLES.into_iter().find(|table| is_nearly(table, name))?;
     let message = format!("is not a table of this program; write `[tools.{meant}]`");
     Some(Problem::new(Some(&format!("tools.{name}")), message))
+}
+
+/// Returns true for a name that is another one but for one slip, the case of letters and what is no letter.
+fn is_nearly(known: &str, name: &str) -> bool {
+    let letters = |name: &str| -> String {
+        let letters = name.chars().filter(|c| c.is_alphanumeric()).take(20);
+        letters.flat_map(char::to_lowercase).collect()
+    };
+    strsim::damerau_levenshtein(&letters(known), &letters(name)) <= 1
+}
+
+/// Recognizes what stands at the top of a file and was meant to be below `tools`, such as `[tool.sandbox]`, `[sandbox]`
+/// or `max_files` above any table. What has none of our names in it is somebody else's.
+fn misplaced(name: &str, value: &DeValue<'_>) -> Option<Problem> {
+    let known = |table: &str, key: &str| {
+        let full = format!("tools.{table}.{key}");
+        KEYS.iter().any(|one| one.full == full)
+    };
+    let meant = match value {
+        DeValue::Table(keys) => {
+            let has =
+                |is_ours: &dyn Fn(&str) -> bool| keys.keys().any(|key| is_ours(key.get_ref()));
+            if name != "tools" && is_nearly("tools", name) && has(&|key| TABLES.contains(&key)) {
+                "`tools`, as in `[tools.search]`".to_string()
+            } else if name != "executor"
+                && is_nearly("executor", name)
+                && has(&|key| ["keys", "scopes"].contains(&key))
+            {
+                "`[executor]`".to_string()
+            } else {
+                // A key of one word may be anybody's.
+                let is_ours = |table: &str, key: &str| key.contains('_') && known(table, key);
+                let ours = |table: &&str| is_nearly(table, name) && has(&|key| is_ours(table, key));
+                format!("`[tools.{}]`", TABLES.into_iter().find(ours)?)
+            }
+        }
+        _ if name.contains('_') => {
+            let table = TABLES.into_iter().find(|table| known(table, name))?;
+            let message = format!("stands outside of its table; write it below `[tools.{table}]`");
+            return Some(Problem::new(Some(name), message));
+        }
+        _ => return None,
+    };
+    let message = format!("is not a table of this program; write {meant}");
+    Some(Problem::new(Some(name), message))
 }
 
 fn not_a_table(table: &str, value: &DeValue<'_>) -> Problem {

@@ -34,7 +34,8 @@ use std::fmt;
 use std::path::PathBuf;
 
 pub use choice::{
-    Backend, Case, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode, RegexStrategy,
+    Backend, Case, DaemonUse, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode,
+    RegexStrategy,
 };
 pub use error::{ConfigError, Problem};
 pub use executor::{ExecutorConfig, ScopeConfig, ScopeKind};

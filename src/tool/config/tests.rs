@@ -179,6 +179,7 @@ fn the_specified_keys_and_defaults_are_known() {
         index_integrity_check = "on_open"
         index_integrity_period_calls = 200
         index_max_tokenized_bytes = 1048576
+        bloom_ngram_k = 3
         bloom_target_fp_rate = 0.01
         index_allow_insecure_persistence = false
         reconcile_max_files = 50000
@@ -262,11 +263,13 @@ fn the_command_line_has_defaults_of_its_own() {
         ("search.index_map", "false"),
         ("search.index_max_tokenized_bytes", "67108864"),
         ("search.index_regex_strategy", "\"boolean\""),
+        ("search.max_line_bytes", "2000"),
         ("search_files.enabled", "true"),
         ("search_files.max_file_size_bytes", "67108864"),
         ("search_files.max_files", "5000000"),
         ("search_files.max_depth", "100"),
         ("search_files.index_mode", "\"auto\""),
+        ("search_files.max_line_bytes", "2000"),
         ("sandbox.allow_absolute", "true"),
     ];
     let differing: Vec<(&str, &str)> = differing

@@ -7,7 +7,8 @@ use serde::{Serialize, Serializer};
 use toml::de::{DeInteger, DeValue};
 
 use super::choice::{
-    Backend, Case, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode, RegexStrategy,
+    Backend, Case, DaemonUse, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode,
+    RegexStrategy,
 };
 use crate::index::deny::DenySet;
 
@@ -96,6 +97,7 @@ impl Kind {
         match self {
             Self::Boolean => "`true` or `false`".into(),
             Self::Integer { min, max: LARGEST } => format!("an integer of at least {min}"),
+            Self::Integer { min, max } if min == max => format!("{min}"),
             Self::Integer { min, max } => format!("an integer from {min} to {max}"),
             Self::Number {
                 min,
@@ -412,6 +414,7 @@ choice_fields!(
     Case,
     FilesBackend,
     Mode,
+    DaemonUse,
     IndexMode,
     IndexStorage,
     IntegrityCheck,

@@ -3,16 +3,29 @@
 //! Owns the bounds on queries that run and that wait, and fairness between clients. It knows neither threads nor sockets nor clocks:
 //! whoever uses it says what happens when, and is told who may go on.
 //!
-//! Clients take turns by *start-time fair queueing*: each query of a client starts, in a time of its own, where the one before it ends, and
-//! the earliest start goes first. A client that asks for much waits behind itself; others pass. What asks for a place costs as much as the
-//! number of clients that wait, at most the depth of the queue.
+//! Clients take turns by *weighted fair queueing*: each query of a client starts, in a time of its
+//! own, where the one before it ends, and the earliest end goes first. How long a query is in that
+//! time is the mean of what queries of its kind took, so that a short one does not wait behind all
+//! the long ones. A client that asks for much waits behind itself; others pass. Kinds that take long
+//! leave one place to the others, and each second turn to clients with one short query. A request
+//! for a place takes time in proportion to the number of waiting clients, at most the depth of the
+//! queue.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::limits::{MAX_CONCURRENT_QUERIES, MAX_QUERY_QUEUE_DEPTH};
 
-/// How far apart the starts of two queries of a client are whose share is one.
-const UNIT: u64 = 720_720;
+/// The time of the queue that one microsecond of a client is whose share is one.
+const UNIT: u64 = 720;
+
+/// What a query takes as long as none of its kind was measured, in microseconds.
+const UNKNOWN_US: u64 = 50_000;
+
+/// What a query costs at least and at most, in microseconds.
+const COST_US: (u64, u64) = (100, 60_000_000);
+
+/// A kind takes long that takes so many times as long as the shortest one.
+const LONG: u64 = 4;
 
 /// The shortest and the longest time after which a client is told to try again, in milliseconds.
 const RETRY_MS: (u64, u64) = (25, 5_000);
@@ -43,6 +56,21 @@ impl Share {
             Share::Batch => 1,
         }
     }
+}
+
+/// What is asked for. Queries of one kind take about as long as each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The call of a tool.
+    Tool,
+    /// The search of a person, answered whole.
+    Person,
+    /// A question with ranked results.
+    Search,
+}
+
+impl Kind {
+    const ALL: [Kind; 3] = [Kind::Tool, Kind::Person, Kind::Search];
 }
 
 /// A query that runs or waits.
@@ -106,6 +134,13 @@ struct Waiting {
     ticket: Ticket,
     /// How long it is, in that time.
     cost: u64,
+    kind: Kind,
+}
+
+impl Waiting {
+    fn end(&self) -> u64 {
+        self.start.saturating_add(self.cost)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -121,26 +156,31 @@ struct Lane {
 /// # Examples
 ///
 /// ```
-/// use forge_search::tool::daemon::admission::{Admission, Arrival, Bounds, Client, Share};
+/// use forge_search::tool::daemon::admission::{Admission, Arrival, Bounds, Client, Kind, Share};
 ///
 /// let mut admission = Admission::new(Bounds::new(1, 1));
 /// let me = Client::Named("me".to_string());
-/// let Arrival::Admitted(first) = admission.arrive(&me, Share::Interactive) else { panic!() };
-/// let Arrival::Queued { ticket, .. } = admission.arrive(&me, Share::Interactive) else { panic!() };
-/// assert_eq!(admission.arrive(&me, Share::Interactive), Arrival::Busy);
+/// let mut ask = |admission: &mut Admission| admission.arrive(&me, Share::Interactive, Kind::Search);
+/// let Arrival::Admitted(first) = ask(&mut admission) else { panic!() };
+/// let Arrival::Queued { ticket, .. } = ask(&mut admission) else { panic!() };
+/// assert_eq!(ask(&mut admission), Arrival::Busy);
 /// assert_eq!(admission.leave(first, 10), [ticket]);
 /// ```
 #[derive(Debug)]
 pub struct Admission {
     bounds: Bounds,
     lanes: BTreeMap<Client, Lane>,
-    running: BTreeMap<Ticket, Client>,
+    running: BTreeMap<Ticket, (Client, Kind)>,
     waiting: BTreeMap<Ticket, Client>,
-    /// The time of the queue: where the query started that was let in last.
+    /// The time of the queue: what each client that asks for something has got so far.
     now: u64,
     next: u64,
+    /// Whether the query that was let in last went before one whose turn it was.
+    passed: bool,
     /// What a query takes, in microseconds: a mean that forgets.
     service_us: u64,
+    /// The same for each kind, once one was measured.
+    kind_us: [Option<u64>; Kind::ALL.len()],
 }
 
 impl Admission {
@@ -153,7 +193,9 @@ impl Admission {
             waiting: BTreeMap::new(),
             now: 0,
             next: 0,
-            service_us: 50_000,
+            passed: false,
+            service_us: UNKNOWN_US,
+            kind_us: [None; Kind::ALL.len()],
         }
     }
 
@@ -178,12 +220,16 @@ impl Admission {
     }
 
     /// Decides about a query that comes.
-    pub fn arrive(&mut self, client: &Client, share: Share) -> Arrival {
+    pub fn arrive(&mut self, client: &Client, share: Share, kind: Kind) -> Arrival {
         let mut instead_of = None;
         let may_run = self.running.len() < self.bounds.concurrent
-            && self.lane(client).running < self.bounds.per_client;
+            && self.lane(client).running < self.bounds.per_client
+            && self.has_place_for(kind);
         if !may_run && self.waiting.len() >= self.bounds.depth {
-            match self.longest_but(client) {
+            match self
+                .longest_but(client)
+                .or_else(|| self.costlier(client, kind))
+            {
                 Some(victim) => {
                     self.give_up(victim);
                     instead_of = Some(victim);
@@ -197,39 +243,78 @@ impl Admission {
         let ticket = Ticket(self.next);
         self.next += 1;
         let now = self.now;
+        let cost = self.expected_us(kind) * UNIT / share.weight();
         let lane = self.lane(client);
-        let (start, cost) = (lane.end.max(now), UNIT / share.weight());
+        let start = lane.end.max(now);
         lane.end = start.saturating_add(cost);
-        if may_run {
-            lane.running += 1;
-            self.now = start;
-            self.running.insert(ticket, client.clone());
-            return Arrival::Admitted(ticket);
-        }
-        lane.waiting.push_back(Waiting {
+        let query = Waiting {
             start,
             ticket,
             cost,
-        });
+            kind,
+        };
+        if may_run {
+            self.admit(client.clone(), query);
+            return Arrival::Admitted(ticket);
+        }
+        lane.waiting.push_back(query);
         self.waiting.insert(ticket, client.clone());
         Arrival::Queued { ticket, instead_of }
     }
 
-    /// Notes that a query has ended that ran, after so many microseconds; returns those that run from now on.
+    /// Notes that a query has ended that ran, after so many microseconds, zero if it did nothing;
+    /// returns those that run from now on.
     pub fn leave(&mut self, ticket: Ticket, took_us: u64) -> Vec<Ticket> {
-        let Some(client) = self.running.remove(&ticket) else {
+        let Some((client, kind)) = self.running.remove(&ticket) else {
             return Vec::new();
         };
-        self.service_us = (self.service_us.saturating_mul(15).saturating_add(took_us)) / 16;
+        if took_us > 0 {
+            self.service_us = mean(self.service_us, took_us);
+            let of_kind = &mut self.kind_us[kind as usize];
+            *of_kind = Some(of_kind.map_or(took_us, |so_far| mean(so_far, took_us)));
+        }
         let lane = self.lane(&client);
         lane.running = lane.running.saturating_sub(1);
+        let admitted = self.admit_all();
+        self.forget();
+        admitted
+    }
+
+    /// Lets in all that may run.
+    fn admit_all(&mut self) -> Vec<Ticket> {
         let mut admitted = Vec::new();
         while self.running.len() < self.bounds.concurrent {
             let Some(next) = self.next_one() else { break };
             admitted.push(next);
         }
-        self.forget();
         admitted
+    }
+
+    /// Returns what a query of a kind is expected to take, in microseconds.
+    fn expected_us(&self, kind: Kind) -> u64 {
+        let measured = self.kind_us[kind as usize].unwrap_or(UNKNOWN_US);
+        measured.clamp(COST_US.0, COST_US.1)
+    }
+
+    /// Returns whether queries of a kind are known to take much longer than others.
+    fn takes_long(&self, kind: Kind) -> bool {
+        let shortest = self.kind_us.iter().flatten().min();
+        let own = self.kind_us[kind as usize];
+        own.zip(shortest)
+            .is_some_and(|(own, shortest)| own > shortest.saturating_mul(LONG))
+    }
+
+    /// Returns whether queries of a kind may take one more place: those that take long leave one.
+    fn has_place_for(&self, kind: Kind) -> bool {
+        let most = self.bounds.concurrent.saturating_sub(1).max(1);
+        let long = |kind: Kind| self.takes_long(kind);
+        !long(kind)
+            || self
+                .running
+                .values()
+                .filter(|(_, kind)| long(*kind))
+                .count()
+                < most
     }
 
     /// Notes that a query does not wait any more. Returns false if it did not. It has cost nothing, so those that its client asked after it
@@ -271,20 +356,67 @@ impl Admission {
         self.lanes.entry(client.clone()).or_default()
     }
 
-    /// Lets in whoever is next: the earliest start, of those who may run another one.
+    /// Lets in whoever is next: the earliest end, of those who may run another one.
     fn next_one(&mut self) -> Option<Ticket> {
         let most = self.bounds.per_client;
-        let may = self.lanes.values_mut().filter(|lane| lane.running < most);
-        let first = |lane: &&mut Lane| lane.waiting.front().map(|one| (one.start, one.ticket));
-        let lane = may
-            .filter(|lane| !lane.waiting.is_empty())
-            .min_by_key(first)?;
-        let Waiting { start, ticket, .. } = lane.waiting.pop_front()?;
-        lane.running += 1;
-        self.now = self.now.max(start);
-        let client = self.waiting.remove(&ticket)?;
-        self.running.insert(ticket, client);
+        let has_place = Kind::ALL.map(|kind| self.has_place_for(kind));
+        // Of a client only the first one that has a place: its queries keep their order.
+        let first = |lane: &Lane| {
+            let mut queries = lane.waiting.iter().enumerate();
+            let (at, query) = queries.find(|(_, one)| has_place[one.kind as usize])?;
+            Some((query.end(), query.ticket, at))
+        };
+        let may = self.lanes.iter().filter(|(_, lane)| lane.running < most);
+        let all = may.filter_map(|(client, lane)| Some((first(lane)?, client, lane)));
+        let by_turn = all.clone().min_by_key(|(query, ..)| *query)?;
+        // The one short query of a client goes before a long one, each second time.
+        let is_long = |(&(_, _, at), lane): (&(u64, Ticket, usize), &Lane)| {
+            let query = lane.waiting.get(at);
+            query.is_some_and(|query| self.takes_long(query.kind))
+        };
+        let is_single = |lane: &Lane| lane.running + lane.waiting.len() == 1;
+        let mut short = all.filter(|(query, _, lane)| is_single(lane) && !is_long((query, lane)));
+        let passes = match !self.passed && is_long((&by_turn.0, by_turn.2)) {
+            true => short.by_ref().min_by_key(|(query, ..)| *query),
+            false => None,
+        };
+        let passed = passes.is_some();
+        let ((_, ticket, at), client, _) = passes.unwrap_or(by_turn);
+        let client = client.clone();
+        self.passed = passed;
+        let query = self.lane(&client).waiting.remove(at)?;
+        self.waiting.remove(&ticket)?;
+        self.admit(client, query);
         Some(ticket)
+    }
+
+    /// Lets a query run, and goes on in the time of the queue: by its cost, divided among all who
+    /// ask for something, and at least to where the first of them starts.
+    fn admit(&mut self, client: Client, query: Waiting) {
+        self.lane(&client).running += 1;
+        self.running.insert(query.ticket, (client, query.kind));
+        let asks = |lane: &&Lane| lane.running > 0 || !lane.waiting.is_empty();
+        let asking = self.lanes.values().filter(asks).count().max(1) as u64;
+        let heads = self.lanes.values().filter_map(|lane| lane.waiting.front());
+        let first = heads.map(|one| one.start).min();
+        let now = self.now.saturating_add(query.cost / asking);
+        self.now = now.max(first.unwrap_or(0));
+    }
+
+    /// Returns the waiting query that takes long and ends last, if one of a kind that does not is
+    /// to take its place, whose client has none waiting yet.
+    fn costlier(&self, client: &Client, kind: Kind) -> Option<Ticket> {
+        let has_none = self
+            .lanes
+            .get(client)
+            .is_none_or(|lane| lane.waiting.is_empty());
+        if self.takes_long(kind) || !has_none {
+            return None;
+        }
+        let all = self.lanes.values().flat_map(|lane| &lane.waiting);
+        let long = all.filter(|one| self.takes_long(one.kind));
+        long.max_by_key(|one| (one.end(), one.ticket))
+            .map(|one| one.ticket)
     }
 
     /// Returns the last waiting query of the client that has most of them, if that is more than this one would have: so nobody fills the
@@ -312,241 +444,10 @@ impl Admission {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn named(name: &str) -> Client {
-        Client::Named(name.to_string())
-    }
-
-    fn ticket(arrival: Arrival) -> Ticket {
-        match arrival {
-            Arrival::Admitted(ticket) | Arrival::Queued { ticket, .. } => ticket,
-            Arrival::Busy => panic!("busy"),
-        }
-    }
-
-    fn arrive(admission: &mut Admission, name: &str) -> Arrival {
-        admission.arrive(&named(name), Share::Interactive)
-    }
-
-    #[test]
-    fn ggrep_whoever_has_several_queries_here_stands_back() {
-        let mut admission = Admission::new(Bounds::new(4, 8));
-        let first = ticket(arrive(&mut admission, "a"));
-        assert!(!admission.stands_back(&named("a")), "one is no flood");
-        let second = ticket(arrive(&mut admission, "a"));
-        let third = ticket(arrive(&mut admission, "a"));
-        ticket(arrive(&mut admission, "b"));
-        assert!(admission.stands_back(&named("a")) && !admission.stands_back(&named("b")));
-        admission.leave(first, 1);
-        assert!(
-            admission.stands_back(&named("a")),
-            "one runs and one waits, or both run"
-        );
-        admission.leave(second, 1);
-        assert!(!admission.stands_back(&named("a")));
-        admission.leave(third, 1);
-        assert!(!admission.stands_back(&named("a")) && !admission.stands_back(&named("c")));
-    }
-
-    #[test]
-    fn ggrep_queries_run_up_to_the_bound_then_wait_then_are_busy() {
-        let mut admission = Admission::new(Bounds {
-            concurrent: 2,
-            per_client: 2,
-            depth: 2,
-        });
-        let first = ticket(arrive(&mut admission, "a"));
-        assert!(matches!(arrive(&mut admission, "a"), Arrival::Admitted(_)));
-        let third = arrive(&mut admission, "a");
-        assert!(matches!(
-            third,
-            Arrival::Queued {
-                instead_of: None,
-                ..
-            }
-        ));
-        arrive(&mut admission, "a");
-        assert_eq!(arrive(&mut admission, "a"), Arrival::Busy);
-        assert_eq!((admission.running(), admission.waiting()), (2, 2));
-        assert_eq!(admission.leave(first, 1), [ticket(third)]);
-        assert_eq!(admission.leave(first, 1), [], "twice is once");
-        assert_eq!((admission.running(), admission.waiting()), (2, 1));
-    }
-
-    #[test]
-    fn ggrep_a_client_has_no_more_than_its_share_of_places() {
-        let mut admission = Admission::new(Bounds::new(4, 10));
-        for _ in 0..2 {
-            assert!(matches!(arrive(&mut admission, "a"), Arrival::Admitted(_)));
-        }
-        assert!(matches!(
-            arrive(&mut admission, "a"),
-            Arrival::Queued { .. }
-        ));
-        // Another one is let in, although one waits.
-        assert!(matches!(arrive(&mut admission, "b"), Arrival::Admitted(_)));
-    }
-
-    #[test]
-    fn ggrep_a_flood_delays_its_own_client_only() {
-        let mut admission = Admission::new(Bounds::new(1, 100));
-        let mut running = ticket(arrive(&mut admission, "flood"));
-        for _ in 0..50 {
-            arrive(&mut admission, "flood");
-        }
-        for _ in 0..20 {
-            let polite = ticket(arrive(&mut admission, "polite"));
-            let mut turns = 0;
-            while running != polite {
-                running = admission.leave(running, 1000)[0];
-                turns += 1;
-            }
-            assert!(turns <= 2, "{turns} turns");
-        }
-    }
-
-    #[test]
-    fn ggrep_what_was_given_up_has_cost_nothing() {
-        let mut admission = Admission::new(Bounds::new(1, 100));
-        let running = ticket(arrive(&mut admission, "x"));
-        // As somebody types who takes each question back for the next one.
-        for _ in 0..50 {
-            let given_up = ticket(arrive(&mut admission, "types"));
-            assert!(admission.give_up(given_up));
-        }
-        let kept = ticket(arrive(&mut admission, "types"));
-        let between = ticket(arrive(&mut admission, "types"));
-        let last = ticket(arrive(&mut admission, "types"));
-        let others: Vec<Ticket> = (0..2)
-            .map(|_| ticket(arrive(&mut admission, "other")))
-            .collect();
-        assert!(admission.give_up(between));
-        assert_eq!(admission.leave(running, 1), [kept]);
-        assert_eq!(admission.leave(kept, 1), [others[0]]);
-        assert_eq!(admission.leave(others[0], 1), [last]);
-        assert_eq!(admission.leave(last, 1), [others[1]]);
-    }
-
-    #[test]
-    fn ggrep_the_shares_of_a_long_run_are_those_of_the_weights() {
-        let mut admission = Admission::new(Bounds::new(1, 1000));
-        let mut owner = BTreeMap::new();
-        let first = ticket(arrive(&mut admission, "x"));
-        for _ in 0..200 {
-            let batch = admission.arrive(&named("batch"), Share::Batch);
-            owner.insert(ticket(batch), "batch");
-            owner.insert(ticket(arrive(&mut admission, "asks")), "asks");
-        }
-        let mut running = first;
-        let mut asks = 0;
-        for _ in 0..100 {
-            running = admission.leave(running, 1)[0];
-            asks += usize::from(owner[&running] == "asks");
-        }
-        assert!((78..=82).contains(&asks), "{asks} of 100");
-    }
-
-    #[test]
-    fn ggrep_nobody_fills_the_queue_alone() {
-        let mut admission = Admission::new(Bounds::new(1, 4));
-        arrive(&mut admission, "flood");
-        let mut last = None;
-        for _ in 0..4 {
-            last = Some(ticket(arrive(&mut admission, "flood")));
-        }
-        assert_eq!(arrive(&mut admission, "flood"), Arrival::Busy);
-        match arrive(&mut admission, "polite") {
-            Arrival::Queued { instead_of, .. } => assert_eq!(instead_of, last),
-            other => panic!("{other:?}"),
-        }
-        assert_eq!(admission.waiting(), 4);
-        // Two against two is even.
-        assert!(matches!(
-            arrive(&mut admission, "polite"),
-            Arrival::Queued { .. }
-        ));
-        assert_eq!(arrive(&mut admission, "polite"), Arrival::Busy);
-    }
-
-    #[test]
-    fn what_gives_up_waits_no_more() {
-        let mut admission = Admission::new(Bounds::new(1, 4));
-        let first = ticket(arrive(&mut admission, "a"));
-        let second = ticket(arrive(&mut admission, "a"));
-        let third = ticket(arrive(&mut admission, "b"));
-        assert!(admission.give_up(second));
-        assert!(!admission.give_up(second));
-        assert!(!admission.give_up(first), "it runs");
-        assert_eq!(admission.leave(first, 1), [third]);
-        assert_eq!(admission.leave(third, 1), []);
-        assert_eq!(admission.clients(), 0);
-    }
-
-    #[test]
-    fn ggrep_busy_says_when_to_come_again_within_reason() {
-        let mut admission = Admission::new(Bounds::new(1, 100));
-        let first = ticket(arrive(&mut admission, "a"));
-        let idle = admission.retry_after_ms();
-        for _ in 0..50 {
-            arrive(&mut admission, "a");
-        }
-        assert!(admission.retry_after_ms() > idle);
-        admission.leave(first, u64::MAX);
-        assert_eq!(admission.retry_after_ms(), RETRY_MS.1);
-    }
-
-    proptest! {
-        #[test]
-        fn ggrep_whatever_happens_the_bounds_hold_and_nobody_is_lost(
-            steps in prop::collection::vec((0u8..4, 0u8..5, any::<prop::sample::Index>()), 0..200),
-            concurrent in 1usize..4,
-            depth in 0usize..6,
-        ) {
-            let bounds = Bounds::new(concurrent, depth);
-            let mut admission = Admission::new(bounds);
-            let (mut running, mut waiting) = (Vec::new(), Vec::new());
-            for (step, client, which) in steps {
-                match step {
-                    0 | 1 => match arrive(&mut admission, &client.to_string()) {
-                        Arrival::Admitted(ticket) => running.push(ticket),
-                        Arrival::Queued { ticket, instead_of } => {
-                            waiting.retain(|one| Some(*one) != instead_of);
-                            waiting.push(ticket);
-                        }
-                        Arrival::Busy => prop_assert_eq!(waiting.len(), depth),
-                    },
-                    2 if !running.is_empty() => {
-                        let one = running.swap_remove(which.index(running.len()));
-                        for next in admission.leave(one, 1000) {
-                            prop_assert!(waiting.contains(&next));
-                            waiting.retain(|one| *one != next);
-                            running.push(next);
-                        }
-                    }
-                    3 if !waiting.is_empty() => {
-                        let one = waiting.swap_remove(which.index(waiting.len()));
-                        prop_assert!(admission.give_up(one));
-                    }
-                    _ => {}
-                }
-                prop_assert_eq!(admission.running(), running.len());
-                prop_assert_eq!(admission.waiting(), waiting.len());
-                prop_assert!(running.len() <= concurrent && waiting.len() <= depth);
-                prop_assert!(admission.clients() <= 5);
-            }
-            // Everybody who waits gets in.
-            while let Some(one) = running.pop() {
-                let next = admission.leave(one, 1);
-                waiting.retain(|one| !next.contains(one));
-                running.extend(next);
-            }
-            prop_assert!(waiting.is_empty());
-            prop_assert_eq!(admission.clients(), 0);
-        }
-    }
+/// Returns a mean with one more value, of which each counts less the older it is.
+fn mean(so_far: u64, value: u64) -> u64 {
+    so_far.saturating_mul(15).saturating_add(value) / 16
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,15 +19,16 @@ use super::request::SearchQuery;
 use super::retriever::{Hits, Lexical, Retriever, retrieve_all};
 use super::service::ended;
 use crate::exec::eligible::Globs;
-use crate::exec::query::{CaseMode, Query, QueryOptions, Reports};
+use crate::exec::indexes::Snapshot;
+use crate::exec::query::{CaseMode, Query, QueryOptions};
+use crate::exec::question::IgnoreRules;
 use crate::exec::rank::{Bucket, Profile, Ranked, Scorer, Select, Snippet, Terms, select};
 use crate::exec::retrieve::{Candidate, Retrieval, Retrieved, excerpts, shown_path};
 use crate::exec::stop::{Deadline, Stop, StopReason};
-use crate::index::snapshot::Snapshot;
-use crate::index::walk::IgnoreRules;
 use crate::tool::config::DaemonConfig;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::{Question, index_traversal};
+use crate::tool::render::{escape_lines, escape_name};
 use crate::tool::response::IndexUse;
 use crate::tool::search::{SearchTool, ToolContext};
 
@@ -102,6 +103,22 @@ struct Place {
     is_anchor: bool,
 }
 
+impl Place {
+    /// Escapes what a terminal could take for a command in the path and the text.
+    fn escaped(self) -> Place {
+        let at = self
+            .text
+            .get(..self.at)
+            .map_or(0, |text| escape_lines(text).len());
+        Place {
+            path: escape_name(&self.path).into_owned(),
+            text: escape_lines(&self.text).into_owned(),
+            at,
+            ..self
+        }
+    }
+}
+
 impl Answering<'_> {
     /// Answers a question, and tells how long each stage took.
     ///
@@ -151,6 +168,7 @@ impl Answering<'_> {
         let lexical = Lexical {
             searcher: self.tool.searcher(),
             root: self.root,
+            sandbox: &self.context.sandbox,
             pool: self.pool,
             deadline: self.deadline.clone(),
             cancel: &self.context.cancel,
@@ -217,7 +235,7 @@ impl Answering<'_> {
         let ranked_at = self.now();
 
         let mix = chosen.iter().map(|one| one.bucket).collect::<Vec<_>>();
-        let results = self.written(chosen, &mut remarks);
+        let results = self.written(chosen, query.raw, &mut remarks);
         // A commit changes no file, and so no snapshot: equal bytes can't tell of it.
         let head_sha = match query.deterministic {
             true => None,
@@ -271,7 +289,16 @@ impl Answering<'_> {
             "max_total_snippet_bytes": self.caps.max_total_snippet_bytes,
             "max_snippet_bytes_per_result": self.caps.max_snippet_bytes_per_result,
         });
-        let (limits_hit, warnings) = remarks.told();
+        let (mut limits_hit, mut warnings) = remarks.told();
+        if !query.raw {
+            let of_limits = limits_hit.iter_mut().map(|hit| &mut hit.path_key);
+            let all = of_limits.chain(warnings.iter_mut().map(|one| &mut one.path_key));
+            for path in all.flatten() {
+                *path = escape_name(path).into_owned();
+            }
+            limits_hit.sort_by(|a, b| (&a.code, &a.path_key).cmp(&(&b.code, &b.path_key)));
+            warnings.sort_by(|a, b| (&a.code, &a.path_key).cmp(&(&b.code, &b.path_key)));
+        }
         self.go_on(&snapshot_id).map_err(of)?;
         let success = Success {
             schema_version: SCHEMA_VERSION,
@@ -338,26 +365,21 @@ impl Answering<'_> {
             return Err(invalid("path: it leads out of the root of this daemon"));
         }
         let options = QueryOptions {
-            fixed_strings: false,
-            word: false,
             case: CaseMode::Insensitive,
-            before: 0,
-            after: 0,
             max_results: 1,
             max_matches_per_file: 1,
             max_file_size: config.max_file_size_bytes,
-            fuzzy: None,
-            reports: Reports::Lines,
+            ..QueryOptions::default()
         };
-        let expression = Query::new(&terms.expression(), &options)
+        let expression = Query::new(&[terms.expression()], &options)
             .map_err(|error| invalid(format!("query: {error}")))?;
-        let globs = Globs::new(&[], &[]).map_err(|error| internal(error.to_string()))?;
         Ok(Question {
             query: Arc::new(expression),
             traversal: index_traversal(config, IgnoreRules::All),
+            max_depth: None,
             target,
-            globs,
-            sandbox: sandbox.clone(),
+            globs: Globs::none(),
+            reach: sandbox.reach().clone(),
             global_excludes: self.context.global_excludes.clone(),
             maintenance: self
                 .deadline
@@ -429,13 +451,15 @@ impl Answering<'_> {
         places
     }
 
-    /// Writes results, within the caps on what is shown.
-    fn written(&self, chosen: Vec<Ranked<Place>>, remarks: &mut Remarks) -> Vec<Found> {
+    /// Writes results, within the caps on what is shown. Unless they are to be `raw`, nothing in
+    /// them can be a command to a terminal.
+    fn written(&self, chosen: Vec<Ranked<Place>>, raw: bool, remarks: &mut Remarks) -> Vec<Found> {
         let most = chosen.first().map_or(1, |one| one.score.max(1));
         let mut left = to_usize(self.caps.max_total_snippet_bytes);
         let each = to_usize(self.caps.max_snippet_bytes_per_result);
         let mut results = Vec::with_capacity(chosen.len());
         for Ranked { score, item, .. } in chosen {
+            let item = if raw { item } else { item.escaped() };
             if item.lossy {
                 let message = "some bytes are no UTF-8 and are shown as U+FFFD";
                 remarks.warn("invalid_utf8", message, Some(&item.path));
@@ -619,11 +643,11 @@ fn around(text: &str, at: usize, most: usize) -> std::ops::Range<usize> {
             .max(start)
 }
 
-pub(super) fn invalid(message: impl Into<String>) -> Failure {
+pub(super) fn invalid(message: impl AsRef<str>) -> Failure {
     Failure::new(ErrorCode::InvalidRequest, message)
 }
 
-pub(super) fn internal(message: impl Into<String>) -> Failure {
+pub(super) fn internal(message: impl AsRef<str>) -> Failure {
     Failure::new(ErrorCode::Internal, message)
 }
 

@@ -135,6 +135,23 @@ impl Connection {
         let patience = patience.max(Duration::from_millis(1));
         exchange(&self.stream, &payload(&request.to_value()), patience)
     }
+
+    /// Returns the next message of an answer that has several, after [`Connection::ask`] returned the first.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`]; [`ClientError::Late`] if it does not come within `patience`.
+    #[cfg(feature = "cli")]
+    pub(crate) fn next(&mut self, patience: Duration) -> Result<Vec<u8>, ClientError> {
+        let patience = patience.max(Duration::from_millis(1));
+        let set = self.stream.set_read_timeout(Some(patience));
+        set.map_err(|error| ClientError::of(error, patience))?;
+        match frame::read(&mut &self.stream, longest()) {
+            Ok(Some(message)) => Ok(message),
+            Ok(None) => Err(ClientError::Gone(io::ErrorKind::UnexpectedEof.into())),
+            Err(error) => Err(ClientError::of(error, patience)),
+        }
+    }
 }
 
 /// Whoever listens has to be this user, unless daemons are shared: another one could answer anything.
@@ -172,6 +189,11 @@ fn refusal(answer: &[u8]) -> ClientError {
     }
 }
 
+/// Returns how long a message may be.
+fn longest() -> usize {
+    usize::try_from(MAX_RESPONSE_BYTES.most).unwrap_or(usize::MAX)
+}
+
 fn exchange(
     mut stream: &UnixStream,
     message: &[u8],
@@ -182,7 +204,7 @@ fn exchange(
         .set_read_timeout(Some(patience))
         .and_then(|()| stream.set_write_timeout(Some(patience)))
         .map_err(of)?;
-    let cap = usize::try_from(MAX_RESPONSE_BYTES.most).unwrap_or(usize::MAX);
+    let cap = longest();
     let frame = encode(message, cap).map_err(io::Error::other);
     let sent = frame.and_then(|frame| stream.write_all(&frame));
     // A daemon that refuses a message may have said why before it closed.

@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::admission::{Admission, Arrival, Bounds, Client, Share, Ticket};
+use super::admission::{Admission, Arrival, Bounds, Client, Kind, Share, Ticket};
+use super::refusals::Refusals;
 use super::reply::{ErrorCode, Failure};
 use crate::exec::stop::Clock;
 
@@ -25,6 +26,7 @@ enum Told {
 
 struct Inside {
     admission: Admission,
+    refusals: Refusals,
     waiting: BTreeMap<Ticket, oneshot::Sender<Told>>,
 }
 
@@ -56,6 +58,14 @@ impl Permit {
     }
 }
 
+/// What becomes of a query that comes to the gate.
+enum Entered {
+    At(Permit),
+    Waits(Ticket, oneshot::Receiver<Told>),
+    /// It is refused, after a while.
+    Refused(Failure, Duration),
+}
+
 /// A query that waits; it gives up its place when this is dropped.
 struct Place {
     gate: Gate,
@@ -67,6 +77,7 @@ impl Gate {
     pub(super) fn new(bounds: Bounds, clock: Arc<dyn Clock>) -> Gate {
         let inside = Inside {
             admission: Admission::new(bounds),
+            refusals: Refusals::default(),
             waiting: BTreeMap::new(),
         };
         Gate {
@@ -87,26 +98,22 @@ impl Gate {
     /// # Errors
     ///
     /// [`ErrorCode::Busy`], with the time after which it is worth trying again.
-    pub(super) async fn enter(&self, client: &Client, share: Share) -> Result<Permit, Failure> {
-        let (ticket, told) = {
-            let mut inside = self.lock();
-            match inside.admission.arrive(client, share) {
-                Arrival::Admitted(ticket) => {
-                    let stands_back = inside.admission.stands_back(client);
-                    return Ok(self.permit(ticket, stands_back, false));
+    pub(super) async fn enter(
+        &self,
+        client: &Client,
+        share: Share,
+        kind: Kind,
+    ) -> Result<Permit, Failure> {
+        let arrived = self.arrive(client, share, kind);
+        let (ticket, told) = match arrived {
+            Entered::At(permit) => return Ok(permit),
+            Entered::Refused(failure, held) => {
+                if !held.is_zero() {
+                    tokio::time::sleep(held).await;
                 }
-                Arrival::Busy => return Err(inside.refuse(WAITING)),
-                Arrival::Queued { ticket, instead_of } => {
-                    if let Some(displaced) = instead_of.and_then(|one| inside.waiting.remove(&one))
-                    {
-                        // Whoever waited there may just have given up.
-                        let _ = displaced.send(Told::Displaced);
-                    }
-                    let (sender, receiver) = oneshot::channel();
-                    inside.waiting.insert(ticket, sender);
-                    (ticket, receiver)
-                }
+                return Err(failure);
             }
+            Entered::Waits(ticket, told) => (ticket, told),
         };
         let mut place = Place {
             gate: self.clone(),
@@ -123,6 +130,44 @@ impl Gate {
                 Err(self.lock().refuse(WAITING))
             }
         }
+    }
+
+    /// Decides about a query that comes.
+    fn arrive(&self, client: &Client, share: Share, kind: Kind) -> Entered {
+        let mut inside = self.lock();
+        match inside.admission.arrive(client, share, kind) {
+            Arrival::Admitted(ticket) => {
+                let stands_back = inside.admission.stands_back(client);
+                Entered::At(self.permit(ticket, stands_back, false))
+            }
+            Arrival::Busy => {
+                let now = self.clock.now();
+                let retry_after_ms = inside.admission.retry_after_ms();
+                let refusal = inside.refusals.refuse(client, retry_after_ms, now);
+                let mut failure = Failure::new(ErrorCode::Busy, WAITING);
+                failure.error.retry_after_ms = Some(refusal.retry_after_ms);
+                Entered::Refused(failure, refusal.held)
+            }
+            Arrival::Queued { ticket, instead_of } => {
+                if let Some(displaced) = instead_of.and_then(|one| inside.waiting.remove(&one)) {
+                    // Whoever waited there may just have given up.
+                    let _ = displaced.send(Told::Displaced);
+                }
+                let (sender, receiver) = oneshot::channel();
+                inside.waiting.insert(ticket, sender);
+                Entered::Waits(ticket, receiver)
+            }
+        }
+    }
+
+    /// Counts a refusal; returns how many are to be logged now, if any.
+    pub(super) fn count_refusal(&self) -> Option<u64> {
+        self.lock().refusals.count(self.clock.now())
+    }
+
+    /// Returns how many refusals are to be logged that were only counted, if it is time for that.
+    pub(super) fn due_refusals(&self) -> Option<u64> {
+        self.lock().refusals.due(self.clock.now())
     }
 
     /// Returns the refusal of a query that did not even come this far.
@@ -189,8 +234,6 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::exec::stop::SystemClock;
 
@@ -209,16 +252,23 @@ mod tests {
     fn ggrep_whoever_waits_goes_on_when_somebody_leaves() {
         run(async {
             let gate = Gate::new(Bounds::new(1, 1), Arc::new(SystemClock));
-            let first = gate.enter(&named("a"), Share::Interactive).await.unwrap();
+            let first = gate
+                .enter(&named("a"), Share::Interactive, Kind::Search)
+                .await
+                .unwrap();
             let waiting = tokio::spawn({
                 let gate = gate.clone();
-                async move { gate.enter(&named("b"), Share::Interactive).await.is_ok() }
+                async move {
+                    gate.enter(&named("b"), Share::Interactive, Kind::Search)
+                        .await
+                        .is_ok()
+                }
             });
             while gate.counts().1 == 0 {
                 tokio::task::yield_now().await;
             }
             let busy = gate
-                .enter(&named("c"), Share::Interactive)
+                .enter(&named("c"), Share::Interactive, Kind::Search)
                 .await
                 .err()
                 .unwrap();
@@ -234,11 +284,14 @@ mod tests {
     fn ggrep_whoever_gives_up_takes_no_room() {
         run(async {
             let gate = Gate::new(Bounds::new(1, 1), Arc::new(SystemClock));
-            let first = gate.enter(&named("a"), Share::Interactive).await.unwrap();
+            let first = gate
+                .enter(&named("a"), Share::Interactive, Kind::Search)
+                .await
+                .unwrap();
             let client = named("b");
             let late = tokio::time::timeout(
                 Duration::from_millis(5),
-                gate.enter(&client, Share::Interactive),
+                gate.enter(&client, Share::Interactive, Kind::Search),
             );
             assert!(late.await.is_err());
             assert_eq!(gate.counts().1, 0);
@@ -251,9 +304,12 @@ mod tests {
     fn ggrep_one_that_is_let_in_while_it_gives_up_leaves_again() {
         run(async {
             let gate = Gate::new(Bounds::new(1, 1), Arc::new(SystemClock));
-            let first = gate.enter(&named("a"), Share::Interactive).await.unwrap();
+            let first = gate
+                .enter(&named("a"), Share::Interactive, Kind::Search)
+                .await
+                .unwrap();
             let client = named("b");
-            let mut waiting = Box::pin(gate.enter(&client, Share::Interactive));
+            let mut waiting = Box::pin(gate.enter(&client, Share::Interactive, Kind::Search));
             let polled = tokio::time::timeout(Duration::from_millis(1), &mut waiting).await;
             assert!(polled.is_err());
             drop(first);

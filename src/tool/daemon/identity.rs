@@ -47,12 +47,15 @@ pub fn store_id(canonical_root: &Path) -> String {
     fingerprint("store", [root])
 }
 
-/// Returns the fingerprint of a configuration: of every key with its value, whether it was set or not, and of git's global excludes file: where it is,
+/// Returns the fingerprint of a configuration: of every key that can change an answer with its value, whether it was set or not, and of git's global excludes file: where it is,
 /// or, where a group shares a daemon, what it says.
 /// Two programs with equal ones give equal answers about one tree.
 pub fn config_fingerprint(config: &Config, global_excludes: Option<&Path>) -> String {
     let entries = config.entries();
-    let keys = entries.iter();
+    // Whether a daemon is asked is no matter of the daemon that is.
+    let keys = entries
+        .iter()
+        .filter(|entry| entry.key.full != "tools.daemon.searches");
     let parts: Vec<String> = keys
         .map(|entry| format!("{} = {}", entry.key.full, entry.value))
         .collect();

@@ -54,6 +54,7 @@ pub(super) struct Inspected<'a> {
     pub(super) config: &'a Config,
     pub(super) context: &'a ToolContext,
     pub(super) search: Option<&'a Arc<Indexes>>,
+    /// Those of `search_files`, where they are others than those of `Search`.
     pub(super) files: Option<&'a Arc<Indexes>>,
     pub(super) log: Option<&'a Path>,
     pub(super) git: Option<&'a Path>,
@@ -158,8 +159,8 @@ impl Inspected<'_> {
         let root = indexes.root_for(self.root)?;
         Some(InUse {
             indexes,
-            report: indexes.live_report(root)?,
-            snapshot: indexes.live_snapshot(root),
+            report: indexes.live_report(&root)?,
+            snapshot: indexes.live_snapshot(&root),
         })
     }
 

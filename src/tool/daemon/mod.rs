@@ -20,6 +20,8 @@ pub mod inspect;
 pub mod limits;
 pub mod log;
 pub mod metrics;
+pub(crate) mod question;
+mod refusals;
 pub mod reply;
 pub mod report;
 pub mod request;

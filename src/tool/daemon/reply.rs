@@ -12,6 +12,7 @@ use super::limits::{LimitHit, Warning};
 use super::report::{Exposition, Health, Status};
 use super::request::{Hello, MAX_ID_CHARS, SearchQuery, ToolCall};
 use crate::tool::arguments::written_schema_of;
+use crate::tool::render::escape_lines;
 
 /// The version of all schemas.
 pub const SCHEMA_VERSION: u64 = 1;
@@ -101,12 +102,12 @@ pub struct FailureDetails {
 }
 
 impl Failure {
-    /// Says what went wrong.
-    pub fn new(code: ErrorCode, message: impl Into<String>) -> Failure {
+    /// Says what went wrong. What a terminal could take for a command is escaped in the message.
+    pub fn new(code: ErrorCode, message: impl AsRef<str>) -> Failure {
         Failure {
             error: FailureDetails {
                 code,
-                message: message.into(),
+                message: escape_lines(message.as_ref()).into_owned(),
                 retry_after_ms: None,
                 snapshot_id: None,
                 request_id: None,
@@ -376,7 +377,7 @@ fn request_schema() -> Value {
             "type": "string", "minLength": 1, "maxLength": MAX_ID_CHARS,
         });
         // What is false if it is absent is written only where it is true.
-        let optional = ["explain", "deterministic"];
+        let optional = ["explain", "deterministic", "raw"];
         let mut required = vec![json!("type")];
         let named = fields["required"].as_array().into_iter().flatten().cloned();
         required.extend(named.filter(|name| !optional.contains(&name.as_str().unwrap_or_default())));

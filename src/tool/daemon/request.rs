@@ -148,6 +148,10 @@ pub struct SearchQuery {
     /// Whether equal questions to the same snapshot get equal bytes.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub deterministic: bool,
+    /// Whether names and text are written as they are. Otherwise control characters, line
+    /// separators and marks of direction in them are escaped, such as `\\x1b`.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub raw: bool,
     /// Milliseconds until the answer must be there, 1–600000; what is configured if absent or longer.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub timeout_ms: Option<u64>,
@@ -165,6 +169,7 @@ impl SearchQuery {
             snippet: None,
             explain: false,
             deterministic: false,
+            raw: false,
             timeout_ms: None,
         }
     }
@@ -252,6 +257,18 @@ pub struct ToolCall {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "usize")]
     pub max_output_bytes: Option<usize>,
+    /// Answer with `text`, grouped by file, and `timed_out`, instead of the tool's own fields. The
+    /// bytes of the text count then. Limits above their cap are lowered, and the text says so.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub text: bool,
+    /// Search as a person's own search does: the default denied patterns do not hold unless the
+    /// configuration sets them.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub person: bool,
+    /// Fail as `busy` rather than answer in fewer bytes than the caller gave, because the daemon allows no more: the caller can answer
+    /// by itself.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub whole: bool,
 }
 
 impl ToolCall {
@@ -267,6 +284,9 @@ impl ToolCall {
             tool: SEARCH_NAME.to_string(),
             request: fields,
             max_output_bytes: None,
+            text: false,
+            person: false,
+            whole: false,
         }
     }
 }
@@ -477,6 +497,7 @@ mod tests {
             mode: Some(Mode::Debug),
             snippet: Some(SnippetMode::None),
             explain: true,
+            raw: true,
             ..SearchQuery::new("open socket")
         };
         let mut request = Map::new();
@@ -485,6 +506,9 @@ mod tests {
             tool: "Search".to_string(),
             request,
             max_output_bytes: Some(4_096),
+            text: true,
+            person: true,
+            whole: true,
         };
         for asked in [
             Asked::Search(query),
@@ -534,8 +558,8 @@ mod tests {
                 "snippet",
             ),
             (
-                json!({"type": "search", "query": "x", "raw": true}),
-                "unknown field `raw`",
+                json!({"type": "search", "query": "x", "bare": true}),
+                "unknown field `bare`",
             ),
             (
                 json!({"type": "tool", "tool": "Search"}),

@@ -12,17 +12,17 @@ use rayon::ThreadPool;
 use super::answer::{inside, internal, invalid};
 use super::reply::Failure;
 use crate::exec::collect::Limits;
-use crate::exec::eligible::{FileSource, Globs, ListSource};
-use crate::exec::query::Reports;
+use crate::exec::eligible::{EligibleFile, FileSource, Globs, ListSource};
+use crate::exec::indexes::Snapshot;
+use crate::exec::query::Report;
+use crate::exec::question::TraversalOptions;
+use crate::exec::reach::EntryKind;
 use crate::exec::retrieve::{Retrieval, Retrieved, retrieve};
 use crate::exec::schedule::RunError;
 use crate::exec::stop::{CancelHandle, Deadline, StopReason};
-use crate::index::beneath::EntryKind;
-use crate::index::snapshot::Snapshot;
-use crate::index::walk::TraversalOptions;
 use crate::tool::indexing::Question;
 use crate::tool::response::IndexUse;
-use crate::tool::search::single_file;
+use crate::tool::sandbox::Sandbox;
 use crate::tool::searcher::{Searcher, Work};
 
 /// What a retriever has found.
@@ -79,6 +79,7 @@ pub(super) struct Lexical<'a> {
     pub(super) searcher: &'a Searcher,
     /// The canonical root.
     pub(super) root: &'a Path,
+    pub(super) sandbox: &'a Sandbox,
     /// The threads that read and compare.
     pub(super) pool: &'a ThreadPool,
     pub(super) deadline: Deadline,
@@ -131,7 +132,7 @@ impl Retriever for Lexical<'_> {
         let limits = Limits {
             max_results: 1,
             max_files: u64::MAX,
-            reports: Reports::Lines,
+            report: Report::Lines,
         };
         let run = self
             .searcher
@@ -140,12 +141,12 @@ impl Retriever for Lexical<'_> {
             EntryKind::Dir => self.searcher.over_dir(question, &run, &work),
             // One file: its directory, and of that this file. What a walk passes over, since it is ignored, is searched where it is named.
             EntryKind::File => {
-                let of_dir = of_file(question, self.root)?;
+                let of_dir = of_file(question, self.root, self.sandbox)?;
                 let found = self.searcher.over_dir(&of_dir, &run, &work);
                 let none = |found: &Retrieved| found.corpus.files == 0 && !options.stop.is_raised();
                 match &found.0 {
                     Ok(retrieved) if none(retrieved) => {
-                        let file = ListSource(vec![single_file(target)]);
+                        let file = ListSource(vec![EligibleFile::named(target)]);
                         (work.through(file), IndexUse::not_used(), None)
                     }
                     _ => found,
@@ -174,7 +175,7 @@ impl Retriever for Lexical<'_> {
 }
 
 /// Asks for one file as its directory, of which only this file counts.
-fn of_file(question: &Question, root: &Path) -> Result<Question, Failure> {
+fn of_file(question: &Question, root: &Path, sandbox: &Sandbox) -> Result<Question, Failure> {
     let unnamed = || invalid(format!("path is no file below {}", root.display()));
     let canonical = &question.target.canonical;
     let (dir, name) = canonical
@@ -182,8 +183,7 @@ fn of_file(question: &Question, root: &Path) -> Result<Question, Failure> {
         .zip(canonical.file_name())
         .ok_or_else(unnamed)?;
     let relative = inside(dir, root)?;
-    let target = question
-        .sandbox
+    let target = sandbox
         .resolve(Some(&relative))
         .map_err(|error| invalid(error.message()))?;
     Ok(Question {

@@ -21,6 +21,7 @@ use super::identity;
 use super::inspect::{Inspected, Load};
 use super::limits::{LimitHit, MAX_RESULTS};
 use super::metrics::Outcome;
+use super::question;
 use super::reply::{ErrorCode, Failure, Success, Timings};
 #[cfg(unix)]
 use super::report::{Health, Status};
@@ -31,9 +32,12 @@ use crate::index::pace::background_pool;
 use crate::index::snapshot::Snapshot;
 use crate::tool::config::Config;
 use crate::tool::error::ToolError;
-use crate::tool::indexing::{BuildReport, WallClock};
+use crate::tool::find_files::FIND_NAME;
+use crate::tool::indexing::{BuildReport, Indexes, WallClock};
+use crate::tool::sandbox::Sandbox;
 use crate::tool::search::{SearchTool, ToolContext};
 use crate::tool::search_files::{FILES_NAME, FilesTool};
+use crate::tool::text_answer::TextAnswer;
 
 /// Names of snapshots that are kept: those that queries which run at once may have pinned.
 const KEPT_IDS: usize = 256;
@@ -49,6 +53,8 @@ pub struct Parts {
     pub files: FilesTool,
     /// Where calls may read, and their clock.
     pub context: ToolContext,
+    /// Where the searches of people may read.
+    pub people: Arc<Sandbox>,
     /// The canonical root.
     pub root: PathBuf,
     /// The configuration in force.
@@ -84,6 +90,7 @@ pub struct Service {
     search: SearchTool,
     files: FilesTool,
     context: ToolContext,
+    people: Arc<Sandbox>,
     root: PathBuf,
     store: Store,
     wall: WallClock,
@@ -233,6 +240,23 @@ pub struct Admitted<'a> {
     pub stands_back: bool,
 }
 
+impl<'a> Admitted<'a> {
+    /// A request that did not wait, of the process itself: its answer may have any length.
+    #[cfg(feature = "cli")]
+    pub(crate) fn at_once(ending: &'a Ending, deadline: Deadline) -> Admitted<'a> {
+        Admitted {
+            id: None,
+            ending,
+            deadline,
+            came: None,
+            waited: Duration::ZERO,
+            queued: false,
+            max_response_bytes: usize::MAX,
+            stands_back: false,
+        }
+    }
+}
+
 impl fmt::Debug for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Service")
@@ -267,6 +291,7 @@ impl Service {
             search: parts.search,
             files: parts.files,
             context: parts.context,
+            people: parts.people,
             root: parts.root,
             wall: parts.wall,
             pool,
@@ -314,18 +339,27 @@ impl Service {
         self.looking.raise(StopReason::Cancelled);
     }
 
+    /// Returns all indexes of the tools.
+    fn indexes(&self) -> impl Iterator<Item = &Arc<Indexes>> {
+        self.search.indexes().into_iter().chain(self.files_own())
+    }
+
+    /// Returns the indexes of `search_files`, where they are others than those of `Search`.
+    fn files_own(&self) -> Option<&Arc<Indexes>> {
+        let search = self.search.indexes();
+        let is_other = |own: &&Arc<Indexes>| search.is_none_or(|search| !Arc::ptr_eq(search, own));
+        self.files.indexes().filter(is_other)
+    }
+
     /// Ends what indexes do in the background. Returns false if something was left behind.
     pub fn shut_down(&self) -> bool {
-        let all = [self.search.indexes(), self.files.indexes()];
-        let ended = all.into_iter().flatten().map(|indexes| indexes.shut_down());
+        let ended = self.indexes().map(|indexes| indexes.shut_down());
         ended.fold(true, |all, one| all & one)
     }
 
     /// Says how far the building of an index is, while one is being built here.
     pub fn building(&self) -> Option<BuildReport> {
-        let all = [self.search.indexes(), self.files.indexes()];
-        all.into_iter()
-            .flatten()
+        self.indexes()
             .find_map(|indexes| indexes.live_build(&self.root))
     }
 
@@ -383,7 +417,7 @@ impl Service {
             config: &self.config,
             context: &self.context,
             search: self.search.indexes(),
-            files: self.files.indexes(),
+            files: self.files_own(),
             log: self.log.as_deref(),
             git: self.git.as_deref(),
             git_settings: &self.git_settings,
@@ -443,6 +477,7 @@ impl Service {
         let asked = call.request.get("timeout_ms").and_then(Value::as_u64);
         match asked {
             Some(ms) if call.tool != FILES_NAME => Duration::from_millis(ms),
+            None if call.tool == question::NAME => Duration::MAX,
             _ if call.tool == FILES_NAME => self.files.default_timeout(&self.context),
             _ => self.search.default_timeout(&self.context),
         }
@@ -451,41 +486,93 @@ impl Service {
     /// Calls a tool. Blocks. What the tool says is the answer, also of what is wrong with a request; only what ends the call from outside is
     /// said as this protocol says it.
     pub fn call(&self, call: &ToolCall, admitted: Admitted<'_>) -> Answer {
+        let mut context = self.context_of(&admitted);
+        // The text stands in an envelope, which the protocol's limit counts and the caller's does not.
+        let envelope = if call.text { TextAnswer::envelope() } else { 0 };
+        let room = admitted.max_response_bytes.saturating_sub(envelope);
+        let most = call.max_output_bytes.unwrap_or(usize::MAX);
+        context.max_output_bytes = match call.whole {
+            true => call.max_output_bytes,
+            false => Some(most.min(room)),
+        };
+        if call.person {
+            context.sandbox = self.people.clone();
+        }
+        let answered = self.answered(call, &context);
+        if let Ok((text, _)) = &answered
+            && text.len() > admitted.max_response_bytes
+        {
+            let message = "the whole answer is longer than max_response_bytes of [tools.daemon]";
+            return Failure::new(ErrorCode::Busy, message)
+                .of(admitted.id)
+                .into();
+        }
+        let answered = answered.map(|(text, timed_out)| (text.into_bytes(), timed_out));
+        closed(answered, admitted)
+    }
+
+    /// Answers the question of a person: sends what is found with `send`, and returns the last message. Blocks.
+    pub(crate) fn answer_question(
+        &self,
+        call: &ToolCall,
+        admitted: Admitted<'_>,
+        send: &question::Sender<'_>,
+    ) -> Answer {
+        let mut context = self.context_of(&admitted);
+        context.max_output_bytes = Some(admitted.max_response_bytes);
+        context.sandbox = self.people.clone();
+        let request = Value::Object(call.request.clone());
+        let answered = question::answer(&self.search, request, &context, send);
+        closed(answered, admitted)
+    }
+
+    /// Returns the context of a call that was let in.
+    fn context_of(&self, admitted: &Admitted<'_>) -> ToolContext {
         let mut context = self.context.clone();
         context.cancel = admitted.ending.cancel.clone();
-        let most = call.max_output_bytes.unwrap_or(usize::MAX);
-        context.max_output_bytes = Some(most.min(admitted.max_response_bytes));
         context.came = admitted.came;
+        context
+    }
+
+    /// Calls a tool; returns its answer as JSON, and whether it timed out.
+    fn answered(
+        &self,
+        call: &ToolCall,
+        context: &ToolContext,
+    ) -> Result<(String, bool), ToolError> {
         let request = Value::Object(call.request.clone());
-        let answered = if self.search.answers_to(&call.tool) {
-            let response = self.search.call(request, &context);
-            response.map(|response| (response.to_json(), response.timed_out))
-        } else if call.tool == FILES_NAME {
-            self.files
-                .call(request, &context)
-                .map(|response| (response.to_json(), false))
-        } else {
-            let name = call.tool.chars().take(80).collect();
-            Err(ToolError::UnknownTool { name })
-        };
-        match (answered, admitted.ending.reason()) {
-            (Ok((text, false)), None) => Answer::of(text.into_bytes()),
-            // What was found in time is the answer, and it was not all.
-            (Ok((text, true)), None) => Answer {
-                outcome: Outcome::Failed(ErrorCode::Timeout),
-                ..Answer::of(text.into_bytes())
-            },
-            (_, Some(reason)) => ended(reason).of(admitted.id).into(),
-            (Err(error), None) => {
-                let failure = of_tool(&error);
-                match error {
-                    ToolError::Cancelled => failure.of(admitted.id).into(),
-                    error => Answer {
-                        payload: error.to_json().to_string().into_bytes(),
-                        outcome: Outcome::Failed(failure.error.code),
-                        facts: None,
-                    },
+        let is_search = self.search.answers_to(&call.tool);
+        if call.tool == FIND_NAME {
+            let found = self.search.call_find_files(request, context)?;
+            let timed_out = found.timed_out;
+            return Ok(match call.text {
+                true => {
+                    let text = found.to_text();
+                    (TextAnswer { text, timed_out }.to_json(), timed_out)
                 }
+                false => (found.to_json(), timed_out),
+            });
+        }
+        if !is_search && call.tool != FILES_NAME {
+            let name = call.tool.chars().take(80).collect();
+            return Err(ToolError::UnknownTool { name });
+        }
+        match (is_search, call.text) {
+            (true, true) => {
+                let answer = self.search.call_for_text(request, context)?;
+                Ok((answer.to_json(), answer.timed_out))
+            }
+            (false, true) => {
+                let answer = self.files.call_for_text(request, context)?;
+                Ok((answer.to_json(), answer.timed_out))
+            }
+            (true, false) => {
+                let response = self.search.call(request, context)?;
+                Ok((response.to_json(), response.timed_out))
+            }
+            (false, false) => {
+                let response = self.files.call(request, context)?;
+                Ok((response.to_json(), false))
             }
         }
     }
@@ -557,6 +644,30 @@ impl Service {
 
     fn now_ms(&self) -> u64 {
         u64::try_from((self.wall)() / 1_000_000).unwrap_or(0)
+    }
+}
+
+/// Makes the answer to a call of its last message and whether it timed out, or of why there is none.
+fn closed(answered: Result<(Vec<u8>, bool), ToolError>, admitted: Admitted<'_>) -> Answer {
+    match (answered, admitted.ending.reason()) {
+        (Ok((text, false)), None) => Answer::of(text),
+        // What was found in time is the answer, and it was not all.
+        (Ok((text, true)), None) => Answer {
+            outcome: Outcome::Failed(ErrorCode::Timeout),
+            ..Answer::of(text)
+        },
+        (_, Some(reason)) => ended(reason).of(admitted.id).into(),
+        (Err(error), None) => {
+            let failure = of_tool(&error);
+            match error {
+                ToolError::Cancelled => failure.of(admitted.id).into(),
+                error => Answer {
+                    payload: error.to_json().to_string().into_bytes(),
+                    outcome: Outcome::Failed(failure.error.code),
+                    facts: None,
+                },
+            }
+        }
     }
 }
 

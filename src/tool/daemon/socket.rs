@@ -4,6 +4,7 @@
 //! is free is a leftover.
 
 mod lock;
+mod places;
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -12,10 +13,9 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-pub use self::lock::{Sole, Turn, is_taken, noted};
-use self::lock::{locked, open_lock};
-use super::handshake::Store;
-use super::identity::socket_name;
+use self::lock::Held;
+pub use self::lock::{Note, Sole, Turn, all_noted, is_taken, noted};
+pub use self::places::{SocketPlaces, is_foreign};
 
 /// The longest path of a socket, in bytes: what `sockaddr_un` holds with the zero at its end.
 pub const LONGEST: usize = 107;
@@ -95,32 +95,6 @@ impl Access {
     }
 }
 
-/// Where sockets may be, as the environment says.
-#[derive(Clone, Debug, Default)]
-pub struct SocketPlaces {
-    /// `XDG_RUNTIME_DIR`.
-    pub runtime_dir: Option<PathBuf>,
-    /// The user's home directory.
-    pub home: Option<PathBuf>,
-}
-
-impl SocketPlaces {
-    /// Returns where the socket of a store is: below the runtime directory, or else below the home directory, whichever is there first with
-    /// a path that the system allows. `None` where there is neither; the first one, which is refused then, where no path is short enough.
-    pub fn path_for(&self, store: &Store) -> Option<PathBuf> {
-        let runtime = self.runtime_dir.as_ref();
-        let runtime = runtime.map(|dir| dir.join("forge-search"));
-        let home = self.home.as_ref();
-        let home = home.map(|dir| dir.join(".ggrep").join("daemon"));
-        let name = socket_name(&store.store_id, &store.config_fingerprint);
-        let paths = [runtime, home].into_iter().flatten();
-        let mut paths: Vec<PathBuf> = paths.map(|dir| dir.join(&name)).collect();
-        let short = |path: &PathBuf| path.as_os_str().len() <= LONGEST;
-        let at = paths.iter().position(short).unwrap_or(0);
-        (at < paths.len()).then(|| paths.swap_remove(at))
-    }
-}
-
 /// A socket that this process listens at. It is removed when this is dropped, before the lock is given back.
 #[derive(Debug)]
 pub struct OwnSocket {
@@ -130,7 +104,8 @@ pub struct OwnSocket {
     identity: Identity,
     /// Given back before the other one: whoever can listen here may then be the one daemon, too.
     sole: Option<Sole>,
-    _lock: File,
+    /// Removed and given back last.
+    _lock: Held,
 }
 
 /// Which file a socket is.
@@ -243,10 +218,9 @@ impl OwnSocket {
             return Err(SocketError::TooLong(path.to_path_buf()));
         }
         private_dir(dir_of(path), access)?;
-        let lock = open_lock(&beside(path, ".lock"), access)?;
-        if !locked(&lock).map_err(fail)? {
+        let Some(lock) = Held::take(&beside(path, ".lock"), access)? else {
             return Err(SocketError::Taken(path.to_path_buf()));
-        }
+        };
         match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(fail(error)),
@@ -294,6 +268,8 @@ impl Drop for OwnSocket {
             // Who finds it finds nobody behind it.
             let _ = fs::remove_file(&self.path);
         }
+        // Whoever gets the lock of the socket next has to get this one, too.
+        self.sole = None;
     }
 }
 
@@ -359,6 +335,7 @@ fn is_of_group(gid: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tool::daemon::handshake::Store;
 
     fn own_dir() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
@@ -405,7 +382,7 @@ mod tests {
             .unwrap()
             .map(|one| one.unwrap().file_name())
             .collect();
-        assert_eq!(left, ["a.sock.lock"]);
+        assert!(left.is_empty(), "{left:?}");
         let private = own.join("private");
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         for ending in [".lock", ".start"] {
@@ -515,31 +492,78 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_paths_fit_into_an_address() {
-        let store = Store {
-            store_id: "s".repeat(64),
-            config_fingerprint: "c".repeat(64),
-        };
-        let places = SocketPlaces {
-            runtime_dir: Some(PathBuf::from("/run/user/1000")),
-            home: Some(PathBuf::from("/home/x")),
-        };
-        let path = places.path_for(&store).unwrap();
-        assert!(path.starts_with("/run/user/1000/forge-search"));
-        assert!(path.as_os_str().len() < 60);
-        // Where the first place has too long a path, the second one is taken.
+    fn ggrep_a_path_that_is_too_long_for_an_address_is_refused() {
         let long = PathBuf::from("/").join("x".repeat(LONGEST));
-        for runtime_dir in [None, Some(long.clone())] {
-            let home = SocketPlaces {
-                runtime_dir,
-                ..places.clone()
-            };
-            let path = home.path_for(&store).unwrap();
-            assert!(path.starts_with("/home/x/.ggrep/daemon"), "{path:?}");
-        }
         assert!(matches!(
             OwnSocket::listen(&long, Access::Owner),
             Err(SocketError::TooLong(_))
         ));
+    }
+
+    #[test]
+    fn ggrep_nothing_is_left_of_a_daemon_that_has_ended() {
+        let (dir, own) = own_dir();
+        let store = Store {
+            store_id: "s".to_string(),
+            config_fingerprint: "c".to_string(),
+        };
+        let path = own.join("a.sock");
+        let note = Note {
+            socket: path.clone(),
+            store: store.clone(),
+            pid: 7,
+            root: PathBuf::from("/new\nline"),
+        };
+        let state = dir.path().join("state");
+        fs::create_dir(&state).unwrap();
+        let left = |dir: &Path| fs::read_dir(dir).unwrap().count();
+        let turn = Turn::take(&path, Access::Owner).unwrap();
+        let mut sole = Sole::take(&state, &store).unwrap();
+        sole.note(&note).unwrap();
+        let mut socket = OwnSocket::listen(&path, Access::Owner).unwrap();
+        socket.keep(sole);
+        assert_eq!(all_noted(&state), [note]);
+        assert_eq!(noted(&state, &store), Some(path.clone()));
+        assert!(
+            matches!(Sole::take(&state, &store), Err(SocketError::Elsewhere(at)) if at == path)
+        );
+        assert_eq!((left(&own), left(&state)), (3, 1));
+        drop(turn);
+        drop(socket);
+        assert_eq!((left(&own), left(&state)), (0, 0));
+        assert_eq!(all_noted(&state), []);
+    }
+
+    #[test]
+    fn ggrep_locks_that_are_removed_by_their_holders_have_one_holder_at_a_time() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        let (_dir, own) = own_dir();
+        let path = own.join("a.sock");
+        let (holders, most, turns) = (
+            AtomicUsize::new(0),
+            AtomicUsize::new(0),
+            AtomicUsize::new(0),
+        );
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while turns.load(Ordering::SeqCst) < 500 {
+                        let Ok(Some(turn)) = Turn::take(&path, Access::Owner) else {
+                            continue;
+                        };
+                        most.fetch_max(
+                            holders.fetch_add(1, Ordering::SeqCst) + 1,
+                            Ordering::SeqCst,
+                        );
+                        turns.fetch_add(1, Ordering::SeqCst);
+                        std::thread::yield_now();
+                        holders.fetch_sub(1, Ordering::SeqCst);
+                        drop(turn);
+                    }
+                });
+            }
+        });
+        assert_eq!(most.load(Ordering::SeqCst), 1);
+        assert_eq!(fs::read_dir(&own).unwrap().count(), 0);
     }
 }

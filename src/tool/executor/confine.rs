@@ -16,6 +16,18 @@ pub struct Confined {
     pub seccomp: Held,
 }
 
+impl Confined {
+    /// Names the ways of confining that the system does not have; `None` if it has all.
+    pub fn lacks(&self) -> Option<&'static str> {
+        match (self.landlock, self.seccomp) {
+            (Held::Not, Held::Not) => Some("Landlock and seccomp"),
+            (Held::Not, _) => Some("Landlock"),
+            (_, Held::Not) => Some("seccomp"),
+            _ => None,
+        }
+    }
+}
+
 /// Whether a way of confining holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

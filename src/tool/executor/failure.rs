@@ -114,6 +114,8 @@ reasons! {
     WorkerAbsent = ExecutionFailed, "the worker can't be started";
     /// The worker ended without an answer.
     WorkerFailed = ExecutionFailed, "the worker ended without an answer";
+    /// The system can't confine the worker.
+    NotConfined = ExecutionFailed, "this system lacks Landlock or seccomp, so that the search would not be confined; use a newer kernel, allow both in this container, or set require_confinement = false in [executor]";
     /// The search took longer than it may.
     Time = ResourceExhausted, "the search took longer than 30 seconds";
     /// The search needed more memory than it may have.

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::confine::Confined;
 use super::failure::{Fault, Reason};
 use super::search::Found;
 use super::worker::{Answer, Job, MEMORY, Message, Told};
@@ -46,6 +47,8 @@ pub struct Done {
     pub found: Found,
     /// The most memory that was in use for it, in KiB, if that is known.
     pub peak_kib: Option<u64>,
+    /// How the search was confined; nothing where it ran in no process of its own.
+    pub confined: Option<Confined>,
 }
 
 /// A function: for sources in memory, and for tests. It has no limits.
@@ -175,7 +178,18 @@ impl Host for Worker {
         let patience = Deadline::after(PATIENCE, self.clock.clone());
         loop {
             match self.ask_until(&told, &deadline)? {
-                Answer::Found { found, peak_kib } => return Ok(Done { found, peak_kib }),
+                Answer::Found {
+                    found,
+                    peak_kib,
+                    confined,
+                } => {
+                    let confined = Some(confined);
+                    return Ok(Done {
+                        found,
+                        peak_kib,
+                        confined,
+                    });
+                }
                 // Whoever writes a database makes what lies beside it, and takes it away. A worker can open only what was there when it began.
                 Answer::Failed(Reason::ScopeUnreadable)
                     if job.scope.kind == ScopeKind::Sqlite && !patience.remaining().is_zero() =>

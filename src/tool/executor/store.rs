@@ -55,7 +55,15 @@ impl Store {
                     &"is a link that leads nowhere; name the file itself, or make it",
                 ));
             }
-            Ok(_) => {}
+            Ok(_) => {
+                for ending in ["", "-wal", "-shm", "-journal"] {
+                    let file = super::source::beside(path, ending);
+                    let meta = std::fs::metadata(&file);
+                    if let Some(why) = meta.ok().and_then(|meta| untrusted(&meta)) {
+                        return Err(self::failed(&file, &why));
+                    }
+                }
+            }
             Err(_) => made(path).map_err(|error| failed(&error))?,
         }
         Store::connect(path)
@@ -231,6 +239,16 @@ fn made(path: &Path) -> std::io::Result<()> {
         Err(error) => Err(error.error),
         Ok(()) => Ok(()),
     }
+}
+
+/// Says why what a file holds may be somebody else's; `None` if only this user can have written it.
+pub(crate) fn untrusted(meta: &std::fs::Metadata) -> Option<&'static str> {
+    use std::os::unix::fs::MetadataExt;
+    if meta.uid() != rustix::process::geteuid().as_raw() {
+        return Some("belongs to another user, who could have changed it; use a file of your own");
+    }
+    let is_open = meta.is_file() && meta.mode() & 0o022 != 0;
+    is_open.then_some("can be written by others; take that right away with `chmod go-w`")
 }
 
 /// Makes a directory that only this user can enter.

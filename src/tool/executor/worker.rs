@@ -31,6 +31,8 @@ pub struct Job {
     pub query: String,
     /// How many results are wanted.
     pub max_results: u32,
+    /// Whether nothing is searched where the system lacks a way of confining the worker.
+    pub require_confinement: bool,
 }
 
 /// What a worker answers.
@@ -43,6 +45,8 @@ pub enum Answer {
         found: Found,
         /// The most memory that it had in use, in KiB, if the system tells.
         peak_kib: Option<u64>,
+        /// How it was confined.
+        confined: Confined,
     },
     /// Why it has found nothing.
     Failed(Reason),
@@ -97,8 +101,9 @@ pub fn main() -> u8 {
     let mut status = File::open("/proc/self/status").ok();
     let answer = match told {
         Told::Search(job) => match execute(&job) {
-            Ok(found) => Answer::Found {
+            Ok((found, confined)) => Answer::Found {
                 found,
+                confined,
                 peak_kib: status.as_mut().and_then(peak),
             },
             Err(reason) => Answer::Failed(reason),
@@ -121,7 +126,7 @@ fn cannot(why: &dyn Display) -> u8 {
     2
 }
 
-fn execute(job: &Job) -> Result<Found, Reason> {
+fn execute(job: &Job) -> Result<(Found, Confined), Reason> {
     // What belongs to a file lies beside the file itself, not beside a link to it.
     let location = job.scope.location.canonicalize();
     let scope = ScopeConfig {
@@ -135,10 +140,13 @@ fn execute(job: &Job) -> Result<Found, Reason> {
         readable
             .extend(["-wal", "-shm", "-journal"].map(|ending| source::beside(location, ending)));
     }
-    confine(&readable);
+    let confined = confine(&readable);
+    if job.require_confinement && confined.lacks().is_some() {
+        return Err(Reason::NotConfined);
+    }
     let mut source = source::open(&scope)?;
     let most = usize::try_from(job.max_results).unwrap_or(usize::MAX);
-    search(&mut *source, &job.query, most)
+    Ok((search(&mut *source, &job.query, most)?, confined))
 }
 
 /// Limits this process: its addresses, its time on processors, and its life to that of whoever started it.

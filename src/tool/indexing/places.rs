@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::exec::indexes::{Fallback, Place};
 use crate::format::error::FormatError;
 use crate::format::lock::check_private_dir;
 use crate::format::storage::Privacy;
@@ -26,48 +27,6 @@ pub struct CachePlaces {
     pub temporary: Option<PathBuf>,
     /// Counts the segments that are open, of all indexes that are set up with it.
     pub handles: Handles,
-}
-
-/// Why an index is not kept where it was configured to be (FR-LSI-STOR-FALLBACK-01).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fallback {
-    /// The code in `stats`.
-    pub code: &'static str,
-    /// What happened and what to do.
-    pub message: String,
-}
-
-impl Fallback {
-    /// Says that a directory will not do.
-    pub(super) fn denied(error: &FormatError) -> Fallback {
-        Fallback {
-            code: "PERMISSION_DENIED",
-            message: format!("{error}; index_path in [tools.search] says where indexes are kept"),
-        }
-    }
-
-    /// Says that nobody knows for whom an index in files would be.
-    fn unknown_rights(error: &io::Error) -> Fallback {
-        Fallback {
-            code: "RIGHTS_UNKNOWN",
-            message: format!(
-                "the system does not tell what this process may read ({error}), so that indexes can't be shared with \
-                 others; allow the system calls getgroups and capget, or set index_storage in [tools.search] to \
-                 \"memory\""
-            ),
-        }
-    }
-}
-
-/// Where the indexes of a tool are.
-#[derive(Debug)]
-pub(super) enum Place {
-    /// In files.
-    Store(Store),
-    /// In memory, because that is configured or for want of anything better.
-    Memory(Option<Fallback>),
-    /// Nowhere: there is not even a directory that could be tried.
-    Nowhere(Fallback),
 }
 
 impl CachePlaces {
@@ -137,7 +96,11 @@ pub(super) fn choose<'a>(
             ),
         );
     }
-    if let Some(pattern) = sandbox.deny().denies_path_or_parent(&real, &real) {
+    if let Some(pattern) = sandbox
+        .reach()
+        .indexed_deny()
+        .denies_path_or_parent(&real, &real)
+    {
         return fall_back(
             "DENIED",
             format!(

@@ -1,13 +1,16 @@
-//! An answer, as an agent gets it: a text, and the same as fields.
+//! An answer as an agent gets it: text, and the same as fields where it asked for them.
 //!
-//! Owns what of an answer is which. How a line looks is [`render`](crate::tool::render)'s.
+//! Owns which part of an answer is which. The layout of the text is that of
+//! `tool::text_answer`, or with fields that of [`render`](crate::tool::render).
 
 use serde_json::{Map, Value, json};
 
-use crate::tool::render::{Note, closing_note, push_line};
+use crate::tool::find_files::FindResponse;
+use crate::tool::notes::{Note, closing_notes};
+use crate::tool::render::push_line;
 use crate::tool::response::{Record, RecordData, RecordKind, Text};
 
-/// What is said of an answer that is whole and has no line.
+/// The text of a complete answer without a line.
 const NOTHING: &str = "[no line matches]\n";
 
 /// An answer.
@@ -15,29 +18,46 @@ const NOTHING: &str = "[no line matches]\n";
 pub struct Content {
     /// For a model to read.
     pub text: String,
-    /// For programs.
-    pub fields: Value,
+    /// For programs, if they were asked for.
+    pub fields: Option<Value>,
     /// Whether the call failed.
     pub failed: bool,
 }
 
 impl Content {
-    /// Makes one of what a tool answered: a response of `Search` or of `search_files`, or a failure. Linear in its size.
+    /// Makes one of the answer of a tool: text alone, a response of `Search` or of `search_files`,
+    /// or a failure. Linear in its size.
     pub fn of(answer: Value) -> Content {
         if let Some(error) = answer.get("error") {
             let text = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default();
             return Content {
                 text: format!("{}: {}", text("code"), text("message")),
-                fields: answer,
+                fields: None,
                 failed: true,
             };
         }
         let mut fields = answer;
+        if let Some(Value::String(text)) = fields.get_mut("text").map(Value::take) {
+            return Content {
+                text,
+                fields: None,
+                failed: false,
+            };
+        }
+        if fields.get("files").is_some()
+            && let Ok(found) = serde_json::from_value::<FindResponse>(fields.clone())
+        {
+            return Content {
+                text: found.to_text(),
+                fields: Some(fields),
+                failed: false,
+            };
+        }
         let lines = match fields.as_object_mut().and_then(|map| map.remove("content")) {
             Some(Value::String(lines)) => lines,
             _ => lines_of_files(&fields),
         };
-        // Of one that was cut, or ended too soon, that would be more than is known.
+        // A cut answer does not prove that nothing matches.
         let is_cut = ["truncated", "timed_out"].map(|name| fields.get(name) == Some(&true.into()));
         let mut text = match has_lines(&fields) || is_cut.contains(&true) {
             true => lines,
@@ -51,7 +71,7 @@ impl Content {
         }
         Content {
             text,
-            fields,
+            fields: Some(fields),
             failed: false,
         }
     }
@@ -92,9 +112,9 @@ fn lines_of_files(fields: &Value) -> String {
         }
     }
     let most = fields.get("max_results").and_then(Value::as_u64);
-    let most = usize::try_from(most.unwrap_or_default()).unwrap_or(usize::MAX);
+    let most = most.unwrap_or_default();
     match fields.get("truncated_reason").and_then(Value::as_str) {
-        Some("max_results") => text.push_str(&closing_note(&[Note::MaxResults(most)])),
+        Some("max_results") => text.push_str(&closing_notes(&[Note::MaxResults(most)])),
         Some(reason) => text.push_str(&format!(
             "[truncated: {reason}; matches are missing. Narrow the query, path or globs]\n"
         )),
@@ -126,7 +146,6 @@ fn record(one: &Map<String, Value>, line: u64, column: Option<u64>, text: &str) 
             match_text: None,
         },
         left_out: None,
-        name: None,
     }
 }
 
@@ -187,8 +206,9 @@ mod tests {
             "count": 1, "matches": [{}], "errors": [], "content": "a:1:1:x\n", "truncated": false,
         }));
         assert_eq!(content.text, "a:1:1:x\n");
-        assert_eq!(content.fields.get("content"), None);
-        assert_eq!(content.fields["count"], 1);
+        let fields = content.fields.unwrap();
+        assert_eq!(fields.get("content"), None);
+        assert_eq!(fields["count"], 1);
         assert!(!content.failed);
         let nothing = Content::of(json!({
             "count": 0, "matches": [], "errors": [{}, {}], "content": "[cut off]\n",
@@ -242,7 +262,9 @@ mod tests {
             Content::of(json!({"error": {"code": "bad_args", "message": "`pattern` is empty"}}));
         assert!(failed.failed);
         assert_eq!(failed.text, "bad_args: `pattern` is empty");
-        assert_eq!(failed.fields["error"]["code"], "bad_args");
+        assert_eq!(failed.fields, None);
+        let text = Content::of(json!({"text": "a\n1:x\n", "timed_out": false}));
+        assert_eq!((text.text.as_str(), text.fields), ("a\n1:x\n", None));
     }
 
     #[test]

@@ -14,22 +14,24 @@ use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
     CustomResult, ErrorCode, Implementation, InputRequest, InputRequiredResult, InputResponses,
     JsonObject, ListResourcesResult, ListRootsResult, ListToolsResult, PaginatedRequestParams,
-    ProgressNotificationParam, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
-    ReadResourceResult, Resource, ResourceContents, ServerCapabilities, ServerConfig, Tool,
-    ToolAnnotations,
+    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
+    ResourceContents, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
 };
-use rmcp::service::{NotificationContext, RequestContext};
+use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use serde_json::{Value, from_value, json};
+use serde_json::{Value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 use super::content::{Content, fields_schema};
-use super::heard::{Client, MALFORMED};
+use super::lenient::mended;
+use super::message::wrong_params;
+use super::progress::Reporting;
 use super::roots::{Trees, path_of};
+use super::transport::ClientState;
 use crate::tool::daemon::request::ToolCall;
 use crate::tool::daemon::tree::{GivenUp, Tree};
 use crate::tool::error::ToolError;
-use crate::tool::indexing::BuildReport;
+use crate::tool::find_files::{FIND_NAME, find_response_schema, find_schema};
 use crate::tool::request::{SEARCH_NAME, SearchRequest, described_search_schema, names_search};
 use crate::tool::search::SearchTool;
 use crate::tool::search_files::{FILES_NAME, FilesTool, files_schema};
@@ -70,13 +72,13 @@ const RESOURCES: [(&str, &str, &str); 3] = [
 
 /// What agents are told before they ask anything.
 const INSTRUCTIONS: &str = "\
-Search of this source tree that is exact, ordered and bounded, and sees every edit made before the call. Paths are relative to the \
-first root, which is searched where there is no path; other roots are by their absolute path. `truncated: true` means that more \
-lines match than are shown (the last line of the text says which limit cut it): narrow \
-the pattern, path or globs, or raise the limit. `timed_out: true` means that the time ended before the whole tree was searched: what is \
-shown is the beginning of the answer, and no match elsewhere is proven. With neither, and without `errors` and `max_matches_per_file`, the \
-answer is all there is in the files that are searched: those that are not hidden, ignored, binary, denied or larger than \
-max_file_size_bytes. Errors have a stable code before the colon.";
+Exact, ordered search of this source tree that sees every edit made before the call. Lines are \
+grouped by file: the path, then `12:a matching line` and `13-a line of context`. Paths are relative \
+to the first root, which is searched by default; other roots have absolute paths. Anything that is \
+missing is said in a last line in brackets, such as `[truncated: ...]` or `[timed out ...]`: narrow \
+the search, or raise the limit that it names. Without such a line the answer is complete for the \
+files that are searched: those that are not hidden, ignored, binary, denied or too large. Errors \
+have a stable code before the colon.";
 
 /// The protocol's side of a tree, or of what a client's roots leave of one.
 pub struct Server {
@@ -87,8 +89,10 @@ pub struct Server {
     roots: tokio::sync::Mutex<Option<Named>>,
     /// Why it did not say so, and when.
     unlisted: Mutex<Option<(Instant, String)>>,
-    /// What is heard of it.
-    client: Arc<Client>,
+    /// The state of the client.
+    client: Arc<ClientState>,
+    /// Answers have fields beside their text.
+    structured: bool,
     /// What was last searched for.
     last: Mutex<Option<SearchRequest>>,
 }
@@ -111,28 +115,39 @@ enum Roots {
 }
 
 impl Server {
-    /// Makes one of the two tools, whose answers have at most so many bytes.
+    /// Makes one of the tools, whose answers have at most `max_output_bytes`. With `structured`
+    /// an answer has fields beside its text; these count, too.
     pub fn new(
         trees: Arc<dyn Trees>,
         search: &SearchTool,
         files: &FilesTool,
         max_output_bytes: usize,
+        structured: bool,
     ) -> Server {
+        let response = |schema: Value| structured.then_some(schema);
         let tools = vec![
             tool(
                 SEARCH_NAME,
                 "Search a source tree",
-                search.description(),
+                "Search file contents for a regular expression or literal text. A last line in \
+                 brackets says when something is missing.",
                 described_search_schema(),
-                search.response_schema(),
+                response(search.response_schema()),
             ),
             tool(
                 FILES_NAME,
                 "Search the files of a directory",
-                "Search file contents below a directory for a text, an expression, or what is similar to a text (mode `fuzzy`). Each match \
-                 comes with the lines around it; `truncated` says when something is missing.",
+                "Search file contents below a directory for a text, an expression, or similar text \
+                 (mode `fuzzy`).",
                 files_schema(),
-                files.response_schema(),
+                response(files.response_schema()),
+            ),
+            tool(
+                FIND_NAME,
+                "Find files of a source tree",
+                "Find files by name, glob or type; sorted by match, path or time of change.",
+                find_schema(),
+                response(find_response_schema()),
             ),
         ];
         Server {
@@ -142,12 +157,14 @@ impl Server {
             roots: tokio::sync::Mutex::default(),
             unlisted: Mutex::default(),
             client: Arc::default(),
+            structured,
             last: Mutex::default(),
         }
     }
 
-    /// Returns what a [`Heard`](super::heard::Heard) notes of the client.
-    pub fn client(&self) -> Arc<Client> {
+    /// Returns the state of the client, which its
+    /// [transport](super::transport::LineTransport) keeps.
+    pub fn client(&self) -> Arc<ClientState> {
         self.client.clone()
     }
 
@@ -346,15 +363,27 @@ impl ServerHandler for Server {
             Err(error) => return Ok(result(error.to_json()).into()),
         };
         let is_search = names_search(&request.name);
+        let name = if is_search {
+            SEARCH_NAME
+        } else {
+            &*request.name
+        };
         let arguments = request.arguments.unwrap_or_default();
+        let arguments = match self.get_tool(name) {
+            Some(tool) => mended(arguments, &tool.input_schema),
+            None => arguments,
+        };
         let call = ToolCall {
             tool: request.name.to_string(),
             request: arguments.clone(),
-            max_output_bytes: Some(match is_search {
+            max_output_bytes: Some(match is_search || !self.structured {
                 true => self.max_output_bytes,
-                // Its matches are told twice: as text, and as fields.
+                // Its matches stand in the text and in the fields.
                 false => self.max_output_bytes / 2,
             }),
+            text: !self.structured,
+            person: false,
+            whole: false,
         };
         let answer = self.call(call, roots, &context).await;
         let answer = answer.unwrap_or_else(|error| error.to_json());
@@ -413,87 +442,36 @@ impl ServerHandler for Server {
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
 
-    /// Says what is wrong with a request of which the protocol's library can make nothing: one of those that there are, with something else in it than what
-    /// belongs there; or one that there is not.
+    /// Answers a request that the protocol's library does not know, or whose parameters are not as
+    /// they have to be.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
         _: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        let (method, params) = match request.method.as_str() {
-            MALFORMED => {
-                let meant = request.params.unwrap_or_default();
-                let method = meant["method"].as_str().unwrap_or_default().to_string();
-                (method, meant["params"].clone())
+        let method = request.method;
+        match method.as_str() {
+            "ping" | "resources/list" | "resources/read" | "tools/call" | "tools/list" => {
+                Err(ErrorData::invalid_params(wrong_params(&method), None))
             }
-            _ => (request.method, request.params.unwrap_or_default()),
-        };
-        let wrong = match method.as_str() {
-            "tools/call" => from_value::<CallToolRequestParams>(params).err(),
-            "resources/read" => from_value::<ReadResourceRequestParams>(params).err(),
-            "ping" | "tools/list" | "resources/list" => None,
-            _ => {
-                let code = ErrorCode::METHOD_NOT_FOUND;
-                return Err(ErrorData::new(code, method, None));
-            }
-        };
-        let why = match wrong {
-            Some(error) => error.to_string(),
-            None => format!("the parameters of {method} are not as they have to be"),
-        };
-        Err(ErrorData::invalid_params(why, None))
-    }
-
-    async fn on_roots_list_changed(&self, _: NotificationContext<RoleServer>) {
-        // Also where nobody listens to what comes before it is handled.
-        self.client.changes.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-/// What a client is told of a build: each time more than the last time.
-struct Reporting {
-    token: rmcp::model::ProgressToken,
-    told: Option<u64>,
-}
-
-impl Reporting {
-    fn new(token: rmcp::model::ProgressToken) -> Reporting {
-        Reporting { token, told: None }
-    }
-
-    /// Returns what there is to tell of a build that is so far, if that is more than was told.
-    fn of(&mut self, build: &BuildReport) -> Option<ProgressNotificationParam> {
-        if self.told.is_some_and(|told| build.files_done <= told) {
-            return None;
+            _ => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None)),
         }
-        self.told = Some(build.files_done);
-        let phase = build.phase.map_or("ENUMERATE", |phase| phase.as_str());
-        let (done, total) = (build.files_done, build.files_total);
-        let message = match total {
-            0 => format!(
-                "an index is being built ({phase}); until it is complete, everything is searched"
-            ),
-            total => format!(
-                "an index is being built ({phase}, {done} of {total} files); until it is complete, everything is searched"
-            ),
-        };
-        // Numbers of files are exact in a float.
-        let told = ProgressNotificationParam::new(self.token.clone(), done as f64);
-        let told = match total {
-            0 => told,
-            total => told.with_total(total as f64),
-        };
-        Some(told.with_message(message))
     }
 }
 
-fn tool(name: &'static str, title: &str, about: &str, request: Value, response: Value) -> Tool {
+fn tool(
+    name: &'static str,
+    title: &str,
+    about: &str,
+    request: Value,
+    response: Option<Value>,
+) -> Tool {
     let schema = match request {
         Value::Object(schema) => schema,
         _ => JsonObject::new(),
     };
     let mut tool = Tool::new(name, about.to_string(), Arc::new(schema)).with_title(title);
-    tool.output_schema = Some(Arc::new(fields_schema(response)));
+    tool.output_schema = response.map(|response| Arc::new(fields_schema(response)));
     tool.annotations = Some(
         ToolAnnotations::new()
             .read_only(true)
@@ -512,7 +490,7 @@ fn result(answer: Value) -> CallToolResult {
         return CallToolResult::error(text);
     }
     let mut result = CallToolResult::success(text);
-    result.structured_content = Some(content.fields);
+    result.structured_content = content.fields;
     result
 }
 
@@ -545,28 +523,6 @@ async fn blocking<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::builder::Phase;
-
-    #[test]
-    fn mcp_progress_is_told_when_there_is_more_of_it() {
-        let report = |phase, done, total| BuildReport {
-            phase,
-            files_total: total,
-            files_done: done,
-            elapsed_ms: 5,
-            ended: false,
-        };
-        let token = rmcp::model::ProgressToken(rmcp::model::NumberOrString::Number(1));
-        let mut reporting = Reporting::new(token);
-        let first = reporting.of(&report(None, 0, 0)).unwrap();
-        assert_eq!((first.progress, first.total), (0.0, None));
-        assert!(first.message.unwrap().contains("ENUMERATE"));
-        assert_eq!(reporting.of(&report(Some(Phase::Tokenize), 0, 10)), None);
-        let next = reporting.of(&report(Some(Phase::Tokenize), 4, 10)).unwrap();
-        assert_eq!((next.progress, next.total), (4.0, Some(10.0)));
-        assert!(next.message.unwrap().contains("4 of 10 files"));
-        assert_eq!(reporting.of(&report(Some(Phase::Tokenize), 3, 10)), None);
-    }
 
     #[test]
     fn mcp_a_client_without_any_root_does_not_say_where_it_works() {

@@ -59,6 +59,7 @@ fn fr_ls_val_03_relative_paths_resolve_against_the_working_directory() {
     let sandbox = place.sandbox(|_| {});
     for (path, relative) in [
         (None, ""),
+        (Some(""), ""),
         (Some("."), ""),
         (Some("./"), ""),
         (Some("src"), "src"),
@@ -88,11 +89,7 @@ fn fr_ls_val_03_relative_paths_resolve_against_the_working_directory() {
 fn a_path_that_is_no_path_is_a_bad_argument() {
     let sandbox = place().sandbox(|_| {});
     let long = "x/".repeat(20_000);
-    for (path, words) in [
-        ("", "is empty"),
-        ("a\0b", "NUL"),
-        (long.as_str(), "40000 bytes"),
-    ] {
+    for (path, words) in [("a\0b", "NUL"), (long.as_str(), "40000 bytes")] {
         let error = sandbox.resolve(Some(path)).unwrap_err();
         assert_eq!(error.kind(), "BadArgs");
         assert!(error.message().contains(words), "{error}");
@@ -168,7 +165,7 @@ fn step_7_denied_paths_and_what_is_below_them_are_refused() {
     assert_denied(everything.resolve(None), "**");
     let reason = sandbox.resolve(Some("secrets/x")).unwrap_err().to_json();
     assert_eq!(reason["error"]["attempted"], "secrets/x");
-    assert_eq!(sandbox.deny().patterns().len(), 6);
+    assert_eq!(sandbox.reach().deny().patterns().len(), 6);
 }
 
 #[test]
@@ -189,7 +186,7 @@ fn nested_roots_serve_a_path_through_the_deepest() {
         base.join("other"),
         base.join("work"),
     ];
-    assert_eq!(sandbox.roots(), expected);
+    assert_eq!(sandbox.reach().roots(), expected);
     let deep = sandbox.resolve(Some("src/deep/x")).unwrap();
     assert_eq!(deep.root.path(), base.join("work/src/deep"));
     assert_eq!(deep.relative, Path::new("x"));
@@ -197,13 +194,28 @@ fn nested_roots_serve_a_path_through_the_deepest() {
         sandbox.resolve(Some("src")).unwrap().root.path(),
         base.join("work")
     );
-    let (root, relative) = sandbox.locate(&base.join("other/f")).unwrap();
+    let (root, relative) = sandbox.reach().locate(&base.join("other/f")).unwrap();
     assert_eq!(
         (root.path(), relative.as_path()),
         (&*base.join("other"), Path::new("f"))
     );
-    assert!(sandbox.locate(base).is_none());
-    assert!(sandbox.locate(&base.join("workbench")).is_none());
+    assert!(sandbox.reach().locate(base).is_none());
+    assert!(sandbox.reach().locate(&base.join("workbench")).is_none());
+}
+
+/// A command that names many files of a directory elsewhere has that directory as a root for each of them.
+#[test]
+fn a_root_that_is_named_many_times_is_one() {
+    let place = place();
+    let sandbox = place.sandbox(|config| {
+        config.allowed_roots = vec![place.base.join("other"); 3_000];
+        config.denied_patterns = (0..20).map(|n| format!("private-{n}/**")).collect();
+    });
+    let roots = sandbox.reach().roots();
+    assert_eq!(
+        roots.into_iter().collect::<Vec<_>>(),
+        [place.base.join("other")]
+    );
 }
 
 #[test]
@@ -329,7 +341,7 @@ mod links {
         };
         let sandbox = Sandbox::new(&config, &place.base.join("link")).unwrap();
         assert_eq!(sandbox.working_dir(), place.base.join("work"));
-        assert_eq!(sandbox.roots(), [place.base.join("work")]);
+        assert_eq!(sandbox.reach().roots(), [place.base.join("work")]);
         assert_eq!(
             sandbox.resolve(Some("src")).unwrap().relative,
             Path::new("src")

@@ -1,17 +1,19 @@
-//! What an index does for a request, without searching.
+//! The part of an index in a search, without searching.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::{SearchExtras, SearchTool, ToolContext, question};
-use crate::exec::eligible::Globs;
-use crate::index::beneath::EntryKind;
+use super::{SearchTool, ToolContext};
+use crate::exec::question::Question;
+use crate::exec::reach::EntryKind;
+use crate::tool::answering::{maintenance, refused};
 use crate::tool::error::{DenialReason, ToolError};
-use crate::tool::indexing::Explanation;
-use crate::tool::request::SearchRequest;
-use crate::tool::response::IndexUse;
+use crate::tool::indexing::{self, Explanation};
+use crate::tool::request::{SEARCH_NAME, SearchRequest};
+use crate::tool::sandbox::Resolved;
 
 impl SearchTool {
-    /// Says what a request would search and leave out, and why, without searching.
+    /// Says which files a request would search and leave out, and why, without searching.
     ///
     /// # Errors
     ///
@@ -20,62 +22,87 @@ impl SearchTool {
         &self,
         request: &SearchRequest,
         context: &ToolContext,
-    ) -> Result<(Explanation, IndexUse), ToolError> {
-        let (plan, globs) = self.validate(request, context)?;
-        let target = context.sandbox.resolve(request.path.as_deref())?;
+    ) -> Result<Explanation, ToolError> {
+        request.validate()?;
+        self.explain_question(&self.question(request)?, context)
+    }
+
+    /// Says the same of a question about one path.
+    pub(crate) fn explain_question(
+        &self,
+        question: &Question,
+        context: &ToolContext,
+    ) -> Result<Explanation, ToolError> {
+        if !self.config.enabled {
+            return Err(DenialReason::Disabled.into());
+        }
+        let refused = |error| refused(SEARCH_NAME, error);
+        let query = question.query(question.looked_for.fuzzy).map_err(refused)?;
+        let globs = question.filters().map_err(refused)?;
+        let target = target_of(question, context)?;
         let Some(indexes) = self.indexes() else {
-            let explanation = Explanation {
+            return Ok(Explanation {
                 reason: Some("indexing is off (index_mode)".to_string()),
                 ..Explanation::default()
-            };
-            return Ok((explanation, IndexUse::not_used()));
+            });
         };
         let meta = target.root.metadata(&target.relative);
-        let question = question(request, &plan, target, globs, context);
-        let target = &question.target;
+        let timeout = self.default_timeout(context);
+        let asked = indexing::Question {
+            query: Arc::new(query),
+            traversal: question.scope.traversal,
+            max_depth: question.scope.max_depth,
+            target,
+            globs,
+            reach: context.sandbox.reach().clone(),
+            global_excludes: context.global_excludes.clone(),
+            maintenance: maintenance(Some(timeout), self.config.index_maint_budget_fraction),
+            pins: false,
+        };
+        let path = &asked.target.canonical;
         let choice = match meta.is_ok_and(|meta| meta.kind == EntryKind::File) {
-            true => indexes.choose_for_file(target, question.traversal),
-            false => indexes.choose(&question),
+            true => indexes.choose_for_file(path, asked.traversal),
+            false => indexes.choose(&asked),
         };
         let mut explanation = choice.explanation();
         if choice.is_absent() {
-            explanation.elsewhere = indexes.elsewhere(&target.canonical, &context.sandbox);
+            explanation.elsewhere = indexes.elsewhere(path, &asked.reach);
         }
-        Ok((explanation, choice.index))
+        Ok(explanation)
     }
 
-    /// Validates a request and returns the index root that would serve it, if any does: for those who build an index
-    /// before they search.
+    /// Returns the index root that would serve a request, if there is one: for callers that build an
+    /// index before they search.
     ///
     /// # Errors
     ///
-    /// As [`SearchTool::search`], but for what only searching tells.
+    /// As [`SearchTool::search`], but for errors that only searching shows.
     pub fn index_root(
         &self,
         request: &SearchRequest,
         context: &ToolContext,
     ) -> Result<Option<PathBuf>, ToolError> {
-        self.validate(request, context)?;
-        let target = context.sandbox.resolve(request.path.as_deref())?;
+        request.validate()?;
+        self.index_root_of(&self.question(request)?, context)
+    }
+
+    /// Returns the index root that would serve a question about one path.
+    pub(crate) fn index_root_of(
+        &self,
+        question: &Question,
+        context: &ToolContext,
+    ) -> Result<Option<PathBuf>, ToolError> {
+        let target = target_of(question, context)?;
         let meta = target.root.metadata(&target.relative);
         let is_dir = meta.is_ok_and(|meta| meta.kind == EntryKind::Dir);
         let indexes = self.indexes().filter(|_| is_dir);
         let root = indexes.and_then(|indexes| indexes.root_for(&target.canonical));
-        Ok(root.map(PathBuf::from))
+        Ok(root)
     }
+}
 
-    fn validate(
-        &self,
-        request: &SearchRequest,
-        context: &ToolContext,
-    ) -> Result<(super::Plan, Globs), ToolError> {
-        if !self.config.enabled {
-            return Err(DenialReason::Disabled.into());
-        }
-        request.validate()?;
-        let plan = self.plan(request, &SearchExtras::default(), context)?;
-        let globs = Globs::new(request.includes(), request.excludes())
-            .map_err(|error| ToolError::bad_args(error.to_string()))?;
-        Ok((plan, globs))
-    }
+/// Returns the first path of a question.
+fn target_of(question: &Question, context: &ToolContext) -> Result<Resolved, ToolError> {
+    let path = question.scope.paths.first().map(PathBuf::as_path);
+    context.sandbox.resolve_path(path.unwrap_or(Path::new(".")))
 }

@@ -1,10 +1,90 @@
-//! From the events of files to matches with the lines around them.
+//! From the lines of files to matches with the lines around them.
 
-use crate::exec::event::{Event, FileEvents, Found};
+use std::ops::ControlFlow;
+
+use crate::exec::collect::Found;
+use crate::exec::event::{FileAnswer, Line, Span};
 use crate::exec::fuzzy::score;
+use crate::exec::line_sink::lossy;
+use crate::tool::response::ErrorEntry;
 use crate::tool::search_files::response::FilesMatch;
 use crate::tool::searcher::slashed;
 use crate::tool::shorten::part;
+
+/// The bytes of files that are kept: several times the size of a response. Files from the first one
+/// on that exceeds this are counted and not kept.
+const MOST_KEPT: usize = 256 << 20;
+
+/// The parts of an answer, as they came.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    files: Vec<FileAnswer>,
+    /// Errors, and files that are too large, in their order.
+    errors: Vec<Problem>,
+    bytes: usize,
+    is_full: bool,
+}
+
+#[derive(Debug)]
+enum Problem {
+    Error(ErrorEntry),
+    TooLarge(String),
+}
+
+impl Kept {
+    /// Keeps a part, as long as there is room.
+    pub(super) fn take(&mut self, found: Found) -> ControlFlow<()> {
+        match found {
+            Found::Error(error) => self.errors.push(Problem::Error(ErrorEntry {
+                path: slashed(&error.path),
+                error: error.message,
+            })),
+            Found::File(file) if file.outcome.gaps.too_large.is_some() => {
+                self.errors.push(Problem::TooLarge(slashed(&file.path)));
+            }
+            Found::File(file) => {
+                self.bytes = self.bytes.saturating_add(file.outcome.footprint());
+                self.is_full |= self.bytes > MOST_KEPT;
+                if !self.is_full {
+                    self.files.push(file);
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Returns why the searched directory itself could not be read, if that is so.
+    pub(super) fn root_error(&self) -> Option<&str> {
+        match self.errors.first() {
+            Some(Problem::Error(entry)) if entry.path.is_empty() => Some(&entry.error),
+            _ => None,
+        }
+    }
+
+    /// Returns the entries of `errors`.
+    pub(super) fn errors(&self, max_file_size: u64) -> Vec<ErrorEntry> {
+        let entry = |problem: &Problem| match problem {
+            Problem::Error(entry) => entry.clone(),
+            Problem::TooLarge(path) => ErrorEntry {
+                path: path.clone(),
+                error: format!(
+                    "larger than max_file_size_bytes = {max_file_size}, and not searched"
+                ),
+            },
+        };
+        self.errors.iter().map(entry).collect()
+    }
+
+    /// Returns the files that are kept, in order.
+    pub(super) fn files(&self) -> &[FileAnswer] {
+        &self.files
+    }
+
+    /// Returns true if all files with matches are kept.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.is_full
+    }
+}
 
 /// How matches are shown.
 #[derive(Clone, Copy, Debug)]
@@ -17,51 +97,55 @@ pub(super) struct Shape {
     pub(super) scored: Option<usize>,
 }
 
-/// Makes the matches of files one after the other, as far as these are kept; each takes time in proportion to the lines it shows.
-pub(super) fn matches(files: &[FileEvents], shape: Shape) -> impl Iterator<Item = FilesMatch> + '_ {
-    let kept = files.iter().take_while(|file| !file.is_left_out);
-    let each = kept.flat_map(|file| {
-        let events = file.events.iter().enumerate();
-        events.flat_map(move |(at, event)| event.each.iter().map(move |found| (file, at, found)))
+/// Makes the matches of files, one after the other; each takes time in proportion to the lines that
+/// it shows.
+pub(super) fn matches(files: &[FileAnswer], shape: Shape) -> impl Iterator<Item = FilesMatch> + '_ {
+    let each = files.iter().flat_map(|file| {
+        let lines = file.outcome.lines.iter().enumerate();
+        lines.flat_map(move |(at, line)| line.spans.iter().map(move |span| (file, at, *span)))
     });
-    each.map(move |(file, at, found)| one(file, at, found, shape))
+    each.map(move |(file, at, span)| one(file, at, span, shape))
 }
 
-fn one(file: &FileEvents, at: usize, found: &Found, shape: Shape) -> FilesMatch {
-    let event = &file.events[at];
-    let number = event.line_number;
+fn one(file: &FileAnswer, at: usize, span: Span, shape: Shape) -> FilesMatch {
+    let lines = &file.outcome.lines;
+    let number = lines[at].number;
     let mut shortened = Vec::new();
-    let mut shown = |event: &Event, found: Option<(usize, usize)>| {
-        let line = &event.line;
-        let part = shape.max_line_bytes.and_then(|max| part(line, found, max));
-        shortened.extend(part.is_some().then_some(event.line_number));
-        part.map_or_else(|| line.to_string(), |part| line[part].to_string())
+    // The lines are valid UTF-8: other files are skipped.
+    let mut shown = |line: &Line, found: Option<(usize, usize)>| {
+        let text = lossy(&line.text);
+        let part = shape.max_line_bytes.and_then(|max| part(&text, found, max));
+        shortened.extend(part.is_some().then_some(line.number));
+        match part {
+            Some(part) => text.get(part).unwrap_or_default().to_string(),
+            None => text,
+        }
     };
-    let start = usize::try_from(found.column).map_or(0, |column| column.saturating_sub(1));
-    let line_text = shown(event, Some((start, start + found.text.len())));
-    let is_near = |other: &&Event| other.line_number.abs_diff(number) <= shape.around;
-    let before = file.events[..at].iter().rev().take_while(is_near);
-    let mut before: Vec<String> = before.map(|event| shown(event, None)).collect();
+    let line_text = shown(&lines[at], Some((span.start, span.end)));
+    let is_near = |other: &&Line| other.number.abs_diff(number) <= shape.around;
+    let before = lines[..at].iter().rev().take_while(is_near);
+    let mut before: Vec<String> = before.map(|line| shown(line, None)).collect();
     before.reverse();
-    let after = file.events[at + 1..].iter().take_while(is_near);
-    let after = after.map(|event| shown(event, None)).collect();
-    let mut match_text = found.text.clone();
+    let after = lines[at + 1..].iter().take_while(is_near);
+    let after = after.map(|line| shown(line, None)).collect();
+    let found = lines[at].text.get(span.start..span.end).unwrap_or_default();
+    let mut match_text = lossy(found);
+    let chars = match_text.chars().count();
     if let Some(max) = shape.max_line_bytes {
         match_text.truncate(match_text.floor_char_boundary(max));
     }
     FilesMatch {
         path: slashed(&file.path),
         line: number,
-        column: found.column,
+        column: span.start as u64 + 1,
         match_text,
         line_text,
         before,
         after,
         shortened,
-        score: shape.scored.map(|chars| {
-            let score = score(found.edits, chars, found.text.chars().count());
-            // Four digits are enough to tell scores of what people search for apart.
-            (score * 10_000.0).round() / 10_000.0
+        score: shape.scored.map(|of_query| {
+            // Four digits are enough to tell the scores of usual queries apart.
+            (score(span.edits, of_query, chars) * 10_000.0).round() / 10_000.0
         }),
     }
 }

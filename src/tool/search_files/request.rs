@@ -123,11 +123,16 @@ impl FilesRequest {
     ///
     /// As [`FilesRequest::from_json`].
     pub fn from_value(value: Value) -> Result<FilesRequest, ToolError> {
-        static SCHEMA: LazyLock<Value> = LazyLock::new(files_schema);
-        let example = r#"{"path": "src", "query": "text"}"#;
-        let request: FilesRequest = arguments::parse(value, &SCHEMA, example)?;
+        let request = FilesRequest::read(value)?;
         request.validate()?;
         Ok(request)
+    }
+
+    /// Reads a request without checking what its type does not.
+    pub(super) fn read(value: Value) -> Result<FilesRequest, ToolError> {
+        static SCHEMA: LazyLock<Value> = LazyLock::new(files_schema);
+        let example = r#"{"path": "src", "query": "text"}"#;
+        arguments::parse(value, &SCHEMA, example)
     }
 
     /// Checks the values that the type does not.

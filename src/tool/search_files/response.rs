@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::tool::budget::without_errors;
+use super::found::{Shape, matches};
+use crate::exec::event::FileAnswer;
+use crate::tool::budget::{SHORTER, too_small};
 use crate::tool::config::{Case, Mode};
 use crate::tool::error::ToolError;
 use crate::tool::response::{BuildStats, ErrorEntry, IndexUse};
@@ -49,6 +51,10 @@ pub enum TruncatedReason {
     MaxOutputBytes,
     /// There are more files than that.
     MaxFiles,
+    /// In some file more matches exist than that.
+    MaxMatchesPerFile,
+    /// Some eligible file lies in a deeper directory than that.
+    MaxDepth,
 }
 
 /// One match.
@@ -89,6 +95,9 @@ pub struct FilesStats {
     /// Lines that are shown in part, since they are longer than `max_line_bytes`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lines_shortened: Option<u64>,
+    /// Files that are larger than `max_file_size_bytes`, each with an entry in `errors`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files_too_large: Option<u64>,
     /// What came of fuzzy fallback, where it was tried (`FR-SFI-OUT-04`).
     #[serde(flatten)]
     pub fallback: Option<FallbackStats>,
@@ -164,11 +173,6 @@ impl IndexStats {
     }
 }
 
-/// What is set aside for `stats` in bytes, without and with what they say of an index: more than they ever have. Their real length depends on
-/// the time that a search took and on the index, and which matches fit must not.
-const STATS_BYTES: usize = 400;
-const INDEX_STATS_BYTES: usize = 1_200;
-
 /// The bytes of JSON that a response has at most, whatever is allowed: each match has its line, and a line can be as long as a file.
 pub(super) const LARGEST: usize = 64 << 20;
 
@@ -179,62 +183,19 @@ impl FilesResponse {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Adds as many of the matches, from the first on, as fit `budget` bytes of JSON; if not all of them do, or there are more of them
-    /// (`is_whole` is false), says so. Errors go first where they are too many: matches have three quarters of the room if they need it. Linear in
-    /// what is added.
-    ///
-    /// # Errors
-    ///
-    /// A budget that not even a response without matches fits.
-    pub(super) fn filled(
-        mut self,
-        matches: impl Iterator<Item = FilesMatch>,
-        is_whole: bool,
-        budget: usize,
-    ) -> Result<FilesResponse, ToolError> {
-        let errors = std::mem::take(&mut self.errors);
-        let mut errors: Vec<(usize, ErrorEntry)> = errors
-            .into_iter()
-            .map(|error| (length(&error) + 1, error))
-            .collect();
-        let base = self.room_taken();
-        let mut taken = 0;
-        let mut lens = Vec::new();
-        let mut fits = is_whole;
-        for one in matches {
-            let len = length(&one) + 1;
-            if base + list(taken + len) > budget {
-                fits = false;
-                break;
-            }
-            taken += len;
-            lens.push(len);
-            self.matches.push(one);
-        }
-        let of_errors: usize = errors.iter().map(|(len, _)| len).sum();
-        if fits && base + list(taken) + list(of_errors) <= budget {
-            self.errors = errors.into_iter().map(|(_, error)| error).collect();
-        } else {
-            self.truncated = true;
-            self.truncated_reason = Some(TruncatedReason::MaxOutputBytes);
-            // The reason takes room too.
-            let base = self.room_taken();
-            without_errors(&mut self.errors, base, budget, "matches")?;
-            let room = budget - base;
-            let left = match fits {
-                true => room.saturating_sub(list(taken)),
-                false => 0,
-            };
-            let of_errors = room.div_ceil(4).max(left);
-            let kept = within(errors.iter().map(|(len, _)| *len), of_errors);
-            errors.truncate(kept);
-            let room = room - list(errors.iter().map(|(len, _)| len).sum());
-            self.errors = errors.into_iter().map(|(_, error)| error).collect();
-            self.matches.truncate(within(lens.into_iter(), room));
-        }
-        self.returned = self.matches.len();
-        self.stats.lines_shortened = self.lines_shortened();
-        Ok(self)
+    /// Returns the response with these matches.
+    fn with(&self, matches: Vec<FilesMatch>) -> FilesResponse {
+        let mut response = FilesResponse {
+            returned: matches.len(),
+            matches,
+            path: self.path.clone(),
+            query: self.query.clone(),
+            stats: self.stats.clone(),
+            errors: self.errors.clone(),
+            ..*self
+        };
+        response.stats.lines_shortened = response.lines_shortened();
+        response
     }
 
     /// Counts the lines that are shown in part, each once.
@@ -246,23 +207,93 @@ impl FilesResponse {
             .collect();
         Some(lines.len() as u64).filter(|lines| *lines > 0)
     }
+}
 
-    /// Returns the bytes of everything but the matches, numbers written as wide as they can become.
-    fn room_taken(&self) -> usize {
-        let empty = FilesResponse {
-            path: self.path.clone(),
-            query: self.query.clone(),
-            matches: Vec::new(),
-            returned: self.max_results,
-            stats: FilesStats::default(),
-            errors: self.errors.clone(),
-            ..*self
+/// Adds the matches of files to a response that has everything else, in at most `budget` bytes of
+/// JSON. If they do not fit, first the ends of long lines give way, then the matches at the end.
+/// Where errors are many, matches have three quarters of the room if they need it. `is_whole` is
+/// false if there are more matches than those of the files. Linear in the response.
+///
+/// # Errors
+///
+/// A budget that not even a response without matches fits.
+pub(super) fn fill(
+    response: FilesResponse,
+    files: &[FileAnswer],
+    shape: Shape,
+    is_whole: bool,
+    budget: usize,
+) -> Result<FilesResponse, ToolError> {
+    let whole = shape.max_line_bytes;
+    let shorter = SHORTER
+        .into_iter()
+        .filter(|most| whole.is_none_or(|whole| *most < whole));
+    let mut bare = response.with(Vec::new());
+    bare.errors.clear();
+    let base = length(&bare);
+    let mut last = Vec::new();
+    for most in [whole].into_iter().chain(shorter.map(Some)) {
+        let shape = Shape {
+            max_line_bytes: most,
+            ..shape
         };
-        let aside = match self.stats.index {
-            Some(_) => INDEX_STATS_BYTES,
-            None => STATS_BYTES,
-        };
-        length(&empty) + aside
+        let mut room = base;
+        let mut is_all = is_whole;
+        last = Vec::new();
+        for one in matches(files, shape) {
+            let len = length(&one) + usize::from(!last.is_empty());
+            if room + len > budget {
+                is_all = false;
+                break;
+            }
+            room += len;
+            last.push(one);
+        }
+        if is_all {
+            let filled = response.with(std::mem::take(&mut last));
+            if length(&filled) <= budget {
+                return Ok(filled);
+            }
+            last = filled.matches;
+        }
+        if !is_whole {
+            break;
+        }
+    }
+    cut(response, last, budget)
+}
+
+/// Adds as many of the matches, from the first on, as fit.
+fn cut(
+    mut response: FilesResponse,
+    matches: Vec<FilesMatch>,
+    budget: usize,
+) -> Result<FilesResponse, ToolError> {
+    response.truncated = true;
+    response.truncated_reason = Some(TruncatedReason::MaxOutputBytes);
+    let errors = std::mem::take(&mut response.errors);
+    let base = length(&response.with(Vec::new()));
+    if base > budget {
+        return Err(too_small(budget, "matches", |_| base));
+    }
+    let room = budget - base;
+    let comma = |len: usize| len + 1;
+    let of_matches: usize = matches.iter().map(|one| comma(length(one))).sum();
+    let for_errors = room.div_ceil(4).max(room.saturating_sub(list(of_matches)));
+    let kept = within(errors.iter().map(|error| comma(length(error))), for_errors);
+    response.errors = errors.into_iter().take(kept).collect();
+    let room = budget.saturating_sub(length(&response.with(Vec::new())));
+    let mut kept = within(matches.iter().map(|one| comma(length(one))), room);
+    let mut matches = matches;
+    loop {
+        matches.truncate(kept);
+        let filled = response.with(matches);
+        // The number of matches, and of lines that are shortened, has digits too.
+        if kept == 0 || length(&filled) <= budget {
+            return Ok(filled);
+        }
+        kept -= 1;
+        matches = filled.matches;
     }
 }
 
@@ -284,53 +315,4 @@ fn within(lens: impl Iterator<Item = usize>, room: usize) -> usize {
 /// The length of a value as JSON.
 fn length(value: &impl Serialize) -> usize {
     serde_json::to_string(value).map_or(usize::MAX / 4, |json| json.len())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_longest_stats_are_shorter_than_what_is_set_aside() {
-        let index = IndexStats {
-            index_safety_state: "UNCERTAIN".repeat(2),
-            index_uncertain_reason: Some("WATCHER_OVERFLOW_DURING_BUILD".repeat(2)),
-            index_exclusion_used: false,
-            storage_mode: "sqlite".repeat(2),
-            storage_fallback_reason: Some("PERSISTENCE_NOT_PERMITTED".repeat(2)),
-            candidates_total: u64::MAX,
-            candidates_excluded: u64::MAX,
-            candidates_scanned: u64::MAX,
-            build: Some(BuildStats {
-                build_phase: "ENUMERATE".repeat(2),
-                build_files_total: u64::MAX,
-                build_files_done: u64::MAX,
-                build_elapsed_ms: u64::MAX,
-            }),
-        };
-        let stats = FilesStats {
-            files_scanned: u64::MAX,
-            files_matched: u64::MAX,
-            matches_total: u64::MAX,
-            elapsed_ms: u64::MAX,
-            lines_shortened: Some(u64::MAX),
-            fallback: Some(FallbackStats {
-                initial_mode: Mode::Exact,
-                fallback_used: false,
-                fuzzy_passes_used: u64::MAX,
-                fallback_ended: Some(FallbackEnd::QueryTooLong),
-            }),
-            index: None,
-        };
-        assert!(length(&stats) < STATS_BYTES, "{} bytes", length(&stats));
-        let stats = FilesStats {
-            index: Some(index),
-            ..stats
-        };
-        assert!(
-            length(&stats) < INDEX_STATS_BYTES,
-            "{} bytes",
-            length(&stats)
-        );
-    }
 }

@@ -161,7 +161,8 @@ CREATE TABLE fs_dirs (
   ctime_ns INTEGER NOT NULL,
   device INTEGER NOT NULL,
   inode INTEGER NOT NULL,
-  links INTEGER NOT NULL
+  links INTEGER NOT NULL,
+  rule_sets INTEGER NOT NULL CHECK (rule_sets BETWEEN 1 AND 3)
 );
 
 CREATE TABLE fs_files (
@@ -169,14 +170,16 @@ CREATE TABLE fs_files (
   dir INTEGER NOT NULL REFERENCES fs_dirs(dir),
   ctime_ns INTEGER NOT NULL,
   links INTEGER NOT NULL,
-  ngrams INTEGER NOT NULL
+  ngrams INTEGER NOT NULL,
+  rule_sets INTEGER NOT NULL CHECK (rule_sets BETWEEN 1 AND 3)
 );
 
 CREATE TABLE fs_side (
   position INTEGER PRIMARY KEY,
   dir INTEGER NOT NULL REFERENCES fs_dirs(dir),
   before_rank INTEGER NOT NULL,
-  name BLOB NOT NULL
+  name BLOB NOT NULL,
+  rule_sets INTEGER NOT NULL CHECK (rule_sets BETWEEN 1 AND 3)
 );
 
 CREATE TABLE fs_groups (

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use forge_search::format::lock::LockFile;
 use serde_json::{Value, json};
 
-use super::World;
+use super::{PathBuf, World};
 use crate::index_support::locked;
 
 #[test]
@@ -644,8 +644,8 @@ fn times_that_an_index_can_not_hold_are_called_that() {
     let file = world.tree.join("hay.txt");
     touch(&file, far).unwrap();
     if fs::metadata(&file).unwrap().modified().unwrap() != far {
-        // No index meets such a time on this filesystem.
-        return;
+        let why = "the filesystem has no time after 2262, so that no index meets one";
+        return crate::skipped::skipped(why);
     }
     let ran = world.run(&["index", "build"]);
     assert_eq!(ran.status, 0);
@@ -720,4 +720,130 @@ fn times_for_programs_have_a_fixed_length() {
         );
         assert_eq!(&status["indexes"][0]["contents"]["built"], built);
     }
+}
+
+/// Where the program of this machine keeps indexes, by what is in its environment and its
+/// configuration.
+#[cfg(target_os = "linux")]
+#[test]
+fn fr_lsi_cache_root_01_the_environment_of_the_program_decides_where_indexes_are() {
+    let world = World::new();
+    let top = world.tree.parent().unwrap().to_path_buf();
+    let user = rustix::process::geteuid().as_raw();
+    let directory = |environment: &[(&str, Option<&str>)], args: &[&str]| -> PathBuf {
+        let args = [&["doctor", "--json"], args].concat();
+        let mut command = world.program(&world.tree, &args);
+        for (name, value) in environment {
+            match value {
+                Some(value) => command.env(name, value.replace('~', top.to_str().unwrap())),
+                None => command.env_remove(name),
+            };
+        }
+        let output = command.output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        PathBuf::from(report["index"]["directory"].as_str().unwrap())
+    };
+    let cache = Some("~/cache");
+    let home = Some("~/home");
+    let temporary = top.join("tmp").join(format!("forge-search-{user}"));
+    let in_system = Path::new("/tmp").join(format!("forge-search-{user}"));
+    for (configured, xdg, home, tmp, expected) in [
+        (
+            None,
+            cache,
+            home,
+            Some("~/tmp"),
+            top.join("cache/forge/search-index"),
+        ),
+        (
+            None,
+            None,
+            home,
+            Some("~/tmp"),
+            top.join("home/.cache/forge/search-index"),
+        ),
+        // One that is not absolute says nothing.
+        (
+            None,
+            Some("cache"),
+            home,
+            None,
+            top.join("home/.cache/forge/search-index"),
+        ),
+        (
+            None,
+            Some(""),
+            home,
+            None,
+            top.join("home/.cache/forge/search-index"),
+        ),
+        (None, None, None, Some("~/tmp"), temporary.clone()),
+        (None, None, Some("home"), Some("~/tmp"), temporary),
+        (None, None, None, None, in_system),
+        (
+            Some("index_path=../mine"),
+            cache,
+            home,
+            None,
+            top.join("tree/../mine"),
+        ),
+        (
+            Some("index_path="),
+            cache,
+            home,
+            None,
+            top.join("cache/forge/search-index"),
+        ),
+    ] {
+        let environment = [("XDG_CACHE_HOME", xdg), ("HOME", home), ("TMPDIR", tmp)];
+        let set = configured.map(|set| ["--set", set]);
+        let args = set.as_ref().map_or(&[][..], |set| &set[..]);
+        assert_eq!(
+            directory(&environment, args),
+            expected,
+            "{environment:?} {args:?}"
+        );
+    }
+    // Looking makes nothing; building makes it there.
+    assert!(!world.cache.exists() && !top.join("home").exists());
+    let mut build = world.program(&world.tree, &["index", "build"]);
+    build
+        .env_remove("XDG_CACHE_HOME")
+        .env("HOME", top.join("home"));
+    assert!(build.output().unwrap().status.success());
+    let kept = fs::read_dir(top.join("home/.cache/forge/search-index")).unwrap();
+    assert_eq!(kept.count(), 1);
+    assert!(!world.cache.exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn sec_lsi_store_02_a_build_warns_where_others_can_read_the_index() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let world = World::new();
+    fs::create_dir_all(world.store()).unwrap();
+    fs::set_permissions(world.store(), fs::Permissions::from_mode(0o755)).unwrap();
+    let refused = world.run(&["index", "build"]);
+    assert_eq!(refused.status, 2);
+    assert!(refused.err.contains("chmod 700"), "{}", refused.err);
+    assert!(world.kept().is_empty());
+    let allowed = ["--set", "index_allow_insecure_persistence=true"];
+    let built = world.run(&[&["index", "build"], &allowed[..]].concat());
+    assert_eq!((built.status, world.kept().len()), (0, 1));
+    for part in [
+        "other users have access",
+        "index_allow_insecure_persistence",
+    ] {
+        assert!(built.err.contains(part), "{}", built.err);
+    }
+    let report = world
+        .run(&[&["doctor", "--json"], &allowed[..]].concat())
+        .json();
+    let exposed = report["index"]["exposed"].as_str().unwrap();
+    assert!(exposed.contains("other users have access"), "{exposed}");
+    fs::set_permissions(world.store(), fs::Permissions::from_mode(0o700)).unwrap();
+    world
+        .run(&[&["index", "build"], &allowed[..]].concat())
+        .ok();
 }

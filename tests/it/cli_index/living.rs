@@ -4,9 +4,8 @@
 mod limited;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use forge_search::format::lock::LockFile;
@@ -14,6 +13,7 @@ use forge_search::index::state::{DisabledReason, SafetyState, Standing, Uncertai
 use serde_json::{Value, json};
 
 use super::World;
+use crate::by_the_line::ByTheLine;
 use crate::index_support::locked;
 use crate::source::root;
 
@@ -21,11 +21,7 @@ use crate::source::root;
 const LONG: Duration = Duration::from_secs(60);
 
 /// A process in which an index lives.
-struct Living {
-    child: Child,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
-}
+struct Living(ByTheLine);
 
 impl Living {
     /// Starts one that builds its index however small the tree is, unless it is told otherwise.
@@ -42,37 +38,25 @@ impl Living {
         Living::of(program)
     }
 
-    fn of(mut program: Command) -> Living {
-        let mut child = program
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let stdin = child.stdin.take().unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        Living {
-            child,
-            stdin,
-            stdout,
-        }
+    fn of(program: Command) -> Living {
+        Living(ByTheLine::of(program))
+    }
+
+    fn id(&self) -> u32 {
+        self.0.id()
     }
 
     fn ask(&mut self, pattern: &str) -> Value {
-        writeln!(self.stdin, "{}", json!({"pattern": pattern})).unwrap();
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap()
+        self.0.answer(&json!({"pattern": pattern}))
     }
 
     /// Ends it in order.
-    fn end(mut self) {
-        drop(self.stdin);
-        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+    fn end(self) {
+        self.0.end();
     }
 
-    fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+    fn kill(self) {
+        self.0.kill();
     }
 }
 
@@ -92,7 +76,7 @@ fn until(world: &World, process: &Living, state: &str, reason: Option<&str>) -> 
             && one["state"] == state
             && one["uncertain_reason"].as_str() == reason
         {
-            assert_eq!(one["process"], process.child.id());
+            assert_eq!(one["process"], process.id());
             return one.clone();
         }
         assert!(start.elapsed() < LONG, "{all:?}");
@@ -114,7 +98,7 @@ fn an_index_that_lives_elsewhere_is_shown_for_as_long_as_it_lives() {
         (&json!(1), &json!(true))
     );
     let ran = world.run(&["index", "status"]).ok();
-    let id = process.child.id();
+    let id = process.id();
     assert!(
         ran.out
             .contains(&format!("in process {id}: COMPLETE, as of ")),
@@ -169,7 +153,7 @@ fn what_is_written_is_what_the_document_lists() {
     let process = Living::start(&world, &[]);
     until(&world, &process, "COMPLETE", None);
     let living = world.store().join("living");
-    let name = format!("index-{}-0", process.child.id());
+    let name = format!("index-{}-0", process.id());
     let note = fs::read(living.join(name).join("state")).unwrap();
     let note: Value = serde_json::from_slice(&note).unwrap();
     let mut written: Vec<&str> = note

@@ -8,6 +8,7 @@ use forge_search::format::manifest::Manifest;
 use serde_json::{Value, json};
 
 use super::World;
+use crate::clocks::ends;
 use crate::index_support::locked;
 
 #[test]
@@ -30,9 +31,23 @@ fn an_index_serves_searches_from_wherever_they_come() {
         assert!(stats["candidates_excluded"].as_u64().unwrap() >= 2);
         assert_eq!(stats["storage_mode"], "mmap");
     }
-    // A subdirectory as the root is a tree of its own.
+    // What is around the working directory is found.
     let ran = world.run_in(&src, &["fn greet", "--stats"]);
-    assert_eq!(ran.status, 0);
+    assert_eq!(
+        (ran.status, ran.out.as_str()),
+        (0, "greet.rs:1:5:pub fn greet() {}\n")
+    );
+    for part in [
+        "index_safety_state       COMPLETE",
+        "candidates_excluded      2",
+    ] {
+        assert!(ran.err.contains(part), "{part}: {}", ran.err);
+    }
+    // Roots that are configured are the only ones.
+    let ran = world.run_in(
+        &src,
+        &["fn greet", "--stats", "--set", "index_roots=[\".\"]"],
+    );
     assert!(
         ran.err.contains("index_safety_state       ABSENT"),
         "{}",
@@ -41,64 +56,69 @@ fn an_index_serves_searches_from_wherever_they_come() {
 }
 
 #[test]
-fn an_index_of_another_root_is_named_with_the_way_to_use_it() {
+fn d110_the_deepest_index_that_contains_what_is_searched_is_used() {
     let world = World::new();
     world.write("src/deep/greet.rs", "fn greet() {}\n");
+    world.write("src/deep/.hidden/greet.rs", "fn greet() {}\n");
+    world.write("src/deep/ignored/greet.rs", "fn greet() {}\n");
+    world.write("src/deep/.ignore", "ignored\n");
     let (top, src) = (world.tree.clone(), world.tree.join("src"));
     let deep = src.join("deep");
-    let shown = src.to_str().unwrap();
-    let status = |dir: &Path| world.run_in(dir, &["index", "status"]);
+    let shown = |dir: &Path| dir.to_str().unwrap().to_string();
+    let explained = |dir: &Path, path: &str| {
+        let ran = world.run_in(dir, &["explain", "--json", "fn greet", path]);
+        let report = ran.ok().json();
+        (
+            report["index"]["state"].clone(),
+            report["index"]["root"].clone(),
+            report["elsewhere"].clone(),
+        )
+    };
+    let root_of = |dir: &Path, path: &str| {
+        let (state, root, elsewhere) = explained(dir, path);
+        assert_eq!(
+            (state, elsewhere),
+            ("COMPLETE".into(), Value::Null),
+            "{dir:?}, {path}"
+        );
+        root
+    };
     // Nothing is kept, so there is nothing to name.
-    let report = world.run_in(&deep, &["explain", "--json", "fn greet"]);
-    assert_eq!(report.ok().json()["elsewhere"], Value::Null);
+    assert_eq!(explained(&deep, ".").0, "ABSENT");
     world.run(&["index", "build", "src"]).ok();
-    let contains = format!("{shown}, which contains it, has one");
-    let below = format!("{shown}, which lies below, has one");
-    let root = format!("`--root {shown}`");
-    for (dir, path, said, as_root) in [
-        (&deep, ".", &contains, false),
-        (&top, ".", &below, false),
-        (&top, "src", &contains, true),
-        (&top, "src/deep", &contains, true),
-    ] {
-        let ran = world.run_in(dir, &["explain", "fn greet", path]).ok();
-        for part in ["ABSENT", said, &root] {
-            assert!(ran.out.contains(part), "{part}: {}", ran.out);
-        }
-        let roots = ran.out.contains("index_roots = [");
-        assert_eq!(roots, as_root, "{}", ran.out);
-        let report = world.run_in(dir, &["explain", "--json", "fn greet", path]);
-        let found = report.ok().json()["elsewhere"].clone();
-        assert_eq!(found["root"], shown);
-        assert_eq!(found["contains"], said == &contains);
-        // As it says.
-        let path = match said == &contains {
-            true => dir.join(path),
-            false => src.clone(),
-        };
-        let path = path.to_str().unwrap();
-        let args = ["explain", "--json", "fn greet", path, "--root", shown];
-        let report = world.run_in(dir, &args).ok().json();
-        assert_eq!(report["index"]["state"], "COMPLETE");
+    for (dir, path) in [(&deep, "."), (&top, "src"), (&top, "src/deep"), (&src, ".")] {
+        assert_eq!(root_of(dir, path), shown(&src), "{dir:?}, {path}");
     }
-    let roots = format!("index_roots=[{shown:?}]");
-    let args = ["explain", "--json", "fn greet", "src", "--set", &roots];
-    let report = world.run_in(&top, &args).ok().json();
-    assert_eq!(report["index"]["state"], "COMPLETE");
-    for (dir, said) in [(&deep, &contains), (&top, &below)] {
+    // One below is named with the way to use it.
+    let below = format!("{}, which lies below, has one", shown(&src));
+    let ran = world.run(&["explain", "fn greet"]).ok();
+    for part in ["ABSENT", &below, &format!("`--root {}`", shown(&src))] {
+        assert!(ran.out.contains(part), "{part}: {}", ran.out);
+    }
+    let status = |dir: &Path| world.run_in(dir, &["index", "status"]);
+    let used = format!(
+        "{}, which contains it, has one, which searches use",
+        shown(&src)
+    );
+    for (dir, said) in [(&deep, &used), (&top, &below)] {
         let ran = status(dir);
         assert_eq!(ran.status, 1);
         assert!(ran.out.contains(said), "{said}: {}", ran.out);
         let report = world.run_in(dir, &["index", "status", "--json"]).json();
-        assert_eq!(report["indexes"][0]["elsewhere"]["root"], shown);
+        let found = &report["indexes"][0]["elsewhere"];
+        assert_eq!(found["root"], shown(&src));
+        assert_eq!(found["used"], said == &used);
     }
-    // Where another set of options is the reason, another root would not help.
-    let args = ["explain", "--json", "--hidden", "fn greet"];
-    let report = world.run_in(&deep, &args).ok().json();
-    assert_eq!(report["elsewhere"], Value::Null);
-    // The deepest is the best, one with other settings is none, and where there is one no other is named.
+    // The deepest one is used, as far as it covers what is searched.
     world.run(&["index", "build"]).ok();
-    assert!(status(&deep).out.contains(&contains));
+    assert_eq!(root_of(&deep, "."), shown(&src));
+    assert_eq!(root_of(&top, "."), shown(&top));
+    for path in [".hidden", "ignored"] {
+        assert_eq!(explained(&deep, path).0, "UNCERTAIN", "{path}");
+        let ran = world.run_in(&deep.join(path), &["fn greet"]).ok();
+        assert_eq!(ran.out, "greet.rs:1:1:fn greet() {}\n");
+    }
+    // One with other settings is none.
     world.run(&["index", "clear", "src"]).ok();
     let hidden = [
         "index",
@@ -108,10 +128,18 @@ fn an_index_of_another_root_is_named_with_the_way_to_use_it() {
         "src",
     ];
     world.run(&hidden).ok();
-    let ran = status(&deep);
-    let farther = format!("{}, which contains it, has one", world.shown());
-    assert!(ran.out.contains(&farther), "{}", ran.out);
+    assert_eq!(root_of(&deep, "."), shown(&top));
+    let farther = format!("{}, which contains it, has one", shown(&top));
+    assert!(
+        status(&deep).out.contains(&farther),
+        "{}",
+        status(&deep).out
+    );
     assert!(!status(&top).out.contains("has one"));
+    // Where another set of options is the reason, another root would not help.
+    let args = ["explain", "--json", "--hidden", "fn greet"];
+    let report = world.run_in(&deep, &args).ok().json();
+    assert_eq!(report["elsewhere"], Value::Null);
 }
 
 #[test]
@@ -234,7 +262,7 @@ fn fr_lsi_idx_05_a_search_whose_index_can_not_be_built_goes_on_without() {
     let inside = format!("index_path={:?}", world.tree.join("cache"));
     let ran = world.run(&["--index", "on", "--set", &inside, "fn greet"]);
     assert_eq!((ran.status, ran.out.lines().count()), (0, 1));
-    assert!(ran.err.contains("ends with this search"), "{}", ran.err);
+    assert!(ran.err.contains("indexes are not kept: "), "{}", ran.err);
     assert!(ran.err.contains("set index_path"), "{}", ran.err);
     world.run(&["index", "build"]).ok();
     world.write("src/new.rs", "fn greet_too() {}\n");
@@ -282,7 +310,7 @@ fn explain_shows_the_plan_and_what_it_leaves() {
             .unwrap()
             .contains("three characters")
     );
-    // What is too large for the request is no candidate, where the catalog is asked.
+    // What is too large for the request is told apart from what the index leaves out.
     let settings = [
         "--set",
         "index_frozen=true",
@@ -292,14 +320,14 @@ fn explain_shows_the_plan_and_what_it_leaves() {
     let report = explained(&[&["fn greet"], &settings[..]].concat());
     assert_eq!(
         report["files"],
-        json!({"in_scope": 5, "excluded": 5, "candidates_by_index": 0, "searched": 0, "confirmed": 0})
+        json!({"in_scope": 5, "excluded": 0, "too_large": 5, "candidates_by_index": 5, "searched": 0, "confirmed": 0})
     );
     assert_eq!(report["reason"], Value::Null);
     // Candidates that turn out not to match.
     let report = explained(&["-w", "gree", "src"]);
     assert_eq!(
         report["files"],
-        json!({"in_scope": 3, "excluded": 1, "candidates_by_index": 2, "searched": 2, "confirmed": 0})
+        json!({"in_scope": 3, "excluded": 1, "too_large": 0, "candidates_by_index": 2, "searched": 2, "confirmed": 0})
     );
     let report = explained(&["-F", "-s", "()", "-g", "*.rs"]);
     assert_eq!(
@@ -391,7 +419,7 @@ fn explain_says_the_numbers_of_the_search_itself() {
     assert_eq!(
         files,
         json!({
-            "in_scope": 55, "excluded": 51, "searched": 4, "candidates_by_index": 1, "confirmed": 1
+            "in_scope": 55, "excluded": 51, "too_large": 0, "searched": 4, "candidates_by_index": 1, "confirmed": 1
         })
     );
     for pattern in ["fn greet", "straw 1", "nothing like it", "n"] {
@@ -425,9 +453,9 @@ fn explain_says_which_part_of_an_expression_is_not_used() {
     world.run(&["index", "build"]).ok();
     let ran = world.run(&["explain", "[a-z]{3}_[0-9]{4}_[a-z]{2}"]).ok();
     for part in [
-        "not used    too many n-grams to be worth testing: /[a-z][a-z][a-z]/; the rest of the expression is used",
-        "3,072 different n-grams",
-        "3,072 different ones in all",
+        "not used    too many n-grams to be worth testing: /[a-zſ][a-zſ][a-zſ]/; the rest of the expression is used",
+        "3,198 different n-grams",
+        "3,198 different ones in all",
     ] {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);
     }
@@ -483,4 +511,61 @@ fn doctor_reports_indexes_and_what_is_wrong_with_their_place() {
     );
     let off = world.run(&["doctor", "--set", "index_mode=off"]).ok();
     assert!(off.out.contains("mode              off"), "{}", off.out);
+}
+
+/// The search compares a large tree with its index anyhow, and catches up with what differs.
+#[test]
+fn fr_lsi_idx_04_on_builds_the_index_of_a_large_tree_again_only_if_much_differs() {
+    let world = World::new();
+    for n in 0..600 {
+        world.write(&format!("many/d{n}/x"), "\n");
+    }
+    world.write(".ignore", "none\n");
+    world.run(&["index", "build"]).ok();
+    let sequence = || {
+        let bytes = fs::read(world.kept()[0].join("manifest")).unwrap();
+        Manifest::decode(bytes.into()).unwrap().state.sequence
+    };
+    let check = |expected: u64| {
+        let ran = world.run(&["--index", "on", "--stats", "fn greet_too"]);
+        assert_eq!(ran.out.lines().count(), 1, "{}", ran.out);
+        assert!(
+            ran.err.contains("index_exclusion_used     yes"),
+            "{}",
+            ran.err
+        );
+        assert_eq!(sequence(), expected);
+    };
+    world.write("src/new.rs", "fn greet_too() {}\n");
+    check(1);
+    world.write(".ignore", "nothing\n");
+    check(2);
+    for n in 0..400 {
+        world.write(&format!("many/d{n}/y"), "\n");
+    }
+    check(3);
+}
+
+/// A search with `--index on` builds its index only if nobody is in the way for long, whoever that
+/// is.
+#[test]
+fn fr_lsi_idx_05_a_search_that_would_build_its_index_waits_no_longer_than_its_budget() {
+    let world = World::new();
+    world.run(&["index", "build"]).ok();
+    let dir = world.kept().remove(0);
+    for which in [LockFile::Readers, LockFile::Writers] {
+        let lock = locked(&dir, which);
+        // Now it has to be built again.
+        world.write("src/new.rs", "fn greet_again() {}\n");
+        let args = ["--index", "on", "--set", "index_lock_timeout_ms=86400000"];
+        let args = [&args[..], &["--timeout-ms", "2000", "greet"]].concat();
+        let mut command = world.program(&world.tree, &args);
+        let output = ends(move || command.output().unwrap());
+        let out = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(out.lines().count(), 3, "{which:?}: {out}");
+        drop(lock);
+        let used = world.run(&["--index", "on", "--stats", "greet"]);
+        assert!(used.err.contains("COMPLETE"), "{}", used.err);
+        fs::remove_file(world.tree.join("src/new.rs")).unwrap();
+    }
 }

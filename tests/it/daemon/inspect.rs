@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use forge_search::index::beneath::metadata_following;
 use forge_search::index::handles::Handles;
+use forge_search::index::stamp::Stamp;
 use forge_search::tool::config::{Config, IndexMode, IndexStorage};
 use forge_search::tool::daemon::server::Settings;
 use forge_search::tool::engines::Engines;
-use forge_search::tool::indexing::{CachePlaces, Indexes, Surroundings};
+use forge_search::tool::indexing::{CachePlaces, Indexes, Surroundings, wall_clock_ns};
 use forge_search::tool::sandbox::Sandbox;
 use forge_search::tool::search::{SearchTool, ToolContext};
 use serde_json::{Value, json};
@@ -386,6 +388,11 @@ fn ggrep_a_build_that_is_refused_is_told() {
         severity_of == "warn" && message.contains("10 bytes"),
         "{found}"
     );
+    let (severity_of, message) = severity(&found, "disk_store");
+    assert!(
+        severity_of == "warn" && message.contains("raise that"),
+        "{found}"
+    );
     let kept: Vec<_> = walk(&cache.path().join("index"))
         .into_iter()
         .filter(|path| path.extension().is_some_and(|ending| ending == "seg"))
@@ -415,7 +422,15 @@ fn ggrep_a_snapshot_that_was_kept_has_one_name_in_every_process() {
     let asked = json!({"type": "search", "query": "open_socket", "deterministic": true});
     let tree = small();
     // What was just written may be written again without a trace, and is read again by whoever opens the index.
-    std::thread::sleep(Duration::from_secs(4));
+    let began = Instant::now();
+    let is_settled = |path: PathBuf| {
+        let stamp = Stamp::of(&metadata_following(&path).unwrap()).unwrap();
+        stamp.is_settled(wall_clock_ns())
+    };
+    while !walk(tree.root()).into_iter().all(is_settled) {
+        assert!(began.elapsed() < LONG, "files never settle");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let world = kept(tree, cache.path(), |_| {});
     with_snapshot(&world, &asked);
     let world = kept(world.into_tree(), cache.path(), |_| {});
@@ -477,7 +492,7 @@ fn ipc_must_005_a_segment_too_many_is_not_opened_and_the_one_in_use_stays() {
         let indexes = Arc::new(indexes);
         let around = Surroundings {
             merge_files: 2,
-            ..Surroundings::new(sandbox.clone())
+            ..Surroundings::new(sandbox.reach().clone())
         };
         indexes.live(&config.search, &around).unwrap();
         indexes.wait_live(tree.root(), LONG);

@@ -1,18 +1,26 @@
 //! The daemon, at a real socket. What goes over the wire is written and read by hand here, so that it is the wire that is tested and
 //! not the library's own idea of it.
 
+mod alone;
 mod clients;
+mod combinations;
+mod find;
 mod fire;
 mod git;
+mod inherit;
 mod inspect;
 mod mcp;
+mod mcp_messages;
 mod page;
+mod parts;
+mod people;
 mod places;
 mod program;
 mod protocol;
 mod queries;
 mod robust;
 mod schemas;
+mod withheld;
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -81,7 +89,7 @@ impl World {
         let (search, indexes) = make();
         if let Some(indexes) = &indexes {
             indexes
-                .live(&config.search, &Surroundings::new(sandbox.clone()))
+                .live(&config.search, &Surroundings::new(sandbox.reach().clone()))
                 .unwrap();
             indexes.wait_live(tree.root(), LONG);
         }
@@ -92,6 +100,7 @@ impl World {
             search,
             files,
             context: context.clone(),
+            people: sandbox.clone(),
             root: tree.root().to_path_buf(),
             config,
             wall: Arc::new(wall_clock_ns),

@@ -384,12 +384,8 @@ fn web_addresses_that_others_could_reach_are_refused() {
 #[test]
 fn web_a_browser_shows_what_is_found() {
     let Some(driver) = std::env::var_os("FORGE_SEARCH_TEST_CHROMEDRIVER") else {
-        assert!(
-            std::env::var_os("FORGE_SEARCH_REQUIRE_PEERS").is_none(),
-            "FORGE_SEARCH_TEST_CHROMEDRIVER names no driver of a browser"
-        );
-        println!("passed over: FORGE_SEARCH_TEST_CHROMEDRIVER names no driver of a browser");
-        return;
+        let why = "FORGE_SEARCH_TEST_CHROMEDRIVER names no driver of a browser";
+        return crate::skipped::skipped(why);
     };
     let place = Place::new();
     for n in 0..300 {

@@ -238,25 +238,32 @@ fn ggrep_a_file_that_gets_or_loses_a_name_elsewhere_is_found_all_the_same() {
 fn ggrep_what_is_in_the_place_of_the_second_lock_is_neither_written_to_nor_waited_for() {
     let place = Place::new();
     ok(&place.ggrep(&["retry delay"]));
-    ok(&place.ggrep(&["stop"]));
     let state = place.dir().join("state/forge-search");
     let lock = fs::read_dir(&state)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .find(|path| path.extension().is_some_and(|ending| ending == "daemon"))
         .unwrap();
+    ok(&place.ggrep(&["stop"]));
     let precious = place.dir().join("precious");
     fs::write(&precious, "kept").unwrap();
+    assert!(!lock.exists(), "a daemon that has ended leaves no lock");
     let told = || {
         let told = place.ggrep(&["--timeout-ms", "20000", "retry delay"]);
-        assert_eq!(told.status.code(), Some(1), "{told:?}");
+        assert!(ok(&told).contains("src/delay.rs:1"), "{told:?}");
         text(&told.stderr)
     };
-    fs::remove_file(&lock).unwrap();
     std::os::unix::fs::symlink(&precious, &lock).unwrap();
     let said = told();
     assert!(said.contains("symbolic link"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
     assert_eq!(fs::read_to_string(&precious).unwrap(), "kept");
+    let json = ok(&place.ggrep(&["--json", "retry delay"]));
+    let json: Value = serde_json::from_str(&json).unwrap();
+    super::schemas::check("query_success", &json);
+    assert_eq!(json["warnings"][0]["code"], "no_daemon");
+    let none = place.ggrep(&["--no-start", "retry delay"]);
+    assert_eq!(none.status.code(), Some(1), "{none:?}");
     fs::remove_file(&lock).unwrap();
     fifo(&lock);
     let said = told();
@@ -308,7 +315,12 @@ fn ggrep_what_the_global_excludes_say_is_followed_and_a_relative_place_is_one_pl
         let told = ok(&place.ggrep(&[&["status", "--json"], &sets[..]].concat()));
         serde_json::from_str(&told).unwrap()
     };
-    let asked = || ok(&place.ggrep(&[&sets[..], &["ignored_delay"]].concat()));
+    // Where nothing is found the status is not that of an answer.
+    let asked = || {
+        let told = place.ggrep(&[&sets[..], &["ignored_delay"]].concat());
+        assert!(matches!(told.status.code(), Some(0 | 1)), "{told:?}");
+        text(&told.stdout)
+    };
     assert!(asked().contains("src/ignored.rs"));
     let before = status();
     place.write("excludes", "ignored.rs\n");

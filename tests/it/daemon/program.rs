@@ -278,14 +278,13 @@ fn ggrep_a_daemon_ends_in_order_on_a_signal() {
         let mut daemon = place.serve(&[]);
         ok(&place.ggrep(&["--no-start", "retry"]));
         kill(i32::try_from(daemon.id()).unwrap(), signal);
-        let began = Instant::now();
-        assert_eq!(daemon.wait().unwrap().code(), Some(0));
-        // index_shutdown_timeout_ms, and what two processors take beside other tests.
-        assert!(
-            began.elapsed() < Duration::from_secs(10),
-            "{:?}",
-            began.elapsed()
-        );
+        let mut ended = None;
+        wait_until("it ends", || {
+            ended = daemon.try_wait().unwrap();
+            ended.is_some()
+        });
+        // One that did not end in order in its time (index_shutdown_timeout_ms) says so by its status.
+        assert_eq!(ended.unwrap().code(), Some(0));
         assert_eq!(place.sockets(), Vec::<PathBuf>::new());
     }
 }
@@ -354,7 +353,11 @@ fn ggrep_a_command_behind_options_is_no_question() {
         "{refused:?}"
     );
     assert!(place.daemons().is_empty());
-    ok(&place.ggrep(&["--set", "threads=1", "--", "stop"]));
+    let asked = place.ggrep(&["--set", "threads=1", "--", "stop"]);
+    assert!(
+        text(&asked.stderr).contains("nothing was found"),
+        "{asked:?}"
+    );
     ok(&place.ggrep(&["stop", "--set", "threads=1"]));
     wait_until("it is gone", || place.daemons().is_empty());
 }
@@ -368,7 +371,7 @@ fn ggrep_files_that_are_named_are_searched_whatever_they_are_called() {
     place.write("new\nline [x]*.txt", "retry in a file with an odd name\n");
     for name in [".hidden", "ignored.txt", "new\nline [x]*.txt", "src/use.rs"] {
         let answer: Value =
-            serde_json::from_str(&ok(&place.ggrep(&["--json", "retry", name]))).unwrap();
+            serde_json::from_str(&ok(&place.ggrep(&["--json", "--raw", "retry", name]))).unwrap();
         schemas::check("query_success", &answer);
         assert_eq!(answer["results"][0]["path"], name, "{answer}");
         assert_eq!(answer["results"].as_array().unwrap().len(), 1);
@@ -402,10 +405,12 @@ fn ipc_must_003_what_files_hold_reaches_no_terminal() {
     let raw = ok(&place.ggrep(&["--raw", "retry"]));
     assert!(raw.contains("esc \u{1b}[31mretry\u{9b}\u{7}"), "{raw:?}");
     let json: Value = serde_json::from_str(&ok(&place.ggrep(&["--json", "esc"]))).unwrap();
-    assert_eq!(
-        json["results"][0]["content"],
-        "esc \u{1b}[31mretry\u{9b}\u{7}"
-    );
+    let content = &json["results"][0]["content"];
+    assert_eq!(content, "esc \\x1b[31mretry\\x9b\\x07");
+    let json = place.ggrep(&["--json", "--raw", "esc"]);
+    let json: Value = serde_json::from_str(&ok(&json)).unwrap();
+    let content = &json["results"][0]["content"];
+    assert_eq!(content, "esc \u{1b}[31mretry\u{9b}\u{7}");
 }
 
 #[test]
@@ -442,11 +447,15 @@ fn ggrep_a_daemon_that_is_busy_costs_a_search_a_quarter_of_its_time() {
     };
     let places = SocketPlaces {
         runtime_dir: Some(place.dir().join("run")),
-        home: None,
+        ..SocketPlaces::default()
     };
-    let socket = places.path_for(&store).unwrap();
+    let socket = places.path_for(&store);
     fs::create_dir_all(socket.parent().unwrap()).unwrap();
+    let private = fs::Permissions::from_mode(0o700);
+    fs::set_permissions(socket.parent().unwrap(), private).unwrap();
     let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let lock = fs::File::create(socket.with_added_extension("lock")).unwrap();
+    lock.lock().unwrap();
     // Greets as one should, takes in what is asked, and never answers.
     let busy = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
@@ -463,8 +472,8 @@ fn ggrep_a_daemon_that_is_busy_costs_a_search_a_quarter_of_its_time() {
     let found = place.forge_search(&["--timeout-ms", "6000", "retry"]);
     let took = began.elapsed();
     assert_eq!(ok(&found), alone);
+    // Had it waited for longer, there would be no time left for an answer.
     assert!(took >= Duration::from_millis(1_500), "{took:?}");
-    assert!(took < Duration::from_secs(5), "{took:?}");
     let asked: Value = serde_json::from_slice(&busy.join().unwrap()).unwrap();
     assert_eq!(asked["type"], "tool");
 }
@@ -595,7 +604,7 @@ fn ggrep_status_and_health_are_printed_for_people_and_programs() {
     assert_eq!(one["daemon"]["running"], true);
     assert_eq!(one["daemon"]["pid"], place.daemons()[0]);
     assert_eq!(one["store_id"], none["store_id"]);
-    let shown = ok(&place.ggrep(&["status"]));
+    let shown = ok(&place.ggrep(&["status", "--verbose"]));
     assert!(shown.contains("daemon.running: true\n"), "{shown}");
     assert!(shown.contains("queries.max_concurrent: 8\n"), "{shown}");
     let shown = ok(&place.ggrep(&["health"]));
@@ -621,17 +630,29 @@ fn ggrep_searches_of_people_are_counted_by_the_daemon_that_answers_them() {
     let mut daemon = place.serve(&[]);
     ok(&place.forge_search(&["-C1", "retry"]));
     assert_eq!(count(), 1);
-    // Another configuration, other context on both sides, diagnostics: in the process itself.
+    // Another configuration, or because it is asked for: in the process itself.
     for args in [
         &["--set", "threads=1", "retry"][..],
-        &["-A1", "retry"],
-        &["--stats", "retry"],
+        &["--daemon", "off", "retry"],
+        &["--index", "off", "retry"],
     ] {
         ok(&place.forge_search(args));
         assert_eq!(count(), 1, "{args:?}");
     }
-    ok(&place.forge_search(&["retry", "src"]));
-    assert_eq!(count(), 2);
+    let by_daemon = [
+        &["retry", "src"][..],
+        &["--stats", "retry"],
+        &["-j1", "retry"],
+        &["--index", "auto", "--sortr", "modified", "retry"],
+        &["call", r#"{"pattern": "retry"}"#],
+        &["call", "--tool", "find_files", r#"{"name": "delay"}"#],
+    ];
+    for (nth, args) in by_daemon.iter().enumerate() {
+        let said = ok(&place.forge_search(args));
+        assert_eq!(count(), 2 + nth as u64, "{args:?}");
+        let by_process = [args, &["--daemon", "off"][..]].concat();
+        assert_eq!(said, ok(&place.forge_search(&by_process)), "{args:?}");
+    }
     kill(
         i32::try_from(daemon.id()).unwrap(),
         rustix::process::Signal::TERM,
@@ -803,8 +824,7 @@ const NOBODY: u32 = 65_534;
 #[test]
 fn ggrep_another_user_of_the_group_is_answered_and_a_stranger_is_not() {
     if !rustix::process::geteuid().is_root() {
-        println!("passed over: only root can be other users");
-        return;
+        return crate::skipped::skipped_unless_root("only root can be other users");
     }
     let place = Place::new();
     let group = 54_321;

@@ -458,3 +458,69 @@ fn ggrep_what_was_edited_while_no_daemon_ran_is_found_at_once() {
     assert_eq!(answer["warnings"], json!([]));
     assert!(answer["snapshot_id"].is_null() && answer["degraded"] == true);
 }
+
+/// All that a terminal or a reader could take for something else than text.
+fn unsafe_characters() -> String {
+    let controls = ('\u{1}'..='\u{1f}').chain('\u{7f}'..='\u{9f}');
+    let marks = ['\u{61c}', '\u{200e}', '\u{200f}', '\u{2028}', '\u{2029}'];
+    let marks = marks.into_iter().chain('\u{202a}'..='\u{202e}');
+    let all = controls.chain(marks).chain('\u{2066}'..='\u{2069}');
+    all.collect()
+}
+
+#[test]
+fn ipc_must_003_answers_hold_no_commands_to_terminals_unless_they_are_to_be_raw() {
+    let odd = unsafe_characters();
+    let name = format!("na{odd}me.txt");
+    // In a line, whose end and tab stay.
+    let inside: String = odd.chars().filter(|c| !"\n\r\0".contains(*c)).collect();
+    let text = format!("before\nneedle {inside} after\n");
+    let world = World::over(Tree::of([(&*name, &*text)]), Settings::default());
+    let mut wire = world.client();
+    let safe = |text: &str, but: &str| {
+        let is_safe = |c: char| but.contains(c) || (!c.is_control() && !odd.contains(c));
+        text.chars().all(is_safe)
+    };
+    let asked = json!({"type": "search", "query": "needle", "explain": true});
+    let answer = wire.found(asked.clone());
+    let found = &answer["results"][0];
+    let (path, content) = (found["path"].as_str(), found["content"].as_str());
+    let (path, content) = (path.unwrap(), content.unwrap());
+    assert!(
+        safe(path, "") && path.starts_with("na\\x01\\x02"),
+        "{path:?}"
+    );
+    assert!(safe(content, "\n\t"), "{content:?}");
+    assert!(content.starts_with("before\nneedle \\x01"), "{content:?}");
+    assert!(content.contains("\\u{61c}\\u{200e}") && content.contains("\\x7f\\x80"));
+    assert!(content.ends_with("\\u{2069} after"), "{content:?}");
+    // Not even as an escape of JSON, which a reader would undo.
+    let mut raw = asked.clone();
+    raw["raw"] = true.into();
+    let answer = wire.found(raw.clone());
+    assert_eq!(answer["results"][0]["path"], name);
+    let content = answer["results"][0]["content"].as_str().unwrap();
+    assert!(content.contains(&inside), "{content:?}");
+    // What else names a file, and what is said of errors.
+    let cut = World::with(
+        Tree::of([(&*name, &*text)]),
+        Settings::default(),
+        |config| config.daemon.max_snippet_bytes_per_result = 20,
+    );
+    let mut wire = cut.client();
+    let answer = wire.found(asked.clone());
+    let content = answer["results"][0]["content"].as_str().unwrap();
+    assert!(
+        content.len() <= 20,
+        "the cap is on what is shown: {content:?}"
+    );
+    let of_limit = answer["limits_hit"][0]["path_key"].as_str().unwrap();
+    assert!(safe(of_limit, ""), "{of_limit:?}");
+    let mut wrong = asked;
+    wrong["path"] = format!("/{odd}").into();
+    let message = wire.refused(&wrong, "invalid_request");
+    assert!(safe(&message, "\n\t"), "{message:?}");
+    wrong[format!("field{odd}")] = 1.into();
+    let message = wire.refused(&wrong, "invalid_request");
+    assert!(safe(&message, "\n\t"), "{message:?}");
+}

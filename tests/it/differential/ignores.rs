@@ -9,8 +9,8 @@ use super::Seeded;
 use super::rg::{Ripgrep, parse_files};
 use crate::support::Tree;
 
-const DIRS: &[&str] = &["a", "b", "build", "src", ".cfg", "x.d"];
-const FILES: &[&str] = &[
+pub(crate) const DIRS: &[&str] = &["a", "b", "build", "src", ".cfg", "x.d"];
+pub(crate) const FILES: &[&str] = &[
     "a", "b", "main.rs", "lib.rs", "a.log", "b.tmp", ".env", ".a", "#n", "!n", "z z", "é.log",
 ];
 
@@ -63,7 +63,8 @@ fn rule(rng: &mut Seeded) -> String {
     rule
 }
 
-fn rules(rng: &mut Seeded) -> String {
+/// The text of an ignore file.
+pub(crate) fn rules(rng: &mut Seeded) -> String {
     let mut text = String::new();
     for _ in 0..1 + rng.below(4) {
         match rng.below(12) {

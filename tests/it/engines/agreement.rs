@@ -187,8 +187,7 @@ prop_compose! {
     ) -> QueryOptions {
         QueryOptions {
             fixed_strings, word, case, before, after, max_results, max_matches_per_file, max_file_size,
-            fuzzy: None,
-            reports: forge_search::exec::query::Reports::Lines,
+            ..QueryOptions::default()
         }
     }
 }
@@ -209,7 +208,7 @@ proptest! {
             tree.add(NAMES[(n + shift) % NAMES.len()], content);
         }
         let pattern = if options.fixed_strings { &literal } else { &expression };
-        if Query::new(pattern, &options).is_err() {
+        if Query::new(&[pattern.as_str()], &options).is_err() {
             return Ok(());
         }
         for engine in engines() {
@@ -234,7 +233,7 @@ fn fr_lsi_be_rg_02_names_of_every_kind() {
     for engine in engines() {
         agree(engine.as_ref(), "fo+", &options(), &tree).unwrap();
         let outcomes = search(engine.as_ref(), "fo+", &options(), &tree.files).unwrap();
-        assert!(outcomes.iter().all(|outcome| outcome.events.len() == 2));
+        assert!(outcomes.iter().all(|outcome| outcome.lines.len() == 2));
     }
     // Nothing was executed.
     assert!(!tree.path(b"x").exists());
@@ -301,6 +300,39 @@ fn fr_ls_src_10_limits_end_a_file_where_the_embedded_engine_does() {
                     ..options()
                 };
                 agree(engine.as_ref(), "foo", &options, &tree).unwrap();
+            }
+        }
+    }
+}
+
+/// Lines at and behind a NUL byte are not shown, but it is said that some match: also where nothing
+/// but the NUL byte itself makes them match.
+#[test]
+fn lines_with_a_nul_byte_that_match_are_told_of() {
+    let mut tree = Tree::new();
+    let filler = "filler line\n".repeat(8000);
+    tree.add(b"near", b"a\nb\0c\n");
+    tree.add(b"far", format!("a\n{filler}b\0c\n").as_bytes());
+    tree.add(
+        b"far, and no match",
+        format!("a\n{filler}b\0d\n").as_bytes(),
+    );
+    tree.add(b"none", filler.as_bytes());
+    for engine in engines() {
+        for pattern in [
+            r"\x00",
+            r"\x00c",
+            r"b\x00+",
+            r"[\x00q]",
+            r"(?-u:[\x00-\x05])c",
+            "q|b\\x00c",
+        ] {
+            match agree(engine.as_ref(), pattern, &options(), &tree) {
+                Ok(()) => {}
+                Err(EngineError::NotCapable(message)) => {
+                    assert!(message.contains("ugrep is not used"), "{message}");
+                }
+                Err(error) => panic!("{} for {pattern:?}: {error:?}", engine.id()),
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use forge_search::exec::event::{Event, EventKind};
+use forge_search::exec::event::Line;
 use forge_search::exec::query::Fuzziness;
 
 use super::*;
@@ -24,16 +24,22 @@ fn capable() -> Vec<Arc<dyn Engine>> {
 }
 
 /// The lines that match, as `line:column:text`.
-fn matches(events: &[Event]) -> Vec<String> {
-    events
-        .iter()
-        .filter_map(|event| match &event.kind {
-            EventKind::Match { column, text } => {
-                Some(format!("{}:{column}:{text}", event.line_number))
-            }
-            EventKind::Context => None,
-        })
-        .collect()
+fn matches(lines: &[Line]) -> Vec<String> {
+    let shown = |line: &Line| {
+        let text = first_match(line)?;
+        Some(format!(
+            "{}:{}:{text}",
+            line.number,
+            line.spans[0].start + 1
+        ))
+    };
+    lines.iter().filter_map(shown).collect()
+}
+
+/// The text of the first match of a line.
+fn first_match(line: &Line) -> Option<std::borrow::Cow<'_, str>> {
+    let span = line.spans.first()?;
+    Some(String::from_utf8_lossy(&line.text[span.start..span.end]))
 }
 
 /// Lines near `hello`, in three encodings, and in a file that is no text.
@@ -62,24 +68,20 @@ fn it_ls_fz_01_fuzzy_search_with_ugrep() {
         let one = find(1, CaseMode::Sensitive);
         let expected = ["1:5:hello", "2:4:hallo", "3:1:helo", "8:1:hello"];
         for outcome in &one[..3] {
-            assert_eq!(matches(&outcome.events), expected, "{}", engine.id());
+            assert_eq!(matches(&outcome.lines), expected, "{}", engine.id());
         }
         assert_eq!(one[3], FileOutcome::nothing());
         // A line's text is whole, without its terminator.
-        assert_eq!(one[0].events[1].line, " a hallo b");
+        assert_eq!(&*one[0].lines[1].text, b" a hallo b");
 
         let two = find(2, CaseMode::Sensitive);
-        let lines: Vec<u64> = two[0]
-            .events
-            .iter()
-            .map(|event| event.line_number)
-            .collect();
+        let lines: Vec<u64> = two[0].lines.iter().map(|line| line.number).collect();
         assert_eq!(lines, [1, 2, 3, 4, 5, 8], "{}", engine.id());
-        let hel = matches(&two[0].events)[4].clone();
+        let hel = matches(&two[0].lines)[4].clone();
         assert!(hel.starts_with("5:1:hel") && !hel.contains('\r'), "{hel:?}");
 
         let folded = find(1, CaseMode::Insensitive);
-        assert!(matches(&folded[0].events).contains(&"7:1:HELLO".to_string()));
+        assert!(matches(&folded[0].lines).contains(&"7:1:HELLO".to_string()));
     }
 }
 
@@ -97,10 +99,10 @@ fn fr_ls_src_11_fuzzy_search_in_process() {
         "8:1:hello",
     ];
     for outcome in &one[..3] {
-        assert_eq!(matches(&outcome.events), expected);
+        assert_eq!(matches(&outcome.lines), expected);
     }
     assert_eq!(one[3], FileOutcome::nothing());
-    assert_eq!(one[0].events[1].line, " a hallo b");
+    assert_eq!(&*one[0].lines[1].text, b" a hallo b");
 
     // The carriage return is no character of the line, which the change of one for another would make it.
     let two = find("hello", &fuzzy(2, CaseMode::Sensitive));
@@ -113,10 +115,10 @@ fn fr_ls_src_11_fuzzy_search_in_process() {
         "6:1:ello",
         "8:1:hello",
     ];
-    assert_eq!(matches(&two[0].events), expected);
+    assert_eq!(matches(&two[0].lines), expected);
 
     let folded = find("hello", &fuzzy(1, CaseMode::Insensitive));
-    assert_eq!(matches(&folded[0].events)[4], "7:1:HELLO");
+    assert_eq!(matches(&folded[0].lines)[4], "7:1:HELLO");
 
     // Words, and expressions.
     let words = QueryOptions {
@@ -126,13 +128,13 @@ fn fr_ls_src_11_fuzzy_search_in_process() {
     let words = find("ello", &words);
     // `hallo` is two edits away, and `allo` not a word there.
     let expected = ["1:5:hello", "6:1:ello", "8:1:hello"];
-    assert_eq!(matches(&words[0].events), expected);
+    assert_eq!(matches(&words[0].lines), expected);
     let expression = QueryOptions {
         fixed_strings: false,
         ..fuzzy(1, CaseMode::Sensitive)
     };
     let anchored = find("^h(al|ex)+o$", &expression);
-    assert_eq!(matches(&anchored[0].events), ["3:1:helo", "4:1:hexxo"]);
+    assert_eq!(matches(&anchored[0].lines), ["3:1:helo", "4:1:hexxo"]);
 }
 
 /// Whatever ugrep finds is within as many edits, and it finds all lines but those in which the first character has to be edited.
@@ -181,7 +183,7 @@ fn fr_ls_src_11_in_process_finds_whatever_ugrep_finds() {
                 let mut counts = (0, 0);
                 for (theirs, ours) in theirs.iter().zip(&ours) {
                     let of = |outcome: &FileOutcome| -> BTreeSet<u64> {
-                        let numbers = outcome.events.iter().map(|event| event.line_number);
+                        let numbers = outcome.lines.iter().map(|line| line.number);
                         numbers.collect()
                     };
                     let (theirs, lines) = (of(theirs), of(ours));
@@ -190,13 +192,11 @@ fn fr_ls_src_11_in_process_finds_whatever_ugrep_finds() {
                         "{} {pattern} {level}",
                         engine.id()
                     );
-                    for found in &ours.events {
-                        let EventKind::Match { text, .. } = &found.kind else {
-                            panic!("{found:?}");
-                        };
+                    for found in &ours.lines {
+                        let text = first_match(found).unwrap();
                         let starts_alike = text.chars().next() == pattern.chars().next();
                         assert!(
-                            theirs.contains(&found.line_number) || !starts_alike,
+                            theirs.contains(&found.number) || !starts_alike,
                             "{} {pattern} {level}: {found:?}",
                             engine.id()
                         );
@@ -256,10 +256,7 @@ fn fr_ls_src_11_fuzzy_levels_are_supersets() {
                     .iter()
                     .enumerate()
                     .flat_map(|(file, outcome)| {
-                        outcome
-                            .events
-                            .iter()
-                            .map(move |event| (file, event.line_number))
+                        outcome.lines.iter().map(move |line| (file, line.number))
                     })
                     .collect();
                 assert!(
@@ -290,9 +287,9 @@ fn fuzzy_respects_context_and_limits() {
         };
         let outcomes = search(engine.as_ref(), "hello", &options, &tree.files).unwrap();
         let lines: Vec<(u64, bool)> = outcomes[0]
-            .events
+            .lines
             .iter()
-            .map(|event| (event.line_number, event.is_match()))
+            .map(|line| (line.number, line.is_match()))
             .collect();
         assert_eq!(
             lines,
@@ -312,8 +309,8 @@ fn fuzzy_shows_as_many_lines_as_the_request_wants() {
             ..fuzzy(1, CaseMode::Sensitive)
         };
         let outcomes = search(engine.as_ref(), "hello", &options, &tree.files).unwrap();
-        assert_eq!(outcomes[0].events.len(), 25_000);
-        assert_eq!(outcomes[0].events[24_999].line_number, 25_000);
+        assert_eq!(outcomes[0].lines.len(), 25_000);
+        assert_eq!(outcomes[0].lines[24_999].number, 25_000);
     }
 }
 
@@ -332,7 +329,7 @@ fn fuzzy_asks_for_the_files_that_can_be_read() {
             ..fuzzy(1, CaseMode::Sensitive)
         };
         let found = search(engine.as_ref(), "hello", &options, &tree.files).unwrap();
-        let counts: Vec<usize> = found.iter().map(|outcome| outcome.events.len()).collect();
+        let counts: Vec<usize> = found.iter().map(|outcome| outcome.lines.len()).collect();
         assert_eq!(counts, [1, 0, 0, 1, 1]);
         let exact = embedded("hallo", &self::options(), &tree.files);
         assert_eq!(found[1], exact[1]);
@@ -343,7 +340,7 @@ fn fuzzy_asks_for_the_files_that_can_be_read() {
 #[test]
 fn fr_ls_val_07_fuzzy_needs_an_engine_that_has_it() {
     let query =
-        |pattern: &str, options: &QueryOptions| Arc::new(Query::new(pattern, options).unwrap());
+        |pattern: &str, options: &QueryOptions| Arc::new(Query::new(&[pattern], options).unwrap());
     for engine in engines_of(Tool::Ugrep) {
         let expression = QueryOptions {
             fixed_strings: false,

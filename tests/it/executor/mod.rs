@@ -151,6 +151,7 @@ fn in_memory(job: &Job) -> Result<Done, Reason> {
     Ok(Done {
         found,
         peak_kib: None,
+        confined: None,
     })
 }
 

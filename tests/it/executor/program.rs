@@ -205,10 +205,18 @@ fn exec_what_can_not_be_read_is_told_before_anything_is_executed() {
 
 /// Executes a task through a command that takes a program and its arguments.
 fn executed_by(prefix: &[&str]) -> Output {
+    executed_with(prefix, "")
+}
+
+/// The same, with more in the table `[executor]`.
+fn executed_with(prefix: &[&str], more: &str) -> Output {
     let mut world = World::new();
     world.write("a.csv", "id,a\n1,needle\n");
     world.scope("a", ScopeKind::Csv, "a.csv");
     let config = world.write_config();
+    let text = std::fs::read_to_string(&config).unwrap();
+    let text = text.replacen("[executor]\n", &format!("[executor]\n{more}"), 1);
+    world.write("config.toml", text);
     let lease = world.write("lease", world.lease_for_ever("t", "SEARCH_DATASETS", "a"));
     let manifest = world.write(
         "manifest",
@@ -246,7 +254,7 @@ fn exec_8_the_first_process_of_a_container_has_workers_too() {
             return found_one(&executed_by(&prefix));
         }
     }
-    println!("passed over: this system has no unshare, or does not allow it");
+    crate::skipped::skipped("there is no unshare, or it is not allowed");
 }
 
 #[test]
@@ -255,7 +263,7 @@ fn exec_8_whoever_starts_a_host_may_ignore_the_end_of_children() {
     let tried = Command::new(prefix[0]).args([prefix[1], "true"]).output();
     match tried.is_ok_and(|tried| tried.status.success()) {
         true => found_one(&executed_by(&prefix)),
-        false => println!("passed over: env can't have signals ignored here"),
+        false => crate::skipped::skipped("env can't have signals ignored"),
     }
 }
 
@@ -292,4 +300,99 @@ fn exec_doctor_looks_at_keys_scopes_and_what_confines_workers() {
     let none = forge_search(dir, &["doctor", "--json"], b"");
     let none: Value = serde_json::from_slice(&none.stdout).unwrap();
     assert!(none.get("executor").is_none());
+}
+
+/// Has the system refuse a call as if it did not know it, and starts a program: `CALL PROGRAM …`.
+const WITHOUT: &str = r#"
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+call = int(sys.argv[1])
+# Load the number of the call; if it is that one, refuse it (ENOSYS), else allow it.
+code = struct.pack("=" + "HBBI" * 4, 0x20, 0, 0, 0, 0x15, 0, 1, call, 0x06, 0, 0, 0x50026, 0x06, 0, 0, 0x7fff0000)
+buffer = ctypes.create_string_buffer(code)
+program = struct.pack("HxxxxxxP", 4, ctypes.addressof(buffer))
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program, 0, 0) == 0, ctypes.get_errno()
+os.execvp(sys.argv[2], sys.argv[2:])
+"#;
+
+#[test]
+#[cfg(target_os = "linux")]
+fn exec_1_a_system_that_can_not_confine_a_worker_searches_nothing_unless_that_is_allowed() {
+    let python = Command::new("python3").arg("--version").output();
+    if !python.is_ok_and(|output| output.status.success()) {
+        return crate::skipped::skipped("there is no python3");
+    }
+    // `landlock_create_ruleset`, which has one number on every system.
+    let prefix = ["python3", "-c", WITHOUT, "444"];
+    let refused = executed_by(&prefix);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let answer: Value = serde_json::from_slice(&refused.stdout).unwrap();
+    assert_eq!(answer["error"]["code"], "EXECUTION_FAILED", "{answer}");
+    assert_eq!(answer["error"]["reason"], "not_confined", "{answer}");
+    assert!(
+        answer["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("require_confinement = false")
+    );
+    let allowed = executed_with(&prefix, "require_confinement = false\n");
+    found_one(&allowed);
+    let said = String::from_utf8_lossy(&allowed.stderr).into_owned();
+    assert!(said.contains("not confined by Landlock"), "{said}");
+    // Where all is there, nothing is said.
+    let confined = executed_by(&["env"]);
+    found_one(&confined);
+    assert!(confined.stderr.is_empty(), "{confined:?}");
+}
+
+#[test]
+fn exec_2_a_lease_file_that_is_too_large_is_no_lease() {
+    let mut world = World::new();
+    world.write("a.csv", "id,a\n1,needle\n");
+    world.scope("a", ScopeKind::Csv, "a.csv");
+    world.write_config();
+    let lease = world.lease_for_ever("t", "SEARCH_DATASETS", "a");
+    // One that holds, and more than there may be.
+    world.write("lease", lease + &" ".repeat(70_000));
+    let task = manifest("t", "SEARCH_DATASETS", "a", "needle", 10);
+    let args = [
+        "execute",
+        "--config",
+        "config.toml",
+        "--lease-file",
+        "lease",
+        "-",
+    ];
+    let refused = forge_search(world.dir.path(), &args, &task);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let answer: Value = serde_json::from_slice(&refused.stdout).unwrap();
+    assert_eq!(answer["error"]["code"], "INVALID_LEASE", "{answer}");
+}
+
+#[test]
+fn exec_2_a_key_that_others_can_write_signs_nothing() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    let world = World::new();
+    let dir = world.dir.path();
+    let made = forge_search(dir, &["lease", "keygen", "key"], b"");
+    assert_eq!(made.status.code(), Some(0), "{made:?}");
+    let key = dir.join("key");
+    let args = ["lease", "issue", "--key", "key", "--task", "t"];
+    let args = [&args[..], &["--capability", "SEARCH_FILES", "--scope", "s"]].concat();
+    let refused = |part: &str| {
+        let issued = forge_search(dir, &args, b"");
+        assert_eq!(issued.status.code(), Some(2), "{issued:?}");
+        let said = String::from_utf8_lossy(&issued.stderr).into_owned();
+        assert!(said.contains(part) && said.contains("key"), "{said}");
+    };
+    assert_eq!(forge_search(dir, &args, b"").status.code(), Some(0));
+    for mode in [0o620, 0o602] {
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).unwrap();
+        refused("chmod go-w");
+    }
+    if rustix::process::geteuid().is_root() {
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+        chown(&key, Some(65_534), None).unwrap();
+        refused("another user");
+    }
 }

@@ -397,3 +397,29 @@ fn exec_9_killed_at_any_moment_nothing_is_half_kept() {
     }
     println!("kills: {before} before anything was told, {after} after");
 }
+
+#[test]
+fn exec_9_a_store_that_others_can_write_is_refused() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    let world = world();
+    let executor = world.real();
+    let run = |task: &str| world.run(&executor, task, "SEARCH_DATASETS", "a", "needle");
+    ok(&run("t1"));
+    let store = world.path("store/results.db");
+    let mode = |mode| fs::set_permissions(&store, fs::Permissions::from_mode(mode)).unwrap();
+    for open in [0o620, 0o602] {
+        mode(open);
+        let refused = run("t2");
+        failed(&refused, "EXECUTION_FAILED", "store_failed");
+        assert!(refused.detail.unwrap().contains("chmod go-w"));
+    }
+    mode(0o600);
+    if rustix::process::geteuid().is_root() {
+        chown(&store, Some(65_534), None).unwrap();
+        let refused = run("t2");
+        failed(&refused, "EXECUTION_FAILED", "store_failed");
+        assert!(refused.detail.unwrap().contains("another user"));
+        chown(&store, Some(0), None).unwrap();
+    }
+    ok(&run("t2"));
+}

@@ -193,7 +193,7 @@ impl Growing {
         let deny = Arc::new(DenySet::new(&[], false).unwrap());
         let open = Arc::new(RootDir::open(root).unwrap());
         let nowhere = Arc::new(|_: &Path| None);
-        Walk::new(open, PathBuf::new(), options, deny, nowhere, None, root)
+        Walk::new(open, PathBuf::new(), options, deny, nowhere, None)
     }
 
     fn publish(

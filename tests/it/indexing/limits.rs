@@ -192,7 +192,9 @@ fn fr_lsi_idx_rm_01_an_index_that_is_too_large_by_itself_is_refused_and_the_one_
             let opened = Opened { tool, context };
             let host = Foreground::new(CancelHandle::new());
             let root = before.tree.root();
-            let refused = opened.indexes().build(root, &opened.context.sandbox, &host);
+            let refused = opened
+                .indexes()
+                .build(root, opened.context.sandbox.reach(), &host);
             let error = refused.map(|(built, _)| built).unwrap_err();
             assert!(
                 matches!(error, BuildError::OverLimit { limit: said, .. } if said == limit),

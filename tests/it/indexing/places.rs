@@ -1,13 +1,19 @@
 //! Where indexes are kept, what they give away, and what happens where they can't be kept.
 
-use std::fs;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use forge_search::exec::stop::CancelHandle;
+use forge_search::format::disk::{Disk, DiskFile, RealDisk};
+use forge_search::format::storage::Privacy;
 use forge_search::index::snapshot::StorageMode;
 use forge_search::index::state::{DisabledReason, Standing};
+use forge_search::index::store::Store;
 use forge_search::tool::config::{IndexMode, IndexStorage};
 use forge_search::tool::indexing::{CachePlaces, Condition, Foreground, Indexes};
 use serde_json::json;
@@ -222,7 +228,7 @@ fn t_lsi_safe_07_without_any_place_for_indexes_indexing_is_disabled() {
     let host = Foreground::new(CancelHandle::new());
     let refused = opened
         .indexes()
-        .build(world.tree.root(), &opened.context.sandbox, &host);
+        .build(world.tree.root(), opened.context.sandbox.reach(), &host);
     assert!(refused.unwrap_err().to_string().contains("index_path"));
 }
 
@@ -243,7 +249,7 @@ fn fr_lsi_cache_root_03_unfinished_files_are_in_the_cache_and_never_in_the_tree(
     let sandbox = &opened.context.sandbox;
     opened
         .indexes()
-        .build(world.tree.root(), sandbox, &host)
+        .build(world.tree.root(), sandbox.reach(), &host)
         .unwrap();
     world.check_used(&opened, &needle());
     assert_eq!(listing(world.tree.root()), before);
@@ -293,12 +299,82 @@ fn sec_lsi_store_02_without_private_permissions_nothing_is_kept_unless_that_is_a
         fs::set_permissions(&world.cache, fs::Permissions::from_mode(mode)).unwrap();
         check_fallback(&world, &world.cache, "PERMISSION_DENIED");
         assert_eq!(listing(&world.cache).len(), 0);
+        assert_eq!(world.open().indexes().exposed(), None);
         let world = world.config(|config| config.index_allow_insecure_persistence = true);
         let opened = world.built();
         assert_eq!(opened.indexes().fallback(), None);
         let stats = world.check_used(&world.open(), &needle());
         assert_eq!(stats.storage_fallback_reason, None);
         assert_eq!(world.kept().len(), 1);
+        // It is said that others may be able to read it, until they are not.
+        let exposed = opened.indexes().exposed().unwrap();
+        assert!(exposed.contains("other users have access"), "{exposed}");
+        assert!(
+            exposed.contains("index_allow_insecure_persistence"),
+            "{exposed}"
+        );
+        fs::set_permissions(&world.cache, fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(opened.indexes().exposed(), None);
+    }
+}
+
+/// The filesystem itself: one that has the same rights for every file, as those of memory cards
+/// have.
+#[derive(Debug)]
+struct WithoutRights;
+
+impl Disk for WithoutRights {
+    fn make_dir(&self, dir: &Path) -> io::Result<()> {
+        RealDisk.make_dir(dir)?;
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o777))
+    }
+
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        RealDisk.remove_dir(dir)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<File> {
+        RealDisk.open(path)
+    }
+
+    fn open_lock(&self, path: &Path, exclusive: bool) -> io::Result<File> {
+        RealDisk.open_lock(path, exclusive)
+    }
+
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let created = RealDisk.create_new(path)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
+        Ok(created)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealDisk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        RealDisk.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        RealDisk.sync_dir(dir)
+    }
+
+    fn names(&self, dir: &Path) -> io::Result<Vec<OsString>> {
+        RealDisk.names(dir)
+    }
+}
+
+#[test]
+fn sec_lsi_store_02_where_the_filesystem_has_no_rights_nothing_is_kept_unless_that_is_allowed() {
+    for privacy in [Privacy::Required, Privacy::Waived] {
+        let world = World::new();
+        let place = world.cache.join("card");
+        let store = Store::open(place.clone(), privacy, Duration::ZERO).unwrap();
+        let store = store.on(Arc::new(WithoutRights));
+        let made = store.make_root();
+        assert_eq!(made.is_ok(), privacy == Privacy::Waived, "{made:?}");
+        assert_eq!(store.exposure().is_some(), privacy == Privacy::Waived);
+        assert_eq!(listing(&place).len(), 0);
     }
 }
 
@@ -356,7 +432,7 @@ fn sec_lsi_02_denied_files_have_no_entry() {
     let request = json!({"pattern": "needle", "hidden": true});
     let opened = world.built();
     world.check_used(&opened, &request);
-    let status = opened.indexes().status(&opened.context.sandbox);
+    let status = opened.indexes().status(opened.context.sandbox.reach());
     assert_eq!(status[0].contents.as_ref().unwrap().files, 2);
     // Neither they nor the directories that hold nothing else are named anywhere but in the patterns.
     let store = opened.indexes().store().unwrap();
@@ -385,7 +461,11 @@ fn sec_lsi_02_denied_files_have_no_entry() {
     world.setup.sandbox.denied_patterns = vec!["**/*.secret".into()];
     let opened = world.open();
     let stats = world.check_unused(&opened, &request);
-    assert_eq!(stats.index_safety_state, "ABSENT");
+    let reason = stats.index_uncertain_reason.as_deref();
+    assert_eq!(
+        (stats.index_safety_state.as_str(), reason),
+        ("UNCERTAIN", Some("POLICY_CHANGED"))
+    );
     world.setup.sandbox.denied_patterns = vec!["secret/**".into(), "**/*.secret".into()];
     world.check_used(&world.open(), &request);
     // So is a sandbox that a later call brings along.

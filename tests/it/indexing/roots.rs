@@ -83,12 +83,12 @@ fn fr_lsi_idx_root_02_the_deepest_root_that_contains_the_path_is_used() {
         let explanation = opened.explain(&request(path));
         assert_eq!(explanation.root.as_ref(), root, "{path}");
         let path = world.tree.path(path);
-        assert_eq!(opened.indexes().root_for(&path), root.map(PathBuf::as_path));
+        assert_eq!(opened.indexes().root_for(&path), root.cloned());
     }
     // Only the deeper one is built, so only what it contains is served.
     let host = super::Foreground::new(super::CancelHandle::new());
     let sandbox = &opened.context.sandbox;
-    opened.indexes().build(&b, sandbox, &host).unwrap();
+    opened.indexes().build(&b, sandbox.reach(), &host).unwrap();
     world.check_used(&opened, &request("a/b"));
     world.check_used(&opened, &request("a/b/c"));
     let stats = world.check_unused(&opened, &request("a"));

@@ -1,5 +1,6 @@
 //! When an index may be relied on, and what it is kept apart from.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
@@ -34,10 +35,8 @@ fn fr_lsi_safe_02_each_of_the_conditions_is_needed() {
     // What is searched can be excluded on.
     world.check_unused(&opened, &json!({"pattern": "n"}));
     world.check_unused(&opened, &json!({"pattern": "needle|n"}));
-    // The tree is the one that the index is of; and again when that is so again.
+    // The tree is the one that the index is of, or what differs was listed anew.
     world.tree.file("a/b/new.txt", "straw\n");
-    world.check_unused(&opened, &needle());
-    opened.build();
     world.check_used(&opened, &needle());
 }
 
@@ -57,12 +56,12 @@ fn fr_lsi_safe_03_in_any_other_state_nothing_is_left_out() {
     check(&world, &world.open(), "ABSENT", None);
     let opened = world.built();
     world.check_used(&opened, &needle());
+    // What differs is listed anew by each search, until the index is built again.
     world.tree.dir("a/new");
-    check(&world, &opened, "UNCERTAIN", UNLOOKED);
-    assert_eq!(opened.ensure(), [true]);
     world.check_used(&opened, &needle());
+    assert_eq!(opened.ensure(), [true]);
     world.tree.file("a/.ignore", "two.txt\n");
-    check(&world, &opened, "UNCERTAIN", Some("ELIGIBILITY_CHANGED"));
+    world.check_used(&opened, &needle());
     assert_eq!(opened.ensure(), [true]);
     let mut stricter = world.setup.clone();
     stricter.sandbox.denied_patterns = vec!["**/one.txt".to_string()];
@@ -108,9 +107,8 @@ fn fr_lsi_safe_04_an_index_that_was_opened_is_uncertain_until_it_was_compared_wi
     // Whatever it was when it was last used: what happened meanwhile is found, by who opens it and by who has it open.
     world.tree.file("a/new.txt", "a new needle\n");
     for opened in [&opened, &world.open()] {
-        let stats = world.check_unused(opened, &needle());
-        assert_eq!(stats.index_safety_state, "UNCERTAIN");
-        assert_eq!(stats.index_uncertain_reason.as_deref(), UNLOOKED);
+        world.check_used(opened, &needle());
+        assert_eq!(opened.search(&needle()).count, 4);
     }
     fs::remove_file(world.tree.path("a/new.txt")).unwrap();
     opened.build();
@@ -160,7 +158,7 @@ fn fr_lsi_safe_04_the_state_is_that_of_the_key_as_far_as_the_call_knows_it() {
 }
 
 #[test]
-fn t_lsi_safe_02_changed_ignore_files_rule_exclusion_out_until_the_next_build() {
+fn t_lsi_safe_02_changed_ignore_files_are_reconciled_before_anything_is_left_out() {
     for (name, rule) in [
         (".gitignore", "/a/two.txt\n"),
         ("a/b/.gitignore", "*.rs\n"),
@@ -174,9 +172,11 @@ fn t_lsi_safe_02_changed_ignore_files_rule_exclusion_out_until_the_next_build() 
         let check_stale = |what: &str| {
             // Those who have it open, those who open it, and again.
             for opened in [&opened, &opened, &world.open()] {
-                let stats = world.check_unused(opened, &needle());
-                assert_eq!(stats.index_safety_state, "UNCERTAIN", "{name} {what}");
-                let reason = stats.index_uncertain_reason.as_deref();
+                // By the search itself. The kept index is uncertain all the same.
+                let stats = world.check(opened, &needle());
+                assert_eq!(stats.index_safety_state, "COMPLETE", "{name} {what}");
+                let standing = opened.condition(world.tree.root()).standing();
+                let reason = standing.reason();
                 // One that appears or goes may show by its directory alone.
                 assert!(
                     reason == Some("ELIGIBILITY_CHANGED")
@@ -240,25 +240,59 @@ fn fr_lsi_roll_04_stats_are_for_those_who_ask_and_change_nothing() {
         assert!(!defaults.search.emit_stats);
     }
     let world = World::new();
-    world.built();
+    world.tree.file("a/.ignore", "nothing\n");
     let mut silent = world.setup.clone();
-    silent.config.emit_stats = Config::library_default().search.emit_stats;
+    silent.config.emit_stats = false;
     let (tool, context) = silent.indexing_tool();
     let silent = Opened { tool, context };
     let opened = world.open();
-    // What it takes to see that transitions and cuts are right is there for those who do.
-    for max in 1..5 {
-        let request = json!({"pattern": "needle", "max_results": max});
-        let mut response = opened.search(&request);
-        let stats = response.stats.take().unwrap();
-        assert!(stats.index_exclusion_used);
-        let answer = silent.search(&request);
-        assert_eq!(answer, response);
-        assert!(!answer.to_json().contains("stats"));
-    }
-    world.tree.file("new.txt", "straw\n");
-    let stats = world.check_unused(&opened, &needle());
-    assert_eq!(stats.index_safety_state, "UNCERTAIN");
+    let mut seen = Vec::new();
+    let mut look = || {
+        // The cut is the same in each state, and so is everything else without `stats`.
+        let mut states = BTreeSet::new();
+        for max in 1..5 {
+            let request = json!({"pattern": "needle", "max_results": max});
+            let mut response = opened.search(&request);
+            let stats = response.stats.take().unwrap();
+            assert_eq!(response.truncated, max < 3);
+            assert_eq!(response.count, max.min(3));
+            assert_eq!(response, world.plain(&request));
+            let answer = silent.search(&request);
+            assert_eq!(answer, response);
+            assert!(!answer.to_json().contains("stats"));
+            let reason = stats.index_uncertain_reason.unwrap_or_default();
+            states.insert(format!("{} {reason}", stats.index_safety_state));
+        }
+        assert_eq!(states.len(), 1, "{states:?}");
+        seen.extend(states);
+    };
+    look();
+    opened.build();
+    look();
+    world.tree.file("new/new.txt", "straw\n");
+    look();
+    world.tree.file("a/.ignore", "nothing.txt\n");
+    look();
+    opened.build();
+    look();
+    let kept = world.cache.join(&world.kept()[0]).join("manifest");
+    fs::remove_file(&kept).unwrap();
+    fs::write(&kept, "damaged").unwrap();
+    look();
+    opened.build();
+    look();
+    assert_eq!(
+        seen,
+        [
+            "ABSENT ",
+            "COMPLETE ",
+            "COMPLETE ",
+            "COMPLETE ",
+            "COMPLETE ",
+            "CORRUPT ",
+            "COMPLETE ",
+        ]
+    );
 }
 
 #[test]

@@ -12,12 +12,12 @@ use forge_search::index::builder::Phase;
 use forge_search::index::watch::Heard;
 use forge_search::tool::config::{IndexMode, IndexStorage};
 use forge_search::tool::indexing::{CachePlaces, Indexes, Surroundings};
-use forge_search::tool::response::BuildStats;
+use forge_search::tool::response::{BuildStats, Stats};
 use serde_json::json;
 
 use super::storages::How;
 use super::{LIVE, LONG, MAPPED, VARIANTS, Variant, World, set};
-use crate::index_support::{Host, locked};
+use crate::index_support::{Host, deterministic_beside_a_worker, locked};
 use crate::indexing::keys::of_version;
 use crate::support::Tree;
 
@@ -162,6 +162,64 @@ fn fr_lsi_bg_61_what_changes_during_a_build_is_looked_at_after_it() {
     let now = set(["late.txt", "a/b/three.rs", "a/b/c/six.rs"]);
     assert_eq!(world.check_used("needle"), now);
     assert_eq!(world.report().dirty, 0);
+}
+
+/// Where nothing can be kept safely, an index lives in memory, and is built as any other.
+#[test]
+fn sec_lsi_store_02_without_private_permissions_an_index_lives_in_memory() {
+    let mut world = World::new(How::OnDisk, |_| {});
+    let place = world.root().parent().unwrap().join("shared");
+    fs::create_dir(&place).unwrap();
+    fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).unwrap();
+    world.setup.config.index_path = Some(place.clone());
+    world.setup = world.setup.clone().reopened();
+    world.watchers.hold("a/b");
+    world.live();
+    world.until_held();
+    let kept = |stats: &Stats| {
+        let reason = stats.storage_fallback_reason.clone();
+        (stats.storage_mode.clone(), reason)
+    };
+    let in_memory = || ("memory".to_string(), Some("PERMISSION_DENIED".to_string()));
+    let (stats, _) = world.find("needle");
+    assert_eq!(stats.index_safety_state, "BUILDING");
+    assert_eq!(kept(&stats), in_memory());
+    world.watchers.release();
+    world.until_complete();
+    world.check_used("needle");
+    assert_eq!(kept(&world.find("needle").0), in_memory());
+    assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
+}
+
+/// What `stats` say of an index that lives depends on how far it is. Nothing else does.
+#[test]
+fn fr_lsi_stat_03_beside_a_worker_only_the_fields_about_the_index_change() {
+    let world = World::new(MAPPED, |config| config.fuzzy_fallback = true);
+    let requests = [
+        json!({"pattern": "needle"}),
+        json!({"pattern": "needle", "max_results": 2}),
+        json!({"pattern": "neadle", "fixed_strings": true}),
+    ];
+    let stats = || requests.clone().map(|request| world.ask(&request).0);
+    world.watchers.hold("a/b");
+    world.live();
+    world.until_held();
+    let building = stats();
+    world.watchers.release();
+    world.until_complete();
+    let complete = stats();
+    world.watchers.hold("");
+    world.hear(Heard::Overflow);
+    let uncertain = stats();
+    let states = [&building, &complete, &uncertain].map(|all| all[0].index_safety_state.clone());
+    assert_eq!(states, ["BUILDING", "COMPLETE", "UNCERTAIN"]);
+    assert!(complete[0].candidates_excluded > building[0].candidates_excluded);
+    for other in [&complete, &uncertain] {
+        for (one, other) in building.iter().zip(other) {
+            let all = deterministic_beside_a_worker(one);
+            assert_eq!(deterministic_beside_a_worker(other), all);
+        }
+    }
 }
 
 #[test]
@@ -373,7 +431,7 @@ fn an_index_that_is_shut_down_is_compared_with_the_tree() {
 #[test]
 fn living_is_of_the_surroundings_of_the_first_call() {
     let world = World::complete(LIVE, |_| {});
-    let around = Surroundings::new(world.setup.context().sandbox);
+    let around = Surroundings::new(world.setup.context().sandbox.reach().clone());
     let indexes = world.setup.kept().indexes.clone();
     indexes.live(&world.setup.config, &around).unwrap();
     world.write("b/new.txt", "a needle\n");

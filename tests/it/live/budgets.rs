@@ -1,68 +1,90 @@
 //! Budgets: what a search spends on maintenance, and what a build may take.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use forge_search::index::watch::Heard;
+use forge_search::tool::request::SearchRequest;
 use forge_search::tool::response::SearchResponse;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::double::Cookies;
 use super::storages::How;
 use super::{LIVE, MAPPED, World};
+use crate::clocks::{FakeClock, ends};
 
+/// Searches by a clock of its own, on another thread.
+#[track_caller]
+fn search_by(world: &World, clock: FakeClock, timeout_ms: u64) -> SearchResponse {
+    let mut context = world.setup.context();
+    context.clock = Arc::new(clock);
+    let tool = world.setup.tool();
+    let request = json!({"pattern": "needle", "timeout_ms": timeout_ms});
+    let request = SearchRequest::from_value(request).unwrap();
+    ends(move || tool.search(&request, &context).unwrap())
+}
+
+/// Changes that are not heard are waited for during the share of a call, and no longer.
 #[test]
 fn fr_lsi_bud_maint_01_a_search_spends_no_more_than_its_share_on_maintenance() {
-    let world = World::complete(LIVE, |config| config.index_maint_budget_fraction = 0.02);
+    // 172 ms of a day.
+    let world = World::complete(LIVE, |config| {
+        config.index_maint_budget_fraction = 0.000_002;
+    });
     world.watchers.set_cookies(Cookies::Lost);
-    let request = json!({"pattern": "needle", "timeout_ms": 20_000});
-    let (took, answer) = quickest(&world, &request, Duration::from_millis(800));
-    // 400 ms of 20 s.
-    assert!(took >= Duration::from_millis(300), "{took:?}");
-    assert!(took < Duration::from_millis(800), "{took:?}");
+    world.watchers.hold("");
+    world.write("a/two.txt", "a needle, too\n");
+    let answer = search_by(&world, FakeClock::new(), 86_400_000);
     assert!(!answer.timed_out);
-    assert_eq!(answer.count, 3);
+    assert_eq!(answer.count, 4);
     let stats = answer.stats.unwrap();
-    assert_eq!(
-        stats.index_uncertain_reason.as_deref(),
-        Some("MAINT_BUDGET_EXCEEDED")
-    );
+    let reason = Some("MAINT_BUDGET_EXCEEDED");
+    assert_eq!(stats.index_uncertain_reason.as_deref(), reason);
+    assert!(!stats.index_exclusion_used);
+    world.until_told("UNCERTAIN", reason);
+}
+
+/// Within its share, a call waits until all changes before it are heard.
+#[test]
+fn fr_lsi_bud_maint_01_a_search_waits_for_changes_within_its_share() {
+    let world = World::complete(LIVE, |config| config.index_maint_budget_fraction = 0.5);
+    world.watchers.set_cookies(Cookies::Late);
+    world.write("a/two.txt", "a needle, too\n");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| search_by(&world, FakeClock::new(), 86_400_000));
+        world.until("it waits for its cookie", |_| world.watchers.late() == 1);
+        assert!(!waiting.is_finished());
+        world.hear_file("a/two.txt");
+        world.watchers.deliver_late();
+        let answer = waiting.join().unwrap();
+        assert_eq!(answer.count, 4);
+        let stats = answer.stats.unwrap();
+        assert_eq!(stats.index_safety_state, "COMPLETE", "{stats:?}");
+        assert!(stats.index_exclusion_used);
+    });
 }
 
 /// Even if maintenance may take all of a call's time, the call ends when it has to.
 #[test]
 fn nfr_lsi_perf_03_maintenance_does_not_delay_the_end_of_a_call() {
     let world = World::complete(LIVE, |config| config.index_maint_budget_fraction = 1.0);
-    world.watchers.set_cookies(Cookies::Lost);
-    for timeout_ms in [50, 400] {
-        let request = json!({"pattern": "needle", "timeout_ms": timeout_ms});
-        let limit = Duration::from_millis(timeout_ms + 150);
-        let (took, answer) = quickest(&world, &request, limit);
-        assert!(took < limit, "{took:?}");
-        // What was left of the time is up to the machine; a full answer is the same as any other.
-        assert!(answer.timed_out || answer.count == 3, "{answer:?}");
-        let stats = answer.stats.unwrap();
-        assert!(!stats.index_exclusion_used);
-        world.until_complete();
-    }
-}
-
-/// Searches until it takes no longer than that, which may be for what else the machine is doing; the last of ten tries counts. Each finds
-/// the index complete.
-fn quickest(world: &World, request: &Value, enough: Duration) -> (Duration, SearchResponse) {
-    let mut tries = (0..10).map(|_| {
-        world.until_complete();
-        let start = Instant::now();
-        let answer = world.setup.search(request.clone());
-        (start.elapsed(), answer)
+    world.watchers.set_cookies(Cookies::Late);
+    let clock = FakeClock::new();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| search_by(&world, clock.clone(), 3_600_000));
+        world.until("it waits for its cookie", |_| world.watchers.late() == 1);
+        clock.jump(Duration::from_secs(3_600));
+        let answer = waiting.join().unwrap();
+        assert!(answer.timed_out);
+        assert_eq!(answer.count, 0);
+        assert!(!answer.stats.unwrap().index_exclusion_used);
     });
-    let mut last = tries.next().unwrap();
-    while last.0 >= enough
-        && let Some(next) = tries.next()
-    {
-        last = next;
-    }
-    last
+    // Its thread goes on when something is heard.
+    world.watchers.set_cookies(Cookies::Heard);
+    world.watchers.deliver_late();
+    world.until_complete();
+    world.check_used("needle");
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub(crate) enum Cookies {
     Heard,
     /// They never arrive.
     Lost,
+    /// They arrive when the test says so.
+    Late,
     /// They can't be touched.
     Fail,
 }
@@ -50,6 +52,8 @@ struct State {
     cookies: Cookies,
     /// What is heard before the next cookie.
     queue: Vec<Heard>,
+    /// Cookies that were touched and did not arrive yet.
+    late: Vec<u64>,
     /// Whoever watches this waits.
     hold: Option<PathBuf>,
     held: usize,
@@ -91,6 +95,18 @@ impl Watchers {
 
     pub(crate) fn set_cookies(&self, cookies: Cookies) {
         self.lock().cookies = cookies;
+    }
+
+    /// How many cookies are late.
+    pub(crate) fn late(&self) -> usize {
+        self.lock().late.len()
+    }
+
+    /// Delivers the cookies that are late.
+    pub(crate) fn deliver_late(&self) {
+        let late = std::mem::take(&mut self.lock().late);
+        let ear = self.ear();
+        late.into_iter().for_each(|n| ear.hear(Heard::Cookie(n)));
     }
 
     pub(crate) fn set_limit(&self, limit: Option<usize>) {
@@ -241,6 +257,7 @@ impl Watcher for Double {
         match cookies {
             Cookies::Heard => self.ear.hear(Heard::Cookie(n)),
             Cookies::Lost => {}
+            Cookies::Late => self.watchers.lock().late.push(n),
             Cookies::Fail => return Err(io::Error::other("the cookies are gone")),
         }
         Ok(())

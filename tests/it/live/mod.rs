@@ -126,7 +126,7 @@ impl World {
             clock: hands.clone(),
             wall: Arc::new(move || hands.wall_ns()),
             watchers,
-            ..Surroundings::new(self.setup.context().sandbox)
+            ..Surroundings::new(self.setup.context().sandbox.reach().clone())
         };
         let indexes = &self.setup.kept().indexes;
         indexes.live(&self.setup.config, &around).unwrap();

@@ -1,14 +1,16 @@
 //! The end of indexes that live: in time, wherever they are, and without anything done afterwards.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use forge_search::format::lock::{DirLock, LockFile};
 use forge_search::index::builder::Phase;
-use forge_search::index::watch::Heard;
+use forge_search::index::watch::{Heard, NativeWatchers};
 
 use super::storages::How;
-use super::{LONG, LOOK, MAPPED, World};
+use super::{LIVE, LONG, LOOK, MAPPED, World};
 use crate::index_support::Host;
 
 impl World {
@@ -99,6 +101,137 @@ fn fr_lsi_bg_40_shutdown_ends_the_worker_and_its_watcher() {
     );
     assert_eq!(world.find("needle").1.len(), 4);
     assert!(world.setup.kept().indexes.shut_down(), "once more");
+}
+
+/// What the descriptors of this process lead to.
+#[cfg(target_os = "linux")]
+fn descriptors() -> Vec<String> {
+    let entries = fs::read_dir("/proc/self/fd").unwrap();
+    let links = entries.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+    let links = links.map(|link| link.to_str().unwrap().to_string());
+    let mut links: Vec<String> = links.filter(|link| !link.ends_with("/fd")).collect();
+    links.sort();
+    links
+}
+
+/// How many threads of this process have a name that starts so.
+#[cfg(target_os = "linux")]
+fn threads(name: &str) -> usize {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    let names = tasks.filter_map(|task| fs::read_to_string(task.unwrap().path().join("comm")).ok());
+    names.filter(|comm| comm.starts_with(name)).count()
+}
+
+/// The locks below a directory that somebody holds.
+#[cfg(target_os = "linux")]
+fn held_locks(dir: &Path) -> Vec<PathBuf> {
+    let mut held = Vec::new();
+    for entry in fs::read_dir(dir).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            let own = [LockFile::Writers, LockFile::Readers].into_iter();
+            held.extend(
+                own.filter(|lock| DirLock::is_held(&path, *lock))
+                    .map(|_| path.clone()),
+            );
+            held.extend(held_locks(&path));
+        }
+    }
+    held
+}
+
+/// Other tests of this process have descriptors too, so it is one of its own.
+#[cfg(target_os = "linux")]
+#[test]
+fn fr_lsi_bg_40_shutdown_gives_back_all_locks_descriptors_and_threads() {
+    const CHILD: &str = "FORGE_SEARCH_TEST_SHUTDOWN";
+    if std::env::var_os(CHILD).is_none() {
+        let name =
+            "live::shutdown::fr_lsi_bg_40_shutdown_gives_back_all_locks_descriptors_and_threads";
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--test-threads=1"])
+            .env(CHILD, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && said.contains("1 passed"),
+            "{said}"
+        );
+        return;
+    }
+    let until = |what: &str, is_so: &dyn Fn() -> bool| {
+        let start = Instant::now();
+        while !is_so() {
+            assert!(start.elapsed() < LONG, "{what}: {:?}", descriptors());
+            std::thread::sleep(LOOK);
+        }
+    };
+    for (how, in_a_build) in [
+        (How::Anyhow(LIVE), false),
+        (How::OnDisk, false),
+        (How::OnDisk, true),
+    ] {
+        let before = descriptors();
+        let mut world = World::new(how, |_| {});
+        let searching = match in_a_build {
+            true => {
+                world.watchers.hold("a/b");
+                let searching = world.live_beside_a_search();
+                world.until_held();
+                Some(searching)
+            }
+            false => {
+                world.live_with(Arc::new(NativeWatchers));
+                world.until_complete();
+                world.check_used("needle");
+                assert!(descriptors().iter().any(|link| link.contains("inotify")));
+                None
+            }
+        };
+        assert!(threads("forge-search-in") > 0);
+        let indexes = world.setup.kept().indexes.clone();
+        let place = indexes.store().map(|store| store.root().to_path_buf());
+        let own = format!("index-{}-", std::process::id());
+        assert_eq!(world.told().len(), 1);
+        if in_a_build {
+            // It holds the lock of writers.
+            until("it builds", &|| {
+                !held_locks(place.as_deref().unwrap()).is_empty()
+            });
+            let watchers = world.watchers.clone();
+            let ending = indexes.clone();
+            let ends = std::thread::spawn(move || ending.shut_down());
+            watchers.release();
+            assert!(ends.join().unwrap());
+        } else {
+            assert!(indexes.shut_down());
+        }
+        // Searches go on with the open segment, beneath the root of the sandbox. Nothing else is
+        // open.
+        let root = world.root().to_str().unwrap();
+        let is_used = |link: &String| link.ends_with(".seg") || link == root;
+        // The watcher's own thread closes what it has open, and the system forgets a thread a moment after it has ended.
+        until("all is given back", &|| {
+            let after = descriptors().into_iter().filter(|link| !is_used(link));
+            after.eq(before.iter().cloned()) && threads("forge-search-in") == 0
+        });
+        assert_eq!(world.told(), []);
+        let temporary = std::env::temp_dir().join(format!(
+            "forge-search-living-{}",
+            rustix::process::geteuid().as_raw()
+        ));
+        for place in place.iter().chain([&temporary]) {
+            let held: Vec<PathBuf> = held_locks(place);
+            let ours =
+                |path: &&PathBuf| *place != temporary || path.to_str().unwrap().contains(&own);
+            assert_eq!(held.iter().find(ours), None, "{held:?}");
+        }
+        drop(searching);
+        drop(indexes);
+        world.setup.kept = None;
+        until("all is closed", &|| descriptors() == before);
+    }
 }
 
 #[test]

@@ -66,7 +66,9 @@ fn other_processes_are_told_from_the_first_build_to_the_end() {
         assert_eq!(told.generation, kept.then_some(1), "{variant:?}");
         // It is seen beside what every process sees.
         let indexes = &world.setup.kept().indexes;
-        let status = indexes.status(&world.setup.context().sandbox).remove(0);
+        let status = indexes
+            .status(world.setup.context().sandbox.reach())
+            .remove(0);
         assert_eq!(status.living, [told]);
         assert!(indexes.shut_down());
         assert_eq!(world.told(), [], "{variant:?}");

@@ -107,12 +107,12 @@ impl Engine for Validating {
         match *settled % FORCED {
             0 => drop(
                 indexes
-                    .build(&setup.working_dir, &context.sandbox, &host)
+                    .build(&setup.working_dir, context.sandbox.reach(), &host)
                     .unwrap(),
             ),
             _ => drop(
                 indexes
-                    .ensure(&setup.working_dir, &context.sandbox, &host)
+                    .ensure(&setup.working_dir, context.sandbox.reach(), &host)
                     .unwrap(),
             ),
         }
@@ -137,7 +137,7 @@ impl Alive {
             })
             .with_indexes(variant);
         let process = Process::new(setup);
-        let mut around = Surroundings::new(process.context.sandbox.clone());
+        let mut around = Surroundings::new(process.context.sandbox.reach().clone());
         if seed % 4 >= 2 {
             // As good as always at work beside searches.
             around.merge_files = 10;

@@ -215,13 +215,13 @@ fn fr_lsi_roll_02_versions_and_owners_are_told_apart() {
     assert!(unknown, "{error}");
     subject.check_corrupt("no version");
     // A newer program's work is left alone.
-    let error = set("user_version", 2);
+    let error = set("user_version", 3);
     let kind = error.kind();
     let newer = matches!(
         kind,
         FormatErrorKind::NewerVersion {
-            found: 2,
-            supported: 1,
+            found: 3,
+            supported: 2,
             ..
         }
     );
@@ -371,12 +371,13 @@ fn fr_lsi_idx_05_no_changed_value_is_believed() {
         "DELETE FROM file_bloom WHERE variant = 'SENSITIVE' AND file_rowid = 3",
         "DELETE FROM file_bloom WHERE file_rowid = 3",
         "DELETE FROM file_entries WHERE file_rowid = 3",
+        "UPDATE fs_files SET rule_sets = 1 WHERE file_rowid = 3",
         "DELETE FROM fs_blocks",
         "DELETE FROM fs_groups",
         "DELETE FROM fs_index",
         "DELETE FROM index_meta",
         "DELETE FROM eligibility_inputs",
-        "INSERT INTO fs_side VALUES (7, 0, 0, 'x')",
+        "INSERT INTO fs_side VALUES (7, 0, 0, 'x', 3)",
         "INSERT INTO fs_deny_patterns SELECT count(*), 'x' FROM fs_deny_patterns",
         "DELETE FROM fs_deny_patterns WHERE position = 0",
         "UPDATE fs_blocks SET words = 8",

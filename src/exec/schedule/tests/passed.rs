@@ -7,7 +7,7 @@ use crate::exec::eligible::filtered::{Filtered, Said};
 use crate::exec::eligible::{Globs, WalkSource};
 use crate::exec::embedded::Embedded;
 use crate::exec::engine::Engine;
-use crate::exec::query::{CaseMode, Query, QueryOptions, Reports};
+use crate::exec::query::{CaseMode, Query, QueryOptions};
 use crate::index::deny::DenySet;
 use crate::index::walk::{Follow, IgnoreRules, TraversalOptions, Walk};
 
@@ -24,10 +24,10 @@ fn said() -> impl Strategy<Value = Said> {
 
 /// Asserts that two runs differ in nothing but the files that were passed over, and returns how many those are.
 #[track_caller]
-fn check(with: Run, without: &Run) -> u64 {
+fn check(with: Whole, without: &Whole) -> u64 {
     let excluded = with.files_excluded;
     assert_eq!(without.files_excluded, 0);
-    let all_searched = Run {
+    let all_searched = Whole {
         files_excluded: 0,
         ..with
     };
@@ -126,7 +126,7 @@ fn walk(tmp: &tempfile::TempDir) -> WalkSource {
     };
     let deny = Arc::new(DenySet::beneath(&[], false, &[&top]).unwrap());
     let locate = Arc::new(|_: &std::path::Path| None);
-    let walk = Walk::new(root, PathBuf::new(), options, deny, locate, None, &top);
+    let walk = Walk::new(root, PathBuf::new(), options, deny, locate, None);
     WalkSource::new(walk, Globs::new(&[], &[]).unwrap())
 }
 
@@ -152,17 +152,14 @@ proptest! {
     ) {
         let tmp = plant(&dirs);
         let search = |source: Filtered<WalkSource>, options: &RunOptions| {
-            let query = Query::new(pattern, &QueryOptions {
-                fixed_strings: false,
-                word: false,
+            let query = Query::new(&[pattern], &QueryOptions {
                 case: CaseMode::Sensitive,
                 before: context,
                 after: context,
                 max_results: options.limits.max_results,
                 max_matches_per_file,
                 max_file_size: 1 << 20,
-                fuzzy: None,
-                reports: Reports::Lines,
+                ..QueryOptions::default()
             }).unwrap();
             let prepared = Embedded::default().prepare(Arc::new(query)).unwrap();
             run(source, prepared, options).unwrap()
@@ -188,7 +185,7 @@ proptest! {
 /// Runs a search over `nodes` in which files whose names `passed` names are passed over; all others have one
 /// event. Compares it with the search of all files, on one thread and on several.
 #[track_caller]
-fn edge(nodes: &[Node], max_results: usize, max_files: u64, passed: fn(&str) -> bool) -> Run {
+fn edge(nodes: &[Node], max_results: usize, max_files: u64, passed: fn(&str) -> bool) -> Whole {
     let mut results = Vec::new();
     for said in [Said::OnTheFile, Said::OneByOne] {
         for threads in [1, 2, 8] {
@@ -209,7 +206,7 @@ fn edge(nodes: &[Node], max_results: usize, max_files: u64, passed: fn(&str) -> 
     results.swap_remove(0)
 }
 
-fn errors(run: &Run) -> Vec<&str> {
+fn errors(run: &Whole) -> Vec<&str> {
     run.errors
         .iter()
         .map(|e| e.path.to_str().unwrap())

@@ -11,30 +11,36 @@ use std::time::Duration;
 
 use clap::{CommandFactory, Parser};
 
-use self::args::{Ggrep, Other, QuestionArgs, WhichArgs};
+pub(in super::super) use self::args::{DaemonArgs, Ggrep, Other, StatusArgs};
+use self::args::{QuestionArgs, WhichArgs};
 use self::manage::{health, status, stop};
 use super::super::args::{Cli, Command};
-use super::super::setup::{Environment, prepare};
+use super::super::backend::by_this_process;
+use super::super::logging;
+use super::super::setup::Environment;
 use super::super::signals::wait_for_children;
 use super::super::{Failure as CliFailure, complain_as, is_closed};
-use super::start::{Unconnected, connect_or_start};
+use super::client::{Client, Rules, Unanswered};
 use super::{Meant, canonical, people, root_of, serve};
 use crate::exec::stop::{Deadline, SystemClock};
 use crate::tool::daemon::client::{ClientError, Connection};
+use crate::tool::daemon::limits::Warning;
 use crate::tool::daemon::reply::{ErrorCode, Failure, Success};
 use crate::tool::daemon::request::{Asked, Request};
-use crate::tool::daemon::service::{Admitted, Ending, payload};
+use crate::tool::daemon::service::payload;
 use crate::tool::daemon::socket::{Identity, is_taken};
 use crate::tool::error::ToolError;
 
 /// How much longer than its time an answer is waited for.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How often a question is asked again that a daemon did not answer because it ended.
-const AGAIN: u32 = 3;
-
 /// How often it is looked whether a daemon has ended.
 const NAP: Duration = Duration::from_millis(10);
+
+/// Returns the arguments of the program, for its manual.
+pub(in super::super) fn command() -> clap::Command {
+    Ggrep::command()
+}
 
 /// Runs the program and returns its exit status.
 pub fn main() -> u8 {
@@ -63,13 +69,28 @@ pub fn main() -> u8 {
             return u8::from(error.use_stderr() || unwritten);
         }
     };
+    logging::start("ggrep", false);
+    finish(cli)
+}
+
+/// Does what was asked for, says why where that is not possible, and returns the exit status.
+pub(in super::super) fn finish(cli: Ggrep) -> u8 {
     let json = match &cli.command {
         None => cli.question.json,
-        Some(Other::Stop(args) | Other::Health(args)) => args.json,
-        Some(Other::Status(args)) => args.daemon.json,
-        Some(Other::Completions { .. } | Other::Man) => false,
+        Some(command) => command.is_json(),
     };
-    match run(cli) {
+    conclude(json, run(cli))
+}
+
+/// Does one of the commands about a daemon, as [`finish`] does.
+pub(in super::super) fn finish_command(command: Other) -> u8 {
+    let json = command.is_json();
+    conclude(json, carry_out(command))
+}
+
+/// Says why something is not possible, and returns the exit status.
+fn conclude(json: bool, done: Result<(), Ended>) -> u8 {
+    match done {
         Ok(()) => 0,
         // Whoever read the output has seen enough.
         Err(Ended::Output(error)) if is_closed(&error) => 0,
@@ -77,7 +98,7 @@ pub fn main() -> u8 {
             complain_as("ggrep", &format!("the output can't be written: {error}"));
             1
         }
-        Err(Ended::Unhealthy) => 1,
+        Err(Ended::Negative) => 1,
         Err(Ended::Failed(failure)) => {
             let told = match json {
                 true => people::print_json(&payload(&failure), false, &mut io::stdout()),
@@ -124,8 +145,8 @@ fn background() -> u8 {
 /// Why the program did not do what it was asked for.
 enum Ended {
     Failed(Failure),
-    /// A check failed, which was printed.
-    Unhealthy,
+    /// What was printed is that nothing was found, or that a check failed.
+    Negative,
     Output(io::Error),
 }
 
@@ -151,24 +172,34 @@ impl From<ClientError> for Ended {
 }
 
 impl Ended {
-    fn failed(code: ErrorCode, message: impl Into<String>) -> Ended {
+    fn failed(code: ErrorCode, message: impl AsRef<str>) -> Ended {
         Ended::Failed(Failure::new(code, message))
     }
 }
 
 fn run(cli: Ggrep) -> Result<(), Ended> {
-    let mut out = io::stdout().lock();
     match cli.command {
-        None => ask(&cli.question, &Environment::read(), &mut out),
-        Some(Other::Status(args)) => status(&args, &Environment::read(), &mut out),
-        Some(Other::Health(args)) => health(&args, &Environment::read(), &mut out),
-        Some(Other::Stop(args)) => stop(&args, &Environment::read(), &mut out),
-        Some(Other::Completions { shell }) => {
+        None => ask(
+            &cli.question,
+            &Environment::read(),
+            &mut io::stdout().lock(),
+        ),
+        Some(command) => carry_out(command),
+    }
+}
+
+fn carry_out(command: Other) -> Result<(), Ended> {
+    let mut out = io::stdout().lock();
+    match command {
+        Other::Status(args) => status(&args, &Environment::read(), &mut out),
+        Other::Health(args) => health(&args, &Environment::read(), &mut out),
+        Other::Stop(args) => stop(&args, &Environment::read(), &mut out),
+        Other::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Ggrep::command(), "ggrep", &mut script);
             Ok(out.write_all(&script)?)
         }
-        Some(Other::Man) => Ok(clap_mangen::Man::new(Ggrep::command()).render(&mut out)?),
+        Other::Man => Ok(clap_mangen::Man::new(Ggrep::command()).render(&mut out)?),
     }
 }
 
@@ -203,12 +234,21 @@ fn ask(args: &QuestionArgs, environment: &Environment, out: &mut dyn Write) -> R
         }
     }
     if args.json {
-        return Ok(people::print_json(&answer, args.raw, out)?);
+        people::print_json(&answer, args.raw, out)?;
+        return found(&success);
     }
     people::print(&success, args.raw, out)?;
     out.flush()?;
     people::remark(&success);
-    Ok(())
+    found(&success)
+}
+
+/// Fails if nothing was found, so that a script can tell.
+fn found(success: &Success) -> Result<(), Ended> {
+    match success.results.is_empty() {
+        true => Err(Ended::Negative),
+        false => Ok(()),
+    }
 }
 
 /// Ends a daemon that does not follow its tree any more; returns whether that worked.
@@ -240,8 +280,7 @@ fn has_ended(meant: &Meant, before: Option<Identity>, most: Duration) -> bool {
     true
 }
 
-/// Gets an answer from the daemon, or where that was asked for and there is none, without. One that ends before it answers is asked again,
-/// or another one is: asking changes nothing.
+/// Gets an answer from the daemon. Where no daemon can answer, this process does, and the answer says so.
 fn answered(
     meant: &Meant,
     request: &Request,
@@ -249,39 +288,71 @@ fn answered(
     until: &Deadline,
     environment: &Environment,
 ) -> Result<(Vec<u8>, Success), Ended> {
-    let ask = || {
-        let mut connection = connect(meant, args, until)?;
-        connection
-            .ask(request, until.remaining())
-            .map_err(Unconnected::Client)
+    let client = Client {
+        daemon: meant,
+        rules: Rules {
+            client_id: args.client_id.as_deref(),
+            starts: !args.no_start,
+            greeting: Duration::MAX,
+            first_message: Duration::MAX,
+            waits_while_busy: false,
+            same_release: false,
+        },
+        until,
+        given_up: None,
     };
-    let mut answer = ask();
-    for _ in 0..AGAIN {
-        if !is_over(&answer) {
-            break;
-        }
-        match ask() {
-            // There is no other one, so what the last one said holds.
-            Err(Unconnected::Client(ClientError::Unreachable(_))) if answer.is_ok() => break,
-            next => answer = next,
-        }
-    }
-    let answer = match answer {
-        Ok(answer) => answer,
-        Err(error) if args.fallback && is_absent(&error) => {
-            in_process(meant, request, until, environment)?
-        }
-        Err(error) => return Err(refused(error, meant)),
+    let unanswered = match client.ask(request) {
+        Ok(answering) => return read(&answering.first),
+        Err(unanswered) => unanswered,
     };
-    match serde_json::from_slice(&answer) {
-        Ok(success) => Ok((answer, success)),
+    // Who names a socket means that daemon, and who wants none to be started knows of one.
+    let is_allowed = args.fallback || !(args.no_start || meant.named);
+    let Some(why) = absence(&unanswered).filter(|_| is_allowed) else {
+        return Err(refused(unanswered, meant));
+    };
+    let Asked::Search(query) = &request.asked else {
+        return Err(refused(unanswered, meant));
+    };
+    let (_, mut success) = read(&by_this_process(meant, query, until, environment)?)?;
+    success.warnings.push(Warning {
+        code: "no_daemon".to_string(),
+        message: format!("answered without a daemon: {why}"),
+        path_key: None,
+    });
+    let in_order = |one: &Warning| (one.code.clone(), one.path_key.clone());
+    success.warnings.sort_by_key(in_order);
+    Ok((payload(&success), success))
+}
+
+/// Reads an answer.
+fn read(answer: &[u8]) -> Result<(Vec<u8>, Success), Ended> {
+    match serde_json::from_slice(answer) {
+        Ok(success) => Ok((answer.to_vec(), success)),
         Err(error) => {
-            let failure = serde_json::from_slice(&answer).map_err(|_| {
+            let failure = serde_json::from_slice(answer).map_err(|_| {
                 let message = format!("the daemon's answer can't be read: {error}");
                 Ended::failed(ErrorCode::Internal, message)
             })?;
             Err(Ended::Failed(failure))
         }
+    }
+}
+
+/// Says, in one line, why there is no daemon that answers; `None` if there is one.
+fn absence(unanswered: &Unanswered) -> Option<String> {
+    match unanswered {
+        Unanswered::Ended(_) => {
+            Some("each daemon that was asked ended before it answered".to_string())
+        }
+        Unanswered::NotRunning(error) => Some(error.to_string()),
+        Unanswered::NoDaemon(why) => {
+            let lines: Vec<&str> = why.lines().map(str::trim).collect();
+            Some(lines.join("; "))
+        }
+        Unanswered::LateGreeting(_)
+        | Unanswered::GivenUp
+        | Unanswered::OtherRelease
+        | Unanswered::Client(_) => None,
     }
 }
 
@@ -337,48 +408,9 @@ fn patience(meant: &Meant, timeout_ms: Option<u64>) -> Duration {
     Duration::from_millis(timeout_ms.map_or(most, |ms| ms.min(most))) + GRACE
 }
 
-fn connect(
-    meant: &Meant,
-    args: &QuestionArgs,
-    until: &Deadline,
-) -> Result<Connection, Unconnected> {
-    let client = args.client_id.as_deref();
-    match args.no_start {
-        true => {
-            let caller = meant.caller(client, until.remaining());
-            Connection::open(&meant.socket, &meant.store, caller).map_err(Unconnected::Client)
-        }
-        false => {
-            connect_or_start(meant, client, until, Duration::MAX).map(|(connection, _)| connection)
-        }
-    }
-}
-
-/// Returns whether the daemon was about to end: it was gone before it answered, or took back what it had begun.
-fn is_over(answer: &Result<Vec<u8>, Unconnected>) -> bool {
-    match answer {
-        Err(Unconnected::Client(ClientError::Gone(_))) => true,
-        Ok(answer) => serde_json::from_slice::<Failure>(answer)
-            .is_ok_and(|failure| failure.error.code == ErrorCode::Cancelled),
-        Err(_) => false,
-    }
-}
-
-/// Returns whether there is no daemon, rather than one that refuses.
-fn is_absent(error: &Unconnected) -> bool {
-    match error {
-        Unconnected::NotStarted(_)
-        | Unconnected::Client(ClientError::Unreachable(_) | ClientError::Gone(_)) => true,
-        Unconnected::Client(
-            ClientError::Refused(_) | ClientError::Broken(_) | ClientError::Late(_),
-        ) => false,
-    }
-}
-
-fn refused(error: Unconnected, meant: &Meant) -> Ended {
-    match error {
-        Unconnected::NotStarted(why) => Ended::failed(ErrorCode::Internal, why),
-        Unconnected::Client(ClientError::Unreachable(error)) => Ended::failed(
+fn refused(unanswered: Unanswered, meant: &Meant) -> Ended {
+    match unanswered {
+        Unanswered::NotRunning(error) => Ended::failed(
             ErrorCode::Internal,
             format!(
                 "no daemon answers for {} at {}: {error}; start one with `forge-search serve`, or leave out --no-start",
@@ -386,7 +418,19 @@ fn refused(error: Unconnected, meant: &Meant) -> Ended {
                 meant.socket.display()
             ),
         ),
-        Unconnected::Client(ClientError::Refused(failure))
+        Unanswered::NoDaemon(why) => Ended::failed(ErrorCode::Internal, why),
+        Unanswered::Ended(Ok(answer)) => match read(&answer) {
+            Err(ended) => ended,
+            Ok(_) => Ended::failed(ErrorCode::Cancelled, "the query was cancelled"),
+        },
+        Unanswered::Ended(Err(error)) => error.into(),
+        Unanswered::GivenUp => Ended::failed(ErrorCode::Cancelled, "the query was given up"),
+        Unanswered::OtherRelease => Ended::failed(
+            ErrorCode::Incompatible,
+            "the daemon is one of another release",
+        ),
+        Unanswered::LateGreeting(error) => error.into(),
+        Unanswered::Client(ClientError::Refused(failure))
             if meant.named && failure.error.code == ErrorCode::InvalidRequest =>
         {
             let message = format!(
@@ -395,47 +439,8 @@ fn refused(error: Unconnected, meant: &Meant) -> Ended {
             );
             Ended::failed(ErrorCode::InvalidRequest, message)
         }
-        Unconnected::Client(error) => error.into(),
+        Unanswered::Client(error) => error.into(),
     }
-}
-
-/// Answers without a daemon.
-fn in_process(
-    meant: &Meant,
-    request: &Request,
-    until: &Deadline,
-    environment: &Environment,
-) -> Result<Vec<u8>, Ended> {
-    let setup = prepare(&meant.setup, environment, None)?.for_files(environment);
-    let signals = setup.signals.clone();
-    let clock = setup.context.clock.clone();
-    let failed = |failure| match failure {
-        CliFailure::Tool(error) => Ended::from(error),
-        CliFailure::Output(error) => Ended::from(error),
-        CliFailure::Signal(_) => Ended::failed(ErrorCode::Cancelled, "a signal came"),
-    };
-    let service = serve::service(setup, None, serve::Own::default()).map_err(failed)?;
-    let Asked::Search(query) = &request.asked else {
-        let message = "only questions are answered without a daemon";
-        return Err(Ended::failed(ErrorCode::Internal, message));
-    };
-    let daemon = &meant.config.daemon;
-    let most = query.timeout_ms.unwrap_or(daemon.query_timeout_ms);
-    // What was spent on looking for a daemon was spent.
-    let most = Duration::from_millis(most.min(daemon.query_timeout_ms)).min(until.remaining());
-    let admitted = Admitted {
-        id: None,
-        ending: &Ending::default(),
-        deadline: Deadline::after(most, clock),
-        came: None,
-        waited: Duration::ZERO,
-        queued: false,
-        max_response_bytes: usize::try_from(daemon.max_response_bytes).unwrap_or(usize::MAX),
-        stands_back: false,
-    };
-    // A signal ends the process: nothing has been written.
-    drop(signals);
-    Ok(service.answer(query, admitted).payload)
 }
 
 /// Returns the daemon that a command means.

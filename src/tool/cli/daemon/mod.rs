@@ -4,9 +4,9 @@
 //! [`crate::tool::daemon`]'s.
 
 pub(super) mod checkup;
+pub(super) mod client;
 pub(super) mod ggrep;
 mod people;
-pub(super) mod search;
 pub(super) mod serve;
 pub(super) mod start;
 
@@ -46,6 +46,38 @@ pub(super) struct Meant {
 }
 
 impl Meant {
+    /// Finds the running daemon of the deepest tree that contains a canonical directory, if it has this
+    /// configuration. For example, the daemon of `project` answers for `project/src`.
+    pub(super) fn around(
+        dir: &Path,
+        setup: &SetupArgs,
+        config: &Config,
+        environment: &Environment,
+    ) -> Option<Meant> {
+        let excludes = environment.excludes_at(dir);
+        // A daemon whose tree has other global excludes has another one.
+        let config_fingerprint = identity::config_fingerprint(config, excludes.as_deref());
+        let state = environment.sockets.state_dir();
+        dir.ancestors().find_map(|root| {
+            let store = Store {
+                store_id: identity::store_id(root),
+                config_fingerprint: config_fingerprint.clone(),
+            };
+            let socket = running(&store, state.as_deref(), environment)?;
+            Some(Meant {
+                root: root.to_path_buf(),
+                config: config.clone(),
+                store,
+                socket,
+                setup: setup.clone(),
+                named: false,
+                log: None,
+                state: state.clone(),
+                parent: parent(),
+            })
+        })
+    }
+
     /// Finds out which one it is: that of `root`, with the configuration that the arguments name.
     ///
     /// # Errors
@@ -68,14 +100,10 @@ impl Meant {
             store_id: identity::store_id(root),
             config_fingerprint: identity::config_fingerprint(
                 &config,
-                environment.global_excludes.as_deref(),
+                environment.excludes_at(root).as_deref(),
             ),
         };
-        let state = environment.state.as_ref();
-        // What somebody else's daemons have noted is no business of this user's.
-        let state = state
-            .map(|state| state.join("forge-search"))
-            .filter(|dir| !dir.exists() || is_own(dir));
+        let state = environment.sockets.state_dir();
         let path = match socket {
             Some(socket) => environment.absolute(socket)?,
             None if config.daemon.group_access => {
@@ -84,17 +112,8 @@ impl Meant {
                      of the group's own that has the mode 0770",
                 ));
             }
-            None => {
-                let usual = environment.sockets.path_for(&store).ok_or_else(|| {
-                    ToolError::bad_args(
-                        "there is no place for a socket: neither XDG_RUNTIME_DIR nor HOME is set; give one with --socket",
-                    )
-                })?;
-                // The one daemon may have been started where another place is the usual one. What is at this one may be a leftover.
-                let state = state.as_ref().filter(|_| !is_taken(&usual));
-                let noted = state.and_then(|state| noted(state, &store));
-                noted.unwrap_or(usual)
-            }
+            None => running(&store, state.as_deref(), environment)
+                .unwrap_or_else(|| environment.sockets.path_for(&store)),
         };
         Ok(Meant {
             root: root.to_path_buf(),
@@ -108,6 +127,18 @@ impl Meant {
             parent: parent(),
         })
     }
+}
+
+/// Returns the socket of the running daemon for a store: at its usual place, or where it has noted
+/// that it listens, if another place was the usual one when it was started.
+fn running(store: &Store, state: Option<&Path>, environment: &Environment) -> Option<PathBuf> {
+    let usual = environment.sockets.path_for(store);
+    if is_taken(&usual) {
+        return Some(usual);
+    }
+    state
+        .and_then(|state| noted(state, store))
+        .or_else(|| earlier(store, environment))
 }
 
 impl Meant {
@@ -145,6 +176,16 @@ impl Meant {
             access: self.access(),
         }
     }
+}
+
+/// Returns the socket of a daemon at the place for sockets of earlier releases, if one listens
+/// there.
+fn earlier(store: &Store, environment: &Environment) -> Option<PathBuf> {
+    let name = identity::socket_name(&store.store_id, &store.config_fingerprint);
+    let dir = environment.home.as_ref()?.join(".ggrep").join("daemon");
+    // In somebody else's home it is somebody else's daemon.
+    let socket = is_own(&dir).then(|| dir.join(name))?;
+    Some(socket).filter(|socket| is_taken(socket))
 }
 
 /// Returns whether a directory is there that belongs to this user.

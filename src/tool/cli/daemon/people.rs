@@ -2,8 +2,6 @@
 //!
 //! Owns that nothing a file or a name holds reaches a terminal as a command (`IPC.MUST.003`).
 
-use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use serde_json::Value;
@@ -11,32 +9,14 @@ use serde_json::Value;
 use super::super::complain_as;
 use crate::tool::daemon::reply::{Failure, Success};
 use crate::tool::daemon::report::{Health, Severity};
-use crate::tool::render::escape_controls;
-
-/// Escapes what a terminal would take for a command in JSON, where it can only be inside of strings. It means the same afterwards.
-fn safe_json(text: &str) -> Cow<'_, str> {
-    let dangerous = |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
-    if !text.contains(dangerous) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        match dangerous(c) {
-            true => {
-                let _ = write!(out, "\\u{:04x}", c as u32);
-            }
-            false => out.push(c),
-        }
-    }
-    Cow::Owned(out)
-}
+use crate::tool::render::{escape_controls, escape_json};
 
 /// Prints a message as it came: one line of JSON, safe for terminals unless it is to be raw.
 pub(super) fn print_json(message: &[u8], raw: bool, out: &mut dyn Write) -> io::Result<()> {
     let text = String::from_utf8_lossy(message);
     match raw {
         true => writeln!(out, "{text}"),
-        false => writeln!(out, "{}", safe_json(&text)),
+        false => writeln!(out, "{}", escape_json(&text)),
     }
 }
 
@@ -104,6 +84,19 @@ pub(super) fn print(success: &Success, raw: bool, out: &mut dyn Write) -> io::Re
         if let Some(timings) = timings {
             print_fields("timings_ms", &timings, &shown, out)?;
         }
+    }
+    Ok(())
+}
+
+/// Prints names and values in two columns.
+pub(super) fn print_rows(
+    rows: &[(&'static str, String)],
+    raw: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let shown = shown(raw);
+    for (name, value) in rows {
+        writeln!(out, "{name:<9}{}", shown(value))?;
     }
     Ok(())
 }
@@ -183,22 +176,4 @@ pub(super) fn complain(failure: &Failure) {
         .retry_after_ms
         .map_or(String::new(), |ms| format!("; try again in {ms} ms"));
     complain_as("ggrep", &format!("{}{again}", error.message));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ipc_must_003_json_is_safe_for_terminals_and_means_the_same() {
-        let text = serde_json::to_string("a\u{1b}[31m\u{9b}31m\u{7f}\u{202e}é").unwrap();
-        let safe = safe_json(&text);
-        assert!(
-            safe.chars().all(|c| !c.is_control() && c != '\u{202e}'),
-            "{safe}"
-        );
-        let read = |text: &str| serde_json::from_str::<String>(text).unwrap();
-        assert_eq!(read(&safe), read(&text));
-        assert!(matches!(safe_json("{\"a\":\"é\"}"), Cow::Borrowed(_)));
-    }
 }

@@ -9,19 +9,20 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use super::super::args::ServeArgs;
+use super::super::backend::Backend;
 use super::super::building;
+use super::super::logging;
 use super::super::setup::{Environment, Setup, load_config, prepare};
 use super::super::signals::Signals;
-use super::super::tree::OpenTree;
 use super::super::{FAILED, Failure, complain};
 use super::{Meant, is_own, root_of, start};
 use crate::index::handles::Handles;
-use crate::tool::config::SearchConfig;
+use crate::tool::config::{DaemonUse, SearchConfig};
 use crate::tool::daemon::identity;
 use crate::tool::daemon::log::LogFile;
 use crate::tool::daemon::server::{Server, Settings};
 use crate::tool::daemon::service::{Fingerprint, Now, Parts, Service};
-use crate::tool::daemon::socket::{OwnSocket, SocketError, Sole, is_taken};
+use crate::tool::daemon::socket::{Note, OwnSocket, SocketError, Sole, is_taken};
 use crate::tool::error::ToolError;
 use crate::tool::indexing::wall_clock_ns;
 use crate::tool::search_files::FilesTool;
@@ -51,6 +52,7 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
     if args.background {
         // Fails where it was done already.
         let _ = rustix::process::setsid();
+        be_ordinary();
     }
     many_files();
     // First of all, so that a second daemon builds nothing.
@@ -68,8 +70,8 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
     let most = usize::try_from(meant.config.daemon.max_open_segments_global).unwrap_or(usize::MAX);
     environment.cache.handles = Handles::at_most(most);
     let environment = &environment;
-    let setup = prepare(&meant.setup, environment, None)?.for_files(environment);
     let log = log_to(&meant, state.as_deref())?;
+    let setup = prepare(&meant.setup, environment, &[])?.for_files(environment);
     let signals = setup.signals.clone();
     let service = live_service(setup, &meant, log, environment)?;
     let cant = |error: io::Error| failed(&format!("the daemon can't be started: {error}"));
@@ -125,7 +127,12 @@ fn alone(meant: &Meant, state: Option<&Path>) -> Result<OwnSocket, SocketError> 
     };
     let mut socket = OwnSocket::listen(&meant.socket, meant.access())?;
     if let Some(mut sole) = sole {
-        sole.note(&meant.socket)?;
+        sole.note(&Note {
+            socket: meant.socket.clone(),
+            store: meant.store.clone(),
+            pid: std::process::id(),
+            root: meant.root.clone(),
+        })?;
         socket.keep(sole);
     }
     Ok(socket)
@@ -165,15 +172,20 @@ fn page_tree(
     meant: &Meant,
     args: &ServeArgs,
     environment: &Environment,
-) -> Result<OpenTree, ToolError> {
+) -> Result<Backend, ToolError> {
     // As it was given: a file that nobody has named may come to be.
     let setup = args.setup.anywhere(Some(&meant.root), environment)?;
-    let tree = OpenTree::new(meant.root.clone(), setup, environment, true);
+    let tree = Backend::new(
+        meant.root.clone(),
+        setup,
+        environment,
+        Some(DaemonUse::Start),
+    );
     Ok(tree.named("page"))
 }
 
 /// Serves the page, and prints where.
-fn page(tree: Arc<OpenTree>, meant: &Meant, address: SocketAddr) -> Result<Page, Failure> {
+fn page(tree: Arc<Backend>, meant: &Meant, address: SocketAddr) -> Result<Page, Failure> {
     let name = meant.root.display().to_string();
     let begun = Token::random().and_then(|token| Page::start(tree, name, address, token));
     let page = begun.map_err(|error| failed(&format!("--http {address}: {error}")))?;
@@ -191,6 +203,30 @@ fn settings(meant: &Meant, background: bool) -> Settings {
         // Half of what may be open is for searching.
         connections: settings.connections.min(may_be_open() / 2),
         ..settings
+    }
+}
+
+/// Gives up what a process in the background took over of whoever started it: the mask of modes,
+/// the priority, and limits that are not those of a daemon. Nothing of what it searches is written
+/// to a core dump.
+fn be_ordinary() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit, umask};
+    umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+    // A user may not always take that back. It then has the priority of whoever started it.
+    let _ = setpriority_process(None, 0);
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    // Where it is not allowed, it is as it was.
+    let _ = setrlimit(Resource::Core, none);
+    for resource in [Resource::Cpu, Resource::Fsize, Resource::As, Resource::Data] {
+        let most = getrlimit(resource).maximum;
+        let all = Rlimit {
+            current: most,
+            maximum: most,
+        };
+        let _ = setrlimit(resource, all);
     }
 }
 
@@ -227,7 +263,10 @@ fn log_to(meant: &Meant, state: Option<&Path>) -> Result<Option<PathBuf>, Failur
             // One daemon, one log, wherever its socket is.
             let store = &meant.store;
             let name = identity::socket_name(&store.store_id, &store.config_fingerprint);
-            let Some(state) = state else { return Ok(None) };
+            let Some(state) = state else {
+                logging::start("forge-search", false);
+                return Ok(None);
+            };
             state.join(name).with_extension("log")
         }
     };
@@ -238,6 +277,7 @@ fn log_to(meant: &Meant, state: Option<&Path>) -> Result<Option<PathBuf>, Failur
         }
         Err(error) => {
             complain(&format!("nothing is logged: {}: {error}", path.display()));
+            logging::start("forge-search", false);
             return Ok(None);
         }
     };
@@ -253,8 +293,7 @@ fn log_to(meant: &Meant, state: Option<&Path>) -> Result<Option<PathBuf>, Failur
 /// Returns the directory for what this user's daemons leave, if there can be one. Not in the tree: a log there would be a change of the tree
 /// with each query.
 fn own_state(meant: &Meant, environment: &Environment) -> Option<PathBuf> {
-    let state = environment.state.as_ref()?;
-    let dir = state.join("forge-search");
+    let dir = environment.sockets.state_dir()?;
     // By whatever way it is reached, and before anything is made there.
     let is_inside = |dir: &Path| {
         let there = dir.ancestors().find_map(|dir| dir.canonicalize().ok());
@@ -264,7 +303,6 @@ fn own_state(meant: &Meant, environment: &Environment) -> Option<PathBuf> {
         return None;
     }
     private(&dir).ok()?;
-    // What this user leaves in somebody else's directory, such as root in a home that it was given, would be in that one's way.
     is_own(&dir).then_some(dir)
 }
 
@@ -291,11 +329,7 @@ pub(in super::super) fn live_service(
         true => gentle(config),
         false => config,
     };
-    building::follow(
-        setup.tool.indexes(),
-        &pace(setup.config.search.clone()),
-        &setup,
-    );
+    building::follow(setup.tool.indexes(), &pace(setup.indexing_search()), &setup);
     let files = setup.files.take();
     if let Some(files) = &files {
         building::follow(files.indexes(), &pace(setup.indexing_files()), &setup);
@@ -303,16 +337,16 @@ pub(in super::super) fn live_service(
     let arguments = meant.setup.clone();
     // With where it began, and not where it is once it has let go of that.
     let began = environment.clone();
+    let root = meant.root.clone();
     let own = Own {
         log,
         git: environment.programs(&meant.root).find("git"),
         git_settings: environment.git_settings.clone(),
         fingerprint: Some(Arc::new(move || {
-            let environment = began.now();
-            let now = match load_config(&arguments, &environment) {
+            let now = match load_config(&arguments, &began) {
                 Ok(config) => {
-                    let excludes = environment.global_excludes.as_deref();
-                    Now::Is(identity::config_fingerprint(&config, excludes))
+                    let excludes = began.excludes_at(&root);
+                    Now::Is(identity::config_fingerprint(&config, excludes.as_deref()))
                 }
                 Err(_) => Now::Wrong,
             };
@@ -363,6 +397,7 @@ pub(in super::super) fn service(
         search: setup.tool,
         files,
         context: setup.context,
+        people: setup.people,
         root: setup.root,
         config: setup.config,
         wall: Arc::new(wall_clock_ns),

@@ -30,6 +30,27 @@ const ALLOCATOR: (&str, &str) = (
     "retain:false,dirty_decay_ms:500,muzzy_decay_ms:0",
 );
 
+/// What a daemon takes over of the environment of whoever starts it: what says where the user's
+/// files are, and what changes its answers or its log. Nothing else of a shell, such as secrets
+/// that a program was given, stays in a process that lives for hours.
+const INHERITED: [&str; 12] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "TMPDIR",
+    "TZ",
+    "LANG",
+    "LANGUAGE",
+    "RUST_LOG",
+    "RUST_BACKTRACE",
+    "LD_LIBRARY_PATH",
+    "LLVM_PROFILE_FILE",
+];
+
+/// How the names of other such variables begin.
+const INHERITED_PREFIXES: [&str; 4] = ["XDG_", "LC_", "GIT_CONFIG_", "FORGE_SEARCH_"];
+
 /// How often it is looked whether a daemon whose socket is gone has ended; with the naps between, for longer than it takes to see that.
 const LOST: u32 = 250;
 
@@ -48,11 +69,21 @@ pub(super) fn in_background(meant: &Meant) -> Result<PathBuf, String> {
         return Err("a daemon answers already, which logs where it was told to; end it with `ggrep stop` first, or leave out --log".to_string());
     }
     connect_or_start(meant, None, &until, PATIENCE)
-        .map(|(_, socket)| socket)
+        .map(|connected| connected.socket)
         .map_err(|error| match error {
             Unconnected::Client(error) => error.to_string(),
             Unconnected::NotStarted(why) => why,
         })
+}
+
+/// Starts the daemon in the background, and does not wait until it has begun. Of several that are started at once, one goes on.
+pub(in super::super) fn without_waiting(meant: &Meant) {
+    match start(meant, Duration::ZERO) {
+        Ok(()) | Err(Unconnected::Client(_)) => {}
+        Err(Unconnected::NotStarted(why)) => {
+            tracing::debug!(target: "forge_search::search", "no daemon is started: {why}");
+        }
+    }
 }
 
 /// Why there is no connection.
@@ -64,8 +95,17 @@ pub(in super::super) enum Unconnected {
     NotStarted(String),
 }
 
-/// Connects to the daemon that is meant; starts it first, if there is none, and if it just ended, another one. Returns its socket, too: of
-/// several that are started at once at different places, one goes on. One that is there and does not greet within `greeting` is late.
+/// A daemon that is connected to.
+pub(in super::super) struct Connected {
+    pub(in super::super) connection: Connection,
+    /// Where it listens: of several that are started at once at different places, one goes on.
+    pub(in super::super) socket: PathBuf,
+    /// Whether this process has started it.
+    pub(in super::super) is_started: bool,
+}
+
+/// Connects to the daemon that is meant; starts it first, if there is none, and if it just ended, another one. One that is there and does
+/// not greet within `greeting` is late.
 ///
 /// # Errors
 ///
@@ -75,7 +115,8 @@ pub(in super::super) fn connect_or_start(
     client_id: Option<&str>,
     until: &Deadline,
     greeting: Duration,
-) -> Result<(Connection, PathBuf), Unconnected> {
+) -> Result<Connected, Unconnected> {
+    let mut is_started = false;
     let mut meant = Cow::Borrowed(meant);
     let mut turn = None;
     let all = until.remaining();
@@ -88,7 +129,13 @@ pub(in super::super) fn connect_or_start(
         }
         let caller = meant.caller(client_id, left.min(greeting));
         match Connection::open(&meant.socket, &meant.store, caller) {
-            Ok(connection) => return Ok((connection, meant.socket.clone())),
+            Ok(connection) => {
+                return Ok(Connected {
+                    connection,
+                    socket: meant.socket.clone(),
+                    is_started,
+                });
+            }
             Err(ClientError::Unreachable(_) | ClientError::Gone(_)) => {}
             Err(error) => return Err(Unconnected::Client(error)),
         }
@@ -109,7 +156,10 @@ pub(in super::super) fn connect_or_start(
                     Some(other) => (meant, turn) = (Cow::Owned(other), None),
                     None => return Err(Unconnected::NotStarted(why)),
                 },
-                started => started?,
+                started => {
+                    started?;
+                    is_started = true;
+                }
             },
             Some(_) => thread::sleep(NAP),
             None => {
@@ -137,6 +187,14 @@ fn first(meant: &Meant) -> Option<Meant> {
     })
 }
 
+/// Returns whether a daemon takes a variable of the environment over.
+fn is_inherited(name: &str) -> bool {
+    INHERITED.contains(&name)
+        || INHERITED_PREFIXES
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+}
+
 /// Starts it: this very program, whatever it is called.
 fn start(meant: &Meant, left: Duration) -> Result<(), Unconnected> {
     let not_started = |why: String| Unconnected::NotStarted(why);
@@ -157,7 +215,7 @@ fn start(meant: &Meant, left: Duration) -> Result<(), Unconnected> {
         args.extend(["--set".into(), setting.into()]);
     }
     let invocation = Invocation::new(&program, &args);
-    let begun = start_in_background(invocation, &[ALLOCATOR], left.min(PATIENCE))
+    let begun = start_in_background(invocation, is_inherited, &[ALLOCATOR], left.min(PATIENCE))
         .map_err(|error| not_started(error.to_string()))?;
     match begun {
         // It goes on; whoever has no more time asks again later.

@@ -50,7 +50,7 @@ impl Kept {
         let mut trees = vec![tree(args, environment)?];
         let mut dirs = Vec::new();
         // A tree that is gone has no setup any more, but what was built of it may be there still.
-        if let Ok(setup) = prepare(&setup_args(args), environment, None)
+        if let Ok(setup) = prepare(&setup_args(args), environment, &[])
             && let Some(indexes) = setup.tool.indexes()
         {
             trees.extend(indexes.roots().map(PathBuf::from));
@@ -229,11 +229,7 @@ pub(super) fn list(args: &IndexListArgs, environment: &Environment) -> Result<u8
                 "files": files,
                 "hidden": manifest.map(|manifest| manifest.key.hidden),
                 "follow": manifest.map(|manifest| manifest.key.follow),
-                "ignore_rules": manifest.map(|manifest| match manifest.key.rules {
-                    IgnoreRules::All => "all",
-                    IgnoreRules::Git => "git",
-                    IgnoreRules::None => "none",
-                }),
+                "ignore_rules": manifest.map(|manifest| manifest.key.rules.as_str()),
                 "built": built.and_then(timestamp),
                 "accessed": listed.accessed_ms.and_then(timestamp),
                 "damaged": damaged,
@@ -284,6 +280,7 @@ fn serves(key: &KeyParts) -> String {
     let tool = match key.rules {
         IgnoreRules::All => "Search",
         IgnoreRules::Git => "search_files",
+        IgnoreRules::AllAndGit => "both tools",
         IgnoreRules::None => "both tools without ignore files",
     };
     let hidden = if key.hidden {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::from_value;
 
 use super::super::again::{Roots, text};
-use super::super::tree::OpenTree;
+use super::super::backend::Backend;
 use crate::exec::stop::Clock;
 use crate::tool::daemon::request::ToolCall;
 use crate::tool::daemon::tree::{GivenUp, Tree};
@@ -89,7 +89,7 @@ impl Asker {
     ///
     /// There can be no more threads.
     pub(super) fn start(
-        tree: Arc<OpenTree>,
+        tree: Arc<Backend>,
         roots: Roots,
         clock: Arc<dyn Clock>,
     ) -> io::Result<Asker> {
@@ -199,7 +199,10 @@ fn answer(
     request: &SearchRequest,
     given_up: &GivenUp,
 ) -> Result<Box<SearchResponse>, String> {
-    let call = ToolCall::search(request);
+    let call = ToolCall {
+        person: true,
+        ..ToolCall::search(request)
+    };
     let answer = tree.call(&call, given_up);
     match answer["error"]["message"].as_str() {
         Some(message) => Err(message.to_string()),

@@ -18,6 +18,45 @@ fn a_misspelt_table_is_not_taken_for_somebody_elses() {
 }
 
 #[test]
+fn what_stands_in_the_wrong_place_is_not_passed_over() {
+    for (text, at, meant) in [
+        (
+            "[tool.sandbox]\ndenied_patterns = ['a']",
+            "1:2: `tool`",
+            "`tools`",
+        ),
+        ("[Tools.search]\nmax_files = 1", "1:2: `Tools`", "`tools`"),
+        (
+            "[sandbox]\ndenied_patterns = ['a']",
+            "1:2: `sandbox`",
+            "`[tools.sandbox]`",
+        ),
+        (
+            "[serach]\nmax_files = 1",
+            "1:2: `serach`",
+            "`[tools.search]`",
+        ),
+        (
+            "max_files = 1\n[tools.search]",
+            "1:1: `max_files`",
+            "below `[tools.search]`",
+        ),
+        ("[executer]\nkeys = []", "1:2: `executer`", "`[executor]`"),
+    ] {
+        assert_problem(load(text), &[&format!("c.toml:{at}"), meant]);
+    }
+    // What has none of the names is another program's.
+    for text in [
+        "[tool.black]\nline = 1",
+        "[search]\nenabled = true",
+        "max_tokens = 1",
+        "enabled = 1",
+    ] {
+        assert!(load(text).is_ok(), "{text}");
+    }
+}
+
+#[test]
 fn an_unknown_key_is_answered_with_the_nearest_one() {
     for (name, near) in [
         ("max_file", "`max_files`"),
@@ -151,6 +190,7 @@ fn cfg_lsi_val_01_a_wrong_value_is_answered_with_key_value_range_and_place() {
             "index_maint_budget_fraction = 2",
             &["a number from 0.0 to 1.0"],
         ),
+        ("bloom_ngram_k = 4", &["must be 3"]),
         ("bloom_target_fp_rate = 0.0", &["between 0.0 and 1.0"]),
         ("bloom_target_fp_rate = 1", &["between 0.0 and 1.0"]),
         (

@@ -58,8 +58,9 @@ impl Inspected<'_> {
         };
         // The other tool has an index of its own, and what is wrong with that counts alike.
         let other = self.files.and_then(|indexes| self.in_use(indexes));
-        if let Some(other) = other.filter(|other| other.snapshot.is_some() || failed(other)) {
-            for (check, other) in checks.iter_mut().zip(self.of_index(&other)) {
+        let has_own = |other: &&InUse<'_>| other.snapshot.is_some() || failed(other);
+        if let Some(other) = other.as_ref().filter(has_own) {
+            for (check, other) in checks.iter_mut().zip(self.of_index(other)) {
                 check.severity = check.severity.max(other.severity);
                 check.message = format!("{}; search_files: {}", check.message, other.message);
             }
@@ -68,7 +69,11 @@ impl Inspected<'_> {
         checks.push(self.watcher(report));
         checks.push(self.hygiene());
         checks.push(self.leftovers(report));
-        checks.extend(self.budgets());
+        let mut budgets = self.budgets();
+        for in_use in in_use.iter().chain(&other) {
+            note_refusal(&mut budgets, in_use);
+        }
+        checks.extend(budgets);
         checks.push(ok(
             "embed_limiter",
             "no embedding is configured, so there is nothing to be limited",
@@ -121,19 +126,23 @@ impl Inspected<'_> {
             outside: 0,
         };
         let sandbox = self.context.sandbox.clone();
-        let Some((root, real)) = sandbox.locate(self.root) else {
+        let Some((root, real)) = sandbox.reach().locate(self.root) else {
             return paths;
         };
-        let deny = sandbox.deny().clone();
-        let allowed: Vec<PathBuf> = sandbox.roots().iter().map(|root| root.into()).collect();
+        let deny = sandbox.reach().deny().clone();
+        let allowed: Vec<PathBuf> = sandbox
+            .reach()
+            .roots()
+            .iter()
+            .map(|root| root.into())
+            .collect();
         let walk = Walk::new(
             root,
             real,
             index_traversal(&self.config.search, IgnoreRules::All),
             deny,
-            Arc::new(move |path: &Path| sandbox.locate(path)),
+            Arc::new(move |path: &Path| sandbox.reach().locate(path)),
             self.context.global_excludes.as_deref(),
-            self.root,
         );
         let mut todo = vec![walk.start()];
         for _ in 0..PATHS {
@@ -144,7 +153,7 @@ impl Inspected<'_> {
             for entry in walk.list(&node, &|_, _| true) {
                 match entry {
                     Entry::Dir(node) => todo.push(node),
-                    Entry::File(file) => {
+                    Entry::File(file, _) => {
                         // A link that is followed may lead to any place where searches may go.
                         let real = file.absolute();
                         let inside = allowed.iter().any(|root| real.starts_with(root));
@@ -271,7 +280,9 @@ impl Inspected<'_> {
         ranks: impl Iterator<Item = u32>,
     ) -> Result<BTreeMap<u32, bool>, FormatError> {
         let root = in_use.indexes.root_for(self.root);
-        let Some((allowed, base)) = root.and_then(|root| self.context.sandbox.locate(root)) else {
+        let Some((allowed, base)) =
+            root.and_then(|root| self.context.sandbox.reach().locate(&root))
+        else {
             return Ok(BTreeMap::new());
         };
         let mut by_dir: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
@@ -381,7 +392,7 @@ impl Inspected<'_> {
     fn watcher(&self, report: Option<&Report>) -> Check {
         let code = "watcher";
         let indexes = self.search;
-        let living = indexes.and_then(|indexes| indexes.living(indexes.root_for(self.root)?));
+        let living = indexes.and_then(|indexes| indexes.living(&indexes.root_for(self.root)?));
         let processes: std::collections::BTreeSet<u32> =
             living.iter().flatten().map(|one| one.process).collect();
         match report {
@@ -624,6 +635,29 @@ fn growth(snapshot: &Snapshot) -> Check {
     match dead + beside > 2 * (files / 8).max(2_048) {
         true => warn("segment_growth", format!("{message}; a merge is overdue")),
         false => ok("segment_growth", message),
+    }
+}
+
+/// Warns of a budget for which an index was refused, although what is kept is within it.
+fn note_refusal(budgets: &mut [Check], in_use: &InUse<'_>) {
+    let Some(why) = in_use.report.why.as_ref().filter(|_| failed(in_use)) else {
+        return;
+    };
+    let keys = [
+        ("disk_store", "index_max_store_bytes"),
+        ("disk_cache", "index_max_db_bytes"),
+    ];
+    for check in budgets {
+        let key = keys.iter().find(|(code, _)| *code == check.code);
+        if key.is_none_or(|(_, key)| !why.contains(key)) {
+            continue;
+        }
+        check.severity = check.severity.max(Severity::Warn);
+        // What was refused says itself what to do.
+        check.message = format!(
+            "{}; an index of this tree was refused: {why}",
+            check.message
+        );
     }
 }
 

@@ -2,20 +2,22 @@
 //!
 //! Owns when a query may run, on which threads, and until when. Searching itself is the service's.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use super::Shared;
 use super::connection::Active;
 use crate::exec::stop::{Deadline, StopReason};
 use crate::index::pace::stand_back;
-use crate::tool::daemon::admission::{Client, Share};
+use crate::tool::daemon::admission::{Client, Kind, Share};
 use crate::tool::daemon::gate::Permit;
 use crate::tool::daemon::inspect::Load;
-use crate::tool::daemon::metrics::exposition;
+use crate::tool::daemon::metrics::{Outcome, exposition};
+use crate::tool::daemon::question;
 use crate::tool::daemon::reply::{Acknowledged, ErrorCode, Failure};
 use crate::tool::daemon::report::Exposition;
 use crate::tool::daemon::request::Asked;
@@ -26,6 +28,8 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// A request that is to be let in, and when it came.
 pub(super) struct Coming<'a> {
+    /// Where the messages of an answer go that come before the last one.
+    pub(super) parts: mpsc::Sender<Vec<u8>>,
     pub(super) active: &'a Arc<Active>,
     pub(super) client: &'a Client,
     pub(super) share: Share,
@@ -61,7 +65,8 @@ pub(super) async fn answer(asked: Asked, coming: Coming<'_>, shared: &Arc<Shared
     let time = asked_for.map_or(most, |time| time.min(most));
     let (came, clock) = (coming.came, shared.service.clock().clone());
     let deadline = Deadline::since(came, time, clock.clone());
-    let (mut answer, waited) = match let_in(&coming, &deadline, shared).await {
+    let kind = kind_of(&asked);
+    let (mut answer, waited) = match let_in(&coming, kind, &deadline, shared).await {
         Ok(permit) => {
             let waited = clock.now().saturating_duration_since(came);
             let deadline = match &asked {
@@ -80,7 +85,7 @@ pub(super) async fn answer(asked: Asked, coming: Coming<'_>, shared: &Arc<Shared
     let took = clock.now().saturating_duration_since(came);
     answer.facts = answer.facts.or(facts);
     shared.metrics.ended(&answer, waited, took);
-    note(&answer, coming.active.id.as_deref(), waited, took);
+    note(&answer, coming.active.id.as_deref(), waited, took, shared);
     answer.payload
 }
 
@@ -89,8 +94,36 @@ fn given_up(coming: &Coming<'_>) -> Vec<u8> {
     payload(&ended(StopReason::Cancelled).of(coming.active.id.clone()))
 }
 
-/// Writes a query to the log: what it was about stays out, and of the call of a tool what only questions have.
-pub(super) fn note(answer: &Answer, id: Option<&str>, waited: Duration, took: Duration) {
+/// Returns of which kind a query is, by which it is expected to take its time.
+fn kind_of(asked: &Asked) -> Kind {
+    match asked {
+        Asked::Tool(call) if call.tool == question::NAME => Kind::Person,
+        Asked::Tool(_) => Kind::Tool,
+        _ => Kind::Search,
+    }
+}
+
+/// Writes a query to the log: what it was about stays out, and of the call of a tool what only questions have. Of refusals only their number is
+/// written, and that not often: who is refused comes again and again.
+pub(super) fn note(
+    answer: &Answer,
+    id: Option<&str>,
+    waited: Duration,
+    took: Duration,
+    shared: &Shared,
+) {
+    let is_refusal = answer.outcome == Outcome::Failed(ErrorCode::Busy);
+    let refusals = match is_refusal {
+        true => shared.gate.count_refusal(),
+        false => shared.gate.due_refusals(),
+    };
+    if let Some(count) = refusals {
+        let status = ErrorCode::Busy.as_str();
+        tracing::info!(target: "forge_search::query", status, count, "refused");
+    }
+    if is_refusal {
+        return;
+    }
     let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let facts = answer.facts.as_ref();
     let timings = facts.map(|facts| facts.timings);
@@ -152,6 +185,7 @@ async fn inspect(asked: Asked, shared: &Arc<Shared>) -> Vec<u8> {
 /// Waits at the gate, but no longer than the answer may take or is wanted.
 async fn let_in(
     coming: &Coming<'_>,
+    kind: Kind,
     deadline: &Deadline,
     shared: &Shared,
 ) -> Result<Permit, Failure> {
@@ -159,7 +193,7 @@ async fn let_in(
         return Err(ended(reason));
     }
     tokio::select! {
-        permit = shared.gate.enter(coming.client, coming.share) => permit,
+        permit = shared.gate.enter(coming.client, coming.share, kind) => permit,
         () = sleep(deadline.remaining()) => Err(ended(StopReason::TimedOut)),
         () = coming.active.told.notified() => Err(ended(StopReason::Cancelled)),
     }
@@ -199,7 +233,7 @@ async fn run(
     shared: &Arc<Shared>,
 ) -> Answer {
     let (active, came) = (coming.active, coming.came);
-    let (shared, running) = (shared.clone(), active.clone());
+    let (shared, running, parts) = (shared.clone(), active.clone(), coming.parts.clone());
     let left = deadline.clone();
     let (stands_back, queued) = (permit.stands_back(), permit.was_queued());
     let search = move || {
@@ -216,6 +250,16 @@ async fn run(
             stands_back,
         };
         match &asked {
+            Asked::Tool(call) if call.tool == question::NAME => {
+                let send = |part| match parts.blocking_send(part) {
+                    Ok(()) => ControlFlow::Continue(()),
+                    // The connection has ended.
+                    Err(_) => ControlFlow::Break(()),
+                };
+                // A client may search by itself while it waits to be let in, not any more from now on.
+                let _ = send(question::going_on());
+                shared.service.answer_question(call, admitted, &send)
+            }
             Asked::Tool(call) => shared.service.call(call, admitted),
             Asked::Search(query) => shared.service.answer(query, admitted),
             // Those are not let in.

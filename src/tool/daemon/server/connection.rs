@@ -3,6 +3,7 @@
 //! Owns two tasks: one reads, and hears at once when a request is cancelled or the client goes; one answers, a request after the other.
 
 use std::io;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,7 @@ use crate::exec::stop::StopReason;
 use crate::tool::daemon::admission::{Client, Share};
 use crate::tool::daemon::frame::{Decoder, FrameError, encode};
 use crate::tool::daemon::handshake::{PROTOCOL_VERSIONS, receive};
+use crate::tool::daemon::question;
 use crate::tool::daemon::reply::{Acknowledged, ErrorCode, Failure};
 use crate::tool::daemon::request::{Asked, Hello, Request};
 use crate::tool::daemon::service::{Answer, Ending, payload};
@@ -29,6 +31,15 @@ const PIPELINE: usize = 32;
 
 /// Answers of one connection, refusals included, that wait to be taken in. Beyond that nothing more is read of it.
 const UNSENT: usize = 1_024;
+
+/// Messages of an answer that wait to be sent before its search pauses.
+const PARTS: usize = 4;
+
+/// How long a client may take to take in a message of an answer before its last one.
+const SLOW: Duration = Duration::from_secs(5);
+
+/// How often a client is told that its search goes on, while nothing else is sent.
+const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
 
 /// Bytes that are read at once.
 const READ: usize = 16 << 10;
@@ -375,7 +386,7 @@ fn job(frame: &[u8], unanswered: &Unanswered, shared: &Shared) -> Job {
 fn refused(failure: Failure, shared: &Shared) -> Job {
     let answer = Answer::from(failure);
     shared.metrics.refused(&answer);
-    note(&answer, None, Duration::ZERO, Duration::ZERO);
+    note(&answer, None, Duration::ZERO, Duration::ZERO, shared);
     Job::Say(answer.payload)
 }
 
@@ -393,15 +404,24 @@ async fn answer_all(
             Job::Ask(asked, active, came, backlog) => {
                 drop(backlog);
                 let ends = *asked == Asked::Shutdown;
+                let (parts, mut sent) = mpsc::channel(PARTS);
                 let coming = Coming {
+                    parts,
                     active: &active,
                     client,
                     share,
                     came,
                 };
-                let answer = answer(*asked, coming, shared).await;
+                let answering = answer(*asked, coming, shared);
+                let answer = send_parts(answering, &mut sent, &mut write, &shared.settings).await;
                 unanswered.remove(&active);
-                (answer, ends)
+                match answer {
+                    Ok(answer) => (answer, ends),
+                    Err(_) => {
+                        unanswered.cancel_all();
+                        return;
+                    }
+                }
             }
         };
         let sent = send(&mut write, &answer, &shared.settings).await;
@@ -413,6 +433,44 @@ async fn answer_all(
             return;
         }
     }
+}
+
+/// Sends the messages of an answer while it is made; returns the last one, which is not sent yet.
+///
+/// # Errors
+///
+/// The client takes nothing in.
+async fn send_parts(
+    answering: impl Future<Output = Vec<u8>>,
+    parts: &mut mpsc::Receiver<Vec<u8>>,
+    write: &mut OwnedWriteHalf,
+    settings: &Settings,
+) -> io::Result<Vec<u8>> {
+    // A search whose client is slow keeps its turn for no longer than this.
+    let settings = Settings {
+        patience: settings.patience.min(SLOW),
+        ..*settings
+    };
+    let mut answering = pin!(answering);
+    let mut has_begun = false;
+    let last = loop {
+        tokio::select! {
+            // What was sent before the last message comes before it.
+            biased;
+            Some(part) = parts.recv() => {
+                has_begun = true;
+                send(write, &part, &settings).await?;
+            }
+            last = &mut answering => break last,
+            () = sleep(SIGN_OF_LIFE), if has_begun => {
+                send(write, &question::going_on(), &settings).await?;
+            }
+        }
+    };
+    while let Ok(part) = parts.try_recv() {
+        send(write, &part, &settings).await?;
+    }
+    Ok(last)
 }
 
 async fn send(write: &mut OwnedWriteHalf, answer: &[u8], settings: &Settings) -> io::Result<()> {

@@ -15,13 +15,12 @@ Examples:
   ggrep --mode debug 'lock order' drivers     only below drivers, ranked for finding a defect
   ggrep --json --limit 5 parse_header         one JSON object, for programs
   ggrep --explain scheduler                   how the answer came about
-  ggrep status                                what the daemon of this tree does
+  ggrep status                                what the daemon of this tree does; --verbose, --all
   ggrep health                                checks everything that it relies on
   ggrep stop                                  ends it
   ggrep -- status                             a question that is the name of a command
 
-A daemon is started where there is none. Exit status: 0 after an answer, also one without results; 10 if the daemon
-is busy, 11 if there was not enough time, 12 if the query was cancelled, 13 if client and daemon speak no
+A daemon is started where there is none. Exit status: 0 after an answer, 1 if nothing was found; 10 if the daemon is busy, 11 if there was not enough time, 12 if the query was cancelled, 13 if client and daemon speak no
 common version of their protocol, 1 after any other error.";
 
 /// Ranked search over a source tree, answered by a daemon that follows the tree.
@@ -37,7 +36,7 @@ common version of their protocol, 1 after any other error.";
     after_help = EXAMPLES,
     max_term_width = 100
 )]
-pub(super) struct Ggrep {
+pub(in super::super::super) struct Ggrep {
     /// What to do other than search.
     #[command(subcommand)]
     pub(super) command: Option<Other>,
@@ -48,7 +47,7 @@ pub(super) struct Ggrep {
 
 /// What can be asked of a daemon but a question.
 #[derive(Debug, Subcommand)]
-pub(super) enum Other {
+pub(in super::super::super) enum Other {
     /// Say what the daemon does: what it searches, how that is kept up to date, queries, resources.
     Status(StatusArgs),
     /// Check everything that the daemon relies on: reads all of its index.
@@ -64,6 +63,17 @@ pub(super) enum Other {
     Man,
 }
 
+impl Other {
+    /// Returns true if the answer, or why there is none, is wanted as JSON.
+    pub(super) fn is_json(&self) -> bool {
+        match self {
+            Other::Stop(args) | Other::Health(args) => args.json,
+            Other::Status(args) => args.daemon.json,
+            Other::Completions { .. } | Other::Man => false,
+        }
+    }
+}
+
 /// Which daemon.
 #[derive(Clone, Debug, Args)]
 pub(super) struct WhichArgs {
@@ -77,7 +87,7 @@ pub(super) struct WhichArgs {
 
 /// A command for a daemon.
 #[derive(Clone, Debug, Args)]
-pub(super) struct DaemonArgs {
+pub(in super::super::super) struct DaemonArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub(super) json: bool,
@@ -91,10 +101,16 @@ pub(super) struct DaemonArgs {
 
 /// `ggrep status`.
 #[derive(Clone, Debug, Args)]
-pub(super) struct StatusArgs {
+pub(in super::super::super) struct StatusArgs {
     /// Print what was counted in the text format of Prometheus.
     #[arg(long, conflicts_with = "json")]
     pub(super) prometheus: bool,
+    /// List all daemons of this user that note where they listen.
+    #[arg(long, conflicts_with_all = ["prometheus", "verbose"])]
+    pub(super) all: bool,
+    /// Print every field.
+    #[arg(long, short)]
+    pub(super) verbose: bool,
     /// Which daemon, and how to print.
     #[command(flatten)]
     pub(super) daemon: DaemonArgs,
@@ -197,6 +213,7 @@ impl QuestionArgs {
             }),
             explain: self.explain,
             deterministic: self.deterministic,
+            raw: self.raw,
             timeout_ms: self.timeout_ms,
             ..SearchQuery::new(self.query.clone().unwrap_or_default())
         }

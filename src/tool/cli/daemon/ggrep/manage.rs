@@ -1,24 +1,30 @@
 //! `ggrep status`, `health` and `stop`.
 
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
+
+use serde::Serialize;
 
 use super::args::{DaemonArgs, StatusArgs};
 use super::{Ended, GRACE, has_ended, meant_by, refused};
 use crate::tool::cli::complain_as;
-use crate::tool::cli::daemon::start::Unconnected;
+use crate::tool::cli::daemon::client::Unanswered;
 use crate::tool::cli::daemon::{Meant, people};
 use crate::tool::cli::setup::Environment;
-use crate::tool::daemon::client::{ClientError, Connection};
+use crate::tool::daemon::client::{Caller, ClientError, Connection};
 use crate::tool::daemon::inspect;
 use crate::tool::daemon::reply::ErrorCode;
-use crate::tool::daemon::report::{Exposition, Health};
+use crate::tool::daemon::report::{Exposition, Health, Status};
 use crate::tool::daemon::request::{Asked, Request};
 use crate::tool::daemon::service::payload;
-use crate::tool::daemon::socket::Identity;
+use crate::tool::daemon::socket::{Access, Identity, Note, all_noted};
 
 /// How long it may take to say how a daemon is, or that it ends.
 const STATUS: Duration = Duration::from_secs(5);
+
+/// How long one of many daemons may take to greet.
+const GLANCE: Duration = Duration::from_secs(1);
 
 /// How long it may take to check everything.
 const HEALTH: Duration = Duration::from_secs(120);
@@ -34,7 +40,11 @@ fn ask_running(meant: &Meant, asked: Asked) -> Result<Option<Vec<u8>>, Ended> {
     let caller = meant.caller(None, STATUS);
     match Connection::open(&meant.socket, &meant.store, caller) {
         Ok(mut connection) => {
-            let answer = connection.ask(&request, patience)?;
+            let answer = match connection.ask(&request, patience) {
+                // Somebody else has just ended it.
+                Err(ClientError::Gone(_)) => return Ok(None),
+                answer => answer?,
+            };
             match serde_json::from_slice(&answer) {
                 Ok(failure) => Err(Ended::Failed(failure)),
                 Err(_) => Ok(Some(answer)),
@@ -54,7 +64,7 @@ fn ask_running(meant: &Meant, asked: Asked) -> Result<Option<Vec<u8>>, Ended> {
             );
             Err(Ended::failed(ErrorCode::InvalidRequest, message))
         }
-        Err(error) => Err(refused(Unconnected::Client(error), meant)),
+        Err(error) => Err(refused(Unanswered::Client(error), meant)),
     }
 }
 
@@ -84,11 +94,13 @@ pub(super) fn status(
         let Some(answer) = ask_running(&meant, Asked::Metrics)? else {
             return Err(absent(&meant));
         };
-        let unread =
-            |error: serde_json::Error| Ended::failed(ErrorCode::Internal, error.to_string());
-        let exposition: Exposition = serde_json::from_slice(&answer).map_err(unread)?;
+        let exposition: Exposition =
+            serde_json::from_slice(&answer).map_err(|error| unread(&error))?;
         out.write_all(exposition.text.as_bytes())?;
         return Ok(());
+    }
+    if args.all {
+        return status_of_all(args, environment, out);
     }
     let answer = match ask_running(&meant, Asked::Status)? {
         Some(answer) => answer,
@@ -96,10 +108,129 @@ pub(super) fn status(
             &meant.store,
             &meant.root,
             &meant.config,
-            environment.global_excludes.as_deref(),
+            environment.excludes_at(&meant.root).as_deref(),
         )),
     };
-    print(&answer, &args.daemon, out)
+    if args.daemon.json || args.verbose {
+        return print(&answer, &args.daemon, out);
+    }
+    let row = Row::read(&answer, &meant.socket).ok_or_else(|| unread(&"its fields are others"))?;
+    Ok(people::print_rows(&row.fields(), args.daemon.raw, out)?)
+}
+
+fn unread(why: &dyn std::fmt::Display) -> Ended {
+    let message = format!("the daemon's answer can't be read: {why}");
+    Ended::failed(ErrorCode::Internal, message)
+}
+
+/// A daemon, as a list has it.
+#[derive(Debug, Serialize)]
+struct Row {
+    tree: String,
+    pid: Option<u32>,
+    socket: String,
+    /// What its index does; `unknown` if it does not answer.
+    state: String,
+    index_bytes: Option<u64>,
+    since: Option<String>,
+    version: Option<String>,
+}
+
+impl Row {
+    fn read(status: &[u8], socket: &Path) -> Option<Row> {
+        let status: Status = serde_json::from_slice(status).ok()?;
+        let daemon = status.daemon;
+        let state = match (daemon.running, daemon.stale) {
+            (false, _) => "no daemon runs".to_string(),
+            (true, true) => "the configuration has changed since it began".to_string(),
+            (true, false) => status.sync.state,
+        };
+        Some(Row {
+            tree: status.canonical_root,
+            pid: daemon.pid,
+            socket: socket.display().to_string(),
+            state,
+            index_bytes: Some(status.resources.disk.store_bytes),
+            since: daemon.started_at,
+            version: daemon.binary_version,
+        })
+    }
+
+    fn noted(note: &Note) -> Row {
+        Row {
+            tree: note.root.display().to_string(),
+            pid: Some(note.pid),
+            socket: note.socket.display().to_string(),
+            state: "unknown".to_string(),
+            index_bytes: None,
+            since: None,
+            version: None,
+        }
+    }
+
+    fn fields(self) -> Vec<(&'static str, String)> {
+        let bytes = self.index_bytes.map(|bytes| format!("{bytes} bytes"));
+        let fields = [
+            ("tree", Some(self.tree)),
+            ("pid", self.pid.map(|pid| pid.to_string())),
+            ("socket", Some(self.socket)),
+            ("state", Some(self.state)),
+            ("index", bytes),
+            ("since", self.since),
+            ("version", self.version),
+        ];
+        let known = fields
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)));
+        known.collect()
+    }
+}
+
+/// Prints how all daemons are that this user's notes tell of.
+fn status_of_all(
+    args: &StatusArgs,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<(), Ended> {
+    let notes = environment.sockets.state_dir().map(|dir| all_noted(&dir));
+    let notes = notes.unwrap_or_default();
+    let rows: Vec<Row> = notes
+        .iter()
+        .map(|note| asked(note).unwrap_or_else(|| Row::noted(note)))
+        .collect();
+    if args.daemon.json {
+        let all = serde_json::json!({ "daemons": rows });
+        return Ok(people::print_json(
+            all.to_string().as_bytes(),
+            args.daemon.raw,
+            out,
+        )?);
+    }
+    if rows.is_empty() {
+        complain_as("ggrep", "no daemon of this user is running");
+    }
+    for (nth, row) in rows.into_iter().enumerate() {
+        if nth > 0 {
+            writeln!(out)?;
+        }
+        people::print_rows(&row.fields(), args.daemon.raw, out)?;
+    }
+    Ok(())
+}
+
+/// Asks a daemon how it is; nothing if it does not say so soon.
+fn asked(note: &Note) -> Option<Row> {
+    let caller = Caller {
+        client_id: None,
+        patience: GLANCE,
+        access: Access::Owner,
+    };
+    let mut connection = Connection::open(&note.socket, &note.store, caller).ok()?;
+    let request = Request {
+        id: None,
+        asked: Asked::Status,
+    };
+    Row::read(&connection.ask(&request, STATUS).ok()?, &note.socket)
 }
 
 /// Prints what was looked at. Fails if a check failed.
@@ -110,15 +241,14 @@ pub(super) fn health(
 ) -> Result<(), Ended> {
     let meant = meant_by(&args.which, environment)?;
     let answer = ask_running(&meant, Asked::Health)?.ok_or_else(|| absent(&meant))?;
-    let unread = |error: serde_json::Error| Ended::failed(ErrorCode::Internal, error.to_string());
-    let health: Health = serde_json::from_slice(&answer).map_err(unread)?;
+    let health: Health = serde_json::from_slice(&answer).map_err(|error| unread(&error))?;
     match args.json {
         true => print(&answer, args, out)?,
         false => people::print_health(&health, args.raw, out)?,
     }
     match health.ok {
         true => Ok(()),
-        false => Err(Ended::Unhealthy),
+        false => Err(Ended::Negative),
     }
 }
 

@@ -1,0 +1,128 @@
+//! Time that a call may spend on one thing, in pieces and on several threads.
+//!
+//! Owns how pieces add up: where several threads are at it at once, that time counts once.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::exec::stop::{Clock, Deadline};
+
+/// Time of a call for one thing.
+#[derive(Debug)]
+pub(crate) struct Allowance {
+    clock: Arc<dyn Clock>,
+    most: Duration,
+    pieces: Mutex<Pieces>,
+}
+
+#[derive(Debug, Default)]
+struct Pieces {
+    /// Threads that are at it.
+    active: usize,
+    /// When the first of them began.
+    since: Option<Instant>,
+    /// The time that was used before.
+    used: Duration,
+}
+
+impl Allowance {
+    /// Allows `most`.
+    pub(crate) fn new(most: Duration, clock: Arc<dyn Clock>) -> Allowance {
+        Allowance {
+            clock,
+            most,
+            pieces: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pieces> {
+        self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how much was used, without what is being used at this moment.
+    pub(crate) fn used(&self) -> Duration {
+        self.lock().used
+    }
+
+    /// Returns how much is left, in the same way.
+    pub(crate) fn left(&self) -> Duration {
+        self.most.saturating_sub(self.used())
+    }
+
+    /// Takes off time that was measured elsewhere.
+    pub(crate) fn spend(&self, time: Duration) {
+        let mut pieces = self.lock();
+        pieces.used = pieces.used.saturating_add(time);
+    }
+
+    /// Does some work, and takes its time off. `work` is given a function that returns true while
+    /// there is time left.
+    pub(crate) fn time<T>(&self, work: impl FnOnce(&(dyn Fn() -> bool + Sync)) -> T) -> T {
+        let now = self.clock.now();
+        let deadline = {
+            let mut pieces = self.lock();
+            pieces.active += 1;
+            let since = *pieces.since.get_or_insert(now);
+            let left = self.most.saturating_sub(pieces.used);
+            Deadline::since(since, left, self.clock.clone())
+        };
+        let value = work(&|| !deadline.remaining().is_zero());
+        let now = self.clock.now();
+        let mut pieces = self.lock();
+        pieces.active -= 1;
+        if pieces.active == 0
+            && let Some(since) = pieces.since.take()
+        {
+            let time = now.saturating_duration_since(since);
+            pieces.used = pieces.used.saturating_add(time);
+        }
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+    use crate::exec::stop::SystemClock;
+
+    /// A clock that a test moves.
+    #[derive(Debug)]
+    struct Moved(Instant, AtomicU64);
+
+    impl Moved {
+        fn on(&self, ms: u64) {
+            self.1.fetch_add(ms, Ordering::Relaxed);
+        }
+    }
+
+    impl Clock for Moved {
+        fn now(&self) -> Instant {
+            self.0 + Duration::from_millis(self.1.load(Ordering::Relaxed))
+        }
+    }
+
+    #[test]
+    fn pieces_add_up_and_threads_at_once_count_once() {
+        let ms = Duration::from_millis;
+        let clock = Arc::new(Moved(SystemClock.now(), AtomicU64::new(0)));
+        let allowance = Allowance::new(ms(100), clock.clone());
+        allowance.spend(ms(10));
+        allowance.time(|is_in_time| {
+            clock.on(20);
+            allowance.time(|_| clock.on(30));
+            clock.on(30);
+            assert!(is_in_time());
+        });
+        assert_eq!((allowance.used(), allowance.left()), (ms(90), ms(10)));
+        clock.on(1000);
+        allowance.time(|is_in_time| {
+            clock.on(9);
+            assert!(is_in_time());
+            clock.on(1);
+            assert!(!is_in_time());
+        });
+        assert_eq!((allowance.used(), allowance.left()), (ms(100), ms(0)));
+    }
+}

@@ -1,0 +1,144 @@
+//! Bytes and paths on the wire: text where they are UTF-8, else a list of numbers.
+//!
+//! Owns the functions that `#[serde(with = "…")]` names. For example, the path `src/ü` is sent as
+//! `"src/ü"`, and a path with the single byte 0xff as `[255]`.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
+
+/// Bytes, on their way to a serializer.
+struct Sent<'a>(Cow<'a, [u8]>);
+
+impl Serialize for Sent<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match std::str::from_utf8(&self.0) {
+            Ok(text) => to.serialize_str(text),
+            Err(_) => to.collect_seq(self.0.iter()),
+        }
+    }
+}
+
+impl<'a> Sent<'a> {
+    fn path(path: &'a Path) -> Sent<'a> {
+        #[cfg(unix)]
+        let bytes = {
+            use std::os::unix::ffi::OsStrExt;
+            Cow::Borrowed(path.as_os_str().as_bytes())
+        };
+        #[cfg(not(unix))]
+        let bytes = Cow::Owned(path.to_string_lossy().into_owned().into_bytes());
+        Sent(bytes)
+    }
+}
+
+/// Bytes that came.
+struct Received(Vec<u8>);
+
+impl<'de> Deserialize<'de> for Received {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Received, D::Error> {
+        struct Bytes;
+
+        impl<'de> Visitor<'de> for Bytes {
+            type Value = Received;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("text, or a list of bytes")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Received, E> {
+                Ok(Received(text.as_bytes().to_vec()))
+            }
+
+            fn visit_string<E: Error>(self, text: String) -> Result<Received, E> {
+                Ok(Received(text.into_bytes()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Received, A::Error> {
+                let mut bytes = Vec::new();
+                while let Some(byte) = list.next_element::<u8>()? {
+                    bytes.push(byte);
+                }
+                Ok(Received(bytes))
+            }
+        }
+
+        from.deserialize_any(Bytes)
+    }
+}
+
+impl Received {
+    fn into_path(self) -> PathBuf {
+        #[cfg(unix)]
+        {
+            use std::os::unix::ffi::OsStringExt;
+            PathBuf::from(std::ffi::OsString::from_vec(self.0))
+        }
+        #[cfg(not(unix))]
+        PathBuf::from(String::from_utf8_lossy(&self.0).into_owned())
+    }
+}
+
+/// The text of a line.
+pub(crate) mod bytes {
+    use super::{Cow, Deserialize, Deserializer, Received, Sent, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        Sent(Cow::Borrowed(bytes)).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Box<[u8]>, D::Error> {
+        Received::deserialize(from).map(|received| received.0.into())
+    }
+}
+
+/// One path.
+pub(crate) mod path {
+    use super::{Deserialize, Deserializer, Path, PathBuf, Received, Sent, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+        Sent::path(path).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+        Received::deserialize(from).map(Received::into_path)
+    }
+}
+
+/// A path that may be absent.
+pub(crate) mod maybe_path {
+    use super::{Deserialize, Deserializer, PathBuf, Received, Sent, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(
+        path: &Option<PathBuf>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        path.as_deref().map(Sent::path).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<PathBuf>, D::Error> {
+        let received = Option::<Received>::deserialize(from)?;
+        Ok(received.map(Received::into_path))
+    }
+}
+
+/// Paths in a list.
+pub(crate) mod paths {
+    use super::{Deserialize, Deserializer, PathBuf, Received, Sent, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(paths: &[PathBuf], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(paths.iter().map(|path| Sent::path(path)))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<PathBuf>, D::Error> {
+        let received = Vec::<Received>::deserialize(from)?;
+        Ok(received.into_iter().map(Received::into_path).collect())
+    }
+}

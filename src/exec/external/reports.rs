@@ -1,0 +1,274 @@
+//! The reports of one run of a program, collected until it ends.
+//!
+//! A program is asked to keep the order of its files, but nothing relies on that (FR-LSI-ORD-04): a
+//! report counts for the file that it names, at any time. For example, `b:1`, `a:3`, `a:1` are line
+//! 1 of `b` and lines 1 and 3 of `a`.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use crate::exec::confirm::{Approximate, Reported};
+use crate::exec::records::{Garbled, Record};
+
+/// The most lines that are kept of all files of a run. The lines beyond are searched in process.
+const LINES_LIMIT: usize = 1 << 20;
+
+/// The reports about the files of one run.
+#[derive(Debug)]
+pub(super) struct Reports<'a> {
+    names: &'a [OsString],
+    /// The places of the names, in the order of their bytes.
+    sorted: Vec<usize>,
+    /// How many lines are kept of one file.
+    lines_per_file: u64,
+    /// By the places of the names.
+    by_file: BTreeMap<usize, Report>,
+    /// The file of the last record: most records are about the file of the one before.
+    last: Option<usize>,
+    /// Records so far.
+    count: u64,
+    /// Lines that are kept.
+    kept: usize,
+}
+
+impl<'a> Reports<'a> {
+    /// Creates an empty collection for the files `names`, each of which is there once.
+    pub(super) fn new(names: &'a [OsString], lines_per_file: u64) -> Reports<'a> {
+        let mut sorted: Vec<usize> = (0..names.len()).collect();
+        sorted.sort_unstable_by_key(|&at| names[at].as_encoded_bytes());
+        Reports {
+            names,
+            sorted,
+            lines_per_file,
+            by_file: BTreeMap::new(),
+            last: None,
+            count: 0,
+            kept: 0,
+        }
+    }
+
+    /// Returns how many records there were.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Adds a record. Returns true: the program may go on.
+    ///
+    /// # Errors
+    ///
+    /// [`Garbled`] for a file that the program was not asked about.
+    pub(super) fn add(&mut self, record: Record<'_>) -> Result<bool, Garbled> {
+        self.count += 1;
+        let file = self.file_of(record.path)?;
+        self.last = Some(file);
+        // An approximate match can't be found in process, so every one is kept.
+        let room = match record.place {
+            Some(_) => usize::MAX,
+            None => LINES_LIMIT.saturating_sub(self.kept),
+        };
+        let limit = usize::try_from(self.lines_per_file).unwrap_or(usize::MAX);
+        let report = self.by_file.entry(file).or_default();
+        let before = report.len();
+        report.add(record, limit.min(before.saturating_add(room)));
+        self.kept += report.len() - before;
+        Ok(true)
+    }
+
+    /// Returns the reports with the places of their files among the names.
+    pub(super) fn into_files(self) -> impl Iterator<Item = (usize, Report)> {
+        self.by_file.into_iter()
+    }
+
+    fn file_of(&self, path: &[u8]) -> Result<usize, Garbled> {
+        let name = |at: usize| self.names[at].as_encoded_bytes();
+        if let Some(last) = self.last.filter(|&last| name(last) == path) {
+            return Ok(last);
+        }
+        match self.sorted.binary_search_by(|&at| name(at).cmp(path)) {
+            Ok(found) => Ok(self.sorted[found]),
+            Err(_) => Err(Garbled(format!(
+                "a report about {:?}, which was not asked for",
+                String::from_utf8_lossy(path)
+            ))),
+        }
+    }
+}
+
+/// The lines that were reported of one file, as they arrived.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    lines: Vec<u64>,
+    places: Vec<Approximate>,
+    /// The line of the last record.
+    last: u64,
+    /// Whether a line was reported after a later one.
+    is_shuffled: bool,
+    /// Whether there may be lines beyond those that are kept.
+    is_cut: bool,
+}
+
+/// The lines of a report in their order.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Ordered {
+    /// By number.
+    Lines(Reported),
+    /// By place, one a line.
+    Places(Vec<Approximate>),
+    /// Any line may match: some were left out, and which ones is not known.
+    Unknown,
+}
+
+impl Report {
+    /// Returns how many lines are kept.
+    fn len(&self) -> usize {
+        self.lines.len() + self.places.len()
+    }
+
+    /// Adds a record; `limit` is how many lines are kept.
+    fn add(&mut self, record: Record<'_>, limit: usize) {
+        if record.line == self.last {
+            return;
+        }
+        self.is_shuffled |= record.line < self.last;
+        self.last = record.line;
+        if self.len() >= limit {
+            self.is_cut = true;
+            return;
+        }
+        match record.place {
+            Some((start, text)) => self.places.push(Approximate {
+                line: record.line,
+                start,
+                text: text.to_vec(),
+            }),
+            None => self.lines.push(record.line),
+        }
+        // The program may have left the file here.
+        self.is_cut |= self.len() >= limit;
+    }
+
+    /// Puts the lines in order.
+    pub(super) fn into_wanted(mut self) -> Ordered {
+        if self.is_cut && self.is_shuffled {
+            return Ordered::Unknown;
+        }
+        if self.places.is_empty() {
+            self.lines.sort_unstable();
+            self.lines.dedup();
+            return Ordered::Lines(Reported {
+                lines: self.lines,
+                and_rest: self.is_cut,
+            });
+        }
+        self.places.sort_by_key(|place| (place.line, place.start));
+        self.places.dedup_by_key(|place| place.line);
+        Ordered::Places(self.places)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(line: u64, place: Option<(usize, &[u8])>) -> Record<'_> {
+        Record {
+            path: b"/a",
+            line,
+            place,
+        }
+    }
+
+    fn lines(lines: &[u64], and_rest: bool) -> Ordered {
+        Ordered::Lines(Reported {
+            lines: lines.to_vec(),
+            and_rest,
+        })
+    }
+
+    /// Adds lines to an empty report.
+    fn report(of: &[u64], limit: usize) -> Ordered {
+        let mut report = Report::default();
+        of.iter()
+            .for_each(|&line| report.add(record(line, None), limit));
+        report.into_wanted()
+    }
+
+    #[test]
+    fn reports_are_kept_up_to_a_limit() {
+        assert_eq!(report(&[1, 1, 2, 5], 4), lines(&[1, 2, 5], false));
+        assert_eq!(report(&[1, 2, 5, 6], 4), lines(&[1, 2, 5, 6], true));
+        assert_eq!(report(&[1, 2, 5, 6, 7, 8], 4), lines(&[1, 2, 5, 6], true));
+    }
+
+    #[test]
+    fn lines_in_any_order_are_put_in_order() {
+        assert_eq!(report(&[5, 1, 2, 1, 5], 9), lines(&[1, 2, 5], false));
+        // Which lines were left out, the program alone knows.
+        assert_eq!(report(&[5, 1, 2, 3], 4), Ordered::Unknown);
+        assert_eq!(report(&[1, 2, 3, 5, 4], 4), Ordered::Unknown);
+        let mut report = Report::default();
+        for (line, start) in [(3, 30), (1, 12), (3, 28), (1, 10)] {
+            report.add(record(line, Some((start, b"x"))), 9);
+        }
+        let place = |line, start| Approximate {
+            line,
+            start,
+            text: b"x".to_vec(),
+        };
+        let places = vec![place(1, 10), place(3, 28)];
+        assert_eq!(report.into_wanted(), Ordered::Places(places));
+    }
+
+    #[test]
+    fn a_report_counts_for_the_file_that_it_names() {
+        let names: Vec<OsString> = ["/b", "/a", "/c"].map(OsString::from).to_vec();
+        let mut reports = Reports::new(&names, 9);
+        for (path, line) in [("/c", 1), ("/a", 7), ("/b", 3), ("/a", 2), ("/c", 1)] {
+            let record = Record {
+                path: path.as_bytes(),
+                line,
+                place: None,
+            };
+            assert_eq!(reports.add(record), Ok(true));
+        }
+        assert_eq!(reports.count(), 5);
+        let unknown = Record {
+            path: b"/d",
+            line: 1,
+            place: None,
+        };
+        assert!(reports.add(unknown).is_err());
+        let found: Vec<(usize, Ordered)> = reports
+            .into_files()
+            .map(|(file, report)| (file, report.into_wanted()))
+            .collect();
+        let expected = [
+            (0, lines(&[3], false)),
+            (1, lines(&[2, 7], false)),
+            (2, lines(&[1], false)),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn lines_of_all_files_together_are_limited() {
+        let names = ["/a", "/b"].map(OsString::from);
+        let mut reports = Reports::new(&names, u64::MAX);
+        for (path, count) in [("/a", LINES_LIMIT as u64 - 2), ("/b", 5)] {
+            for line in 1..=count {
+                let record = Record {
+                    path: path.as_bytes(),
+                    line,
+                    place: None,
+                };
+                reports.add(record).unwrap();
+            }
+        }
+        let found: Vec<Ordered> = reports
+            .into_files()
+            .map(|(_, report)| report.into_wanted())
+            .collect();
+        assert!(matches!(&found[0], Ordered::Lines(all) if !all.and_rest));
+        assert_eq!(found[1], lines(&[1, 2], true));
+    }
+}

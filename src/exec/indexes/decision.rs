@@ -1,0 +1,478 @@
+//! The decision on one request: whether files may be left out by an index, and by which.
+//!
+//! Owns the order of the checks, and the time that they may take (`index_maint_budget_fraction`):
+//! opening an index, waiting for others that open or lock it, and comparing it with the tree. When
+//! that time is over, the request is answered without the index (FR-LSI-BUD-MAINT-01,
+//! FR-LSI-BUD-02).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::choice::Choice;
+use super::keeping::walk;
+use super::roots::{IndexRoot, Waits};
+use super::status::{self, Condition};
+use super::{Indexes, Question};
+use crate::exec::allowance::Allowance;
+use crate::exec::catalog::comparing::{CatchUp, Refusal, may_wait};
+use crate::exec::catalog::{CatalogSource, Look, Scope};
+use crate::exec::eligible::Globs;
+use crate::exec::indexes::IndexUse;
+use crate::exec::query::Fold;
+use crate::exec::reach::Reach;
+use crate::exec::stop::{Deadline, SystemClock};
+use crate::format::error::FormatError;
+use crate::index::live::{Pin, Pinned};
+use crate::index::plan::SupersetSafe;
+use crate::index::refresh::catch_up::{CaughtUp, catch_up};
+use crate::index::snapshot::{Snapshot, Stale};
+use crate::index::state::{Standing, UncertainReason};
+use crate::index::walk::{Follow, TraversalOptions};
+
+/// When the directories of a tree that nobody watches are compared with the index.
+#[derive(Clone, Debug)]
+pub(crate) enum Comparing {
+    /// Before the decision, which then is one for the whole of the search.
+    First,
+    /// Each before the source hands out its files, where that can be, and in this time. The source may turn out to be
+    /// unable to go on ([`CatalogSource::refusal`]).
+    Along(Arc<Allowance>),
+}
+
+impl Indexes {
+    /// Decides whether an index serves a request that searches a directory. Opens the index on the
+    /// first call.
+    ///
+    /// Unless the tree is frozen, this looks at each directory of the catalog below the requested
+    /// one, and the source looks at each file before it leaves that out. Waiting and comparing take
+    /// no longer than [`Question::maintenance`].
+    pub fn choose(&self, question: &Question) -> Choice {
+        let budget = Deadline::after(question.maintenance, Arc::new(SystemClock));
+        self.choose_within(question, &Comparing::First, &budget)
+    }
+
+    /// Decides as [`Indexes::choose`] does, with a deadline.
+    pub(crate) fn choose_within(
+        &self,
+        question: &Question,
+        comparing: &Comparing,
+        budget: &Deadline,
+    ) -> Choice {
+        let root = self.containing(&question.target.canonical);
+        let mut plan = None;
+        let decided = match &root {
+            None => Err(self.no_root()),
+            Some(root) => self.decide(root, question, comparing, budget, &mut plan),
+        };
+        self.choice(root.as_deref(), plan, decided)
+    }
+
+    /// Returns what the index had to do with an answer whose source could not go on (`refusal`): it was
+    /// not used to leave files out of what was searched after that.
+    pub(crate) fn refused(&self, path: &Path, refusal: &Refusal) -> IndexUse {
+        let condition = match refusal {
+            Refusal::Stale(stale) => Condition::from(stale.clone()),
+            Refusal::NotEntered => not_entered(),
+        };
+        let root = self.containing(path);
+        let root = root.as_deref().map(|root| &*root.path);
+        self.facts(root, condition.standing(), false)
+    }
+
+    /// Describes the index for a request that searches a single file, of which no index leaves out
+    /// anything. Opens the index on the first call, and looks at nothing in the tree.
+    pub fn choose_for_file(&self, path: &Path, asked: TraversalOptions) -> Choice {
+        self.describe_for_file(path, asked, None)
+    }
+
+    /// Describes the index as [`Indexes::choose_for_file`] does, with a deadline.
+    pub(crate) fn describe_for_file(
+        &self,
+        path: &Path,
+        asked: TraversalOptions,
+        budget: Option<&Deadline>,
+    ) -> Choice {
+        let root = self.containing(path);
+        let root = root.as_deref();
+        let unused = match root {
+            None => self.no_root(),
+            Some(root) => {
+                let waits = budget.map_or_else(Waits::default, Waits::until);
+                self.unlooked(root, asked, waits, A_FILE)
+            }
+        };
+        self.choice(root, None, Err(unused.not_used(A_FILE)))
+    }
+
+    /// Describes the index for a request whose time ended before the decision.
+    pub fn not_chosen(&self) -> IndexUse {
+        let unused = self.placeless();
+        let unused = unused.unwrap_or_else(|| Condition::unlooked(""));
+        self.facts(None, unused.standing(), false)
+    }
+
+    /// Returns the decision on a request whose maintenance budget ended before another decision.
+    pub(crate) fn out_of_time(&self, path: &Path) -> Choice {
+        let unused = Condition::out_of_time(UNDECIDED);
+        self.choice(self.containing(path).as_deref(), None, Err(unused))
+    }
+
+    fn choice(
+        &self,
+        root: Option<&IndexRoot>,
+        plan: Option<SupersetSafe>,
+        decided: Result<CatalogSource, Condition>,
+    ) -> Choice {
+        let path = root.map(|root| &*root.path);
+        let root = path.map(Path::to_path_buf);
+        match decided {
+            Ok(source) => {
+                let index = self.facts(path, Standing::Complete, true);
+                Choice::new(Some(source), index, root, plan, None)
+            }
+            Err(unused) => {
+                let index = self.facts(path, unused.standing(), false);
+                Choice::new(None, index, root, plan, Some(unused))
+            }
+        }
+    }
+
+    fn no_root(&self) -> Condition {
+        let mut why = "no index root contains the path".to_string();
+        let rejected = self.rejected.iter();
+        rejected.for_each(|rejected| why.push_str(&format!("; {rejected}")));
+        Condition::NoRoot(why)
+    }
+
+    /// Checks that the index of a root is for requests with these options, in any state.
+    fn check_options(&self, root: &IndexRoot, asked: TraversalOptions) -> Result<(), Condition> {
+        if let Some(condition) = self.placeless() {
+            return Err(condition);
+        }
+        let own = root.traversal;
+        let is_asked_of = (asked.hidden, asked.follow) == (own.hidden, own.follow);
+        if !(is_asked_of && own.rules.serve(asked.rules)) {
+            return Err(Condition::other_key(match own.follow != Follow::Never {
+                true => status::UNTRACKED,
+                false => OTHER_OPTIONS,
+            }));
+        }
+        Ok(())
+    }
+
+    /// Opens the index of a root for a request with these options; or says why no such request can
+    /// use the index.
+    fn opened(
+        &self,
+        root: &IndexRoot,
+        asked: TraversalOptions,
+        waits: Waits<'_>,
+    ) -> Result<Arc<Snapshot>, Condition> {
+        self.check_options(root, asked)?;
+        let own = root.traversal;
+        let snapshot = self.open(root, waits)?;
+        match own.follow != Follow::Never && snapshot.incomplete().is_none() {
+            true => Err(Condition::Untracked),
+            false => Ok(snapshot),
+        }
+    }
+
+    /// Describes the index of a root for a request that has no use for it. It is not compared with
+    /// the tree for that.
+    fn unlooked(
+        &self,
+        root: &IndexRoot,
+        asked: TraversalOptions,
+        waits: Waits<'_>,
+        why: &str,
+    ) -> Condition {
+        if let Some(living) = self.living_at(&root.path) {
+            if let Err(unused) = self.check_options(root, asked) {
+                return unused;
+            }
+            return Condition::NotUsed {
+                standing: living.index.report().standing,
+                why: why.to_string(),
+            };
+        }
+        let snapshot = match self.opened(root, asked, waits) {
+            Ok(snapshot) => snapshot,
+            Err(unused) => return unused,
+        };
+        match (snapshot.incomplete(), self.frozen) {
+            (Some(stale), _) => Condition::from(stale).not_used(why),
+            (None, true) => Condition::Usable.not_used(why),
+            (None, false) => Condition::unlooked(why),
+        }
+    }
+
+    /// Makes the source of a request below a root; or says why everything has to be searched.
+    /// `kept_plan` gets the plan, if one was made.
+    fn decide(
+        &self,
+        root: &Arc<IndexRoot>,
+        question: &Question,
+        comparing: &Comparing,
+        budget: &Deadline,
+        kept_plan: &mut Option<SupersetSafe>,
+    ) -> Result<CatalogSource, Condition> {
+        let reach = &question.reach;
+        let asked = question.traversal;
+        let waits = Waits::until(budget);
+        let living = self.living_at(&root.path);
+        let opened = match living {
+            Some(_) => self.check_options(root, asked).map(|()| None)?,
+            None => Some(self.opened(root, asked, waits)?),
+        };
+        if !root.is_under(reach, asked.rules, question.global_excludes.as_deref()) {
+            return Err(Condition::NotUsed {
+                standing: Standing::Uncertain(UncertainReason::PolicyChanged),
+                why: "the sandbox or the global excludes are not those of the index".to_string(),
+            });
+        }
+        if let Some(engine) = &self.listless {
+            let why = format!(
+                "the engine {engine} can't be given lists of files; set backend in [tools.search] to another one"
+            );
+            return Err(self.unlooked(root, asked, waits, &why));
+        }
+        let plan = kept_plan.insert(self.plan(question));
+        if let Some(reason) = plan.reason()
+            && !question.pins
+        {
+            return Err(self.unlooked(root, asked, waits, &reason.to_string()));
+        }
+        let (Some((allowed, base)), Ok(path)) = (
+            root.locate(reach),
+            question.target.canonical.strip_prefix(&root.path),
+        ) else {
+            return Err(status::outside());
+        };
+        if !root.answers_for(path, reach) {
+            return Err(Condition::other_key(BELOW_WITHHELD));
+        }
+        let scope = Scope {
+            root: allowed,
+            base,
+            path: path.to_path_buf(),
+            recursive: question.traversal.recursive,
+            max_file_size: question.query.max_file_size,
+            withholds: reach.withholds(),
+            sets: asked.rules.sets(),
+            max_depth: question.max_depth,
+        };
+        let source = match (living, opened) {
+            (Some(living), _) => match living.index.pin(budget.remaining()) {
+                Pin {
+                    what: Pinned::Exact(snapshot),
+                    ..
+                } => self.source(&snapshot, plan, scope, &question.globs, Look::Linked),
+                Pin {
+                    what: Pinned::Unwatched(unwatched),
+                    ..
+                } => {
+                    let snapshot = self.opened(root, asked, waits)?;
+                    let mut outdated = false;
+                    let compared = self.compared(
+                        root,
+                        question,
+                        &snapshot,
+                        plan,
+                        scope,
+                        budget,
+                        &mut outdated,
+                    );
+                    living.index.report_comparison(&snapshot, outdated);
+                    let unwatched = unwatched.filter(|_| outdated);
+                    compared.map(|source| source.map_err(|stale| stale.unwatched(unwatched)))
+                }
+                Pin {
+                    standing,
+                    what: Pinned::Nothing(why),
+                } => {
+                    return Err(Condition::NotUsed { standing, why });
+                }
+            },
+            (None, Some(snapshot)) => {
+                let along = match comparing {
+                    Comparing::First => Ok(None),
+                    Comparing::Along(allowance) => {
+                        self.along(root, question, &snapshot, plan, &scope, allowance)
+                    }
+                };
+                match along.transpose() {
+                    Some(source) => source.map(Ok),
+                    None => {
+                        self.compared(root, question, &snapshot, plan, scope, budget, &mut false)
+                    }
+                }
+            }
+            (None, None) => return Err(Condition::Absent),
+        };
+        match source {
+            Ok(source) => source,
+            Err(error) => {
+                root.set_damaged(&error);
+                if let Some(living) = living {
+                    living.index.report_damage(&error);
+                }
+                Err(Condition::Damaged(error.to_string()))
+            }
+        }
+    }
+
+    /// Returns which files an index can rule out for a request.
+    fn plan(&self, question: &Question) -> SupersetSafe {
+        let query = &question.query;
+        let (hir, strategy) = (query.pattern.hir(), self.strategy);
+        let fold = query.pattern.fold() != Fold::Sensitive;
+        match query.fuzzy {
+            None => SupersetSafe::for_expression(hir, fold, strategy),
+            Some(fuzziness) => {
+                let chars = query.pattern.original().chars().count();
+                let edits = fuzziness.max_edits(chars).unwrap_or(u32::MAX);
+                SupersetSafe::nearly(hir, fold, strategy, edits)
+            }
+        }
+    }
+
+    /// Compares the index with the tree, lists what changed anew, and makes the source of a request
+    /// whose plan excludes files. `outdated` tells whether building the index again would help.
+    #[allow(clippy::too_many_arguments)]
+    fn compared(
+        &self,
+        root: &IndexRoot,
+        question: &Question,
+        snapshot: &Arc<Snapshot>,
+        plan: &mut SupersetSafe,
+        scope: Scope,
+        budget: &Deadline,
+        outdated: &mut bool,
+    ) -> Result<Result<CatalogSource, Condition>, FormatError> {
+        let is_in_time = || !budget.remaining().is_zero();
+        let reach = &question.reach;
+        let caught_up = self.catch_up(root, reach, snapshot, &scope, &is_in_time)?;
+        let snapshot = match caught_up {
+            CaughtUp::Same => snapshot.clone(),
+            CaughtUp::Later(later) => {
+                *outdated = true;
+                Arc::new(*later)
+            }
+            CaughtUp::Unknown(stale) => {
+                *outdated = match stale {
+                    // The next one may list all.
+                    Stale::Input(_) | Stale::Dir(_) | Stale::EnumerationErrors(_) => true,
+                    Stale::Untimed(_) | Stale::Unfinished => false,
+                };
+                return Ok(Err(stale.into()));
+            }
+        };
+        let look = match self.frozen {
+            true => Look::None,
+            false => Look::All,
+        };
+        self.source(&snapshot, plan, scope, &question.globs, look)
+    }
+
+    /// Makes a source that compares along the way; `None` if all has to be compared before.
+    fn along(
+        &self,
+        root: &Arc<IndexRoot>,
+        question: &Question,
+        snapshot: &Arc<Snapshot>,
+        plan: &mut SupersetSafe,
+        scope: &Scope,
+        allowance: &Arc<Allowance>,
+    ) -> Result<Option<CatalogSource>, FormatError> {
+        if self.frozen
+            || scope.max_depth.is_some()
+            || allowance.left().is_zero()
+            || !may_wait(snapshot, scope)?
+        {
+            return Ok(None);
+        }
+        snapshot.segment().order(plan)?;
+        let (root, reach) = (root.clone(), question.reach.clone());
+        let (compared, within) = (snapshot.clone(), scope.clone());
+        let catch_up: CatchUp =
+            Box::new(move |is_in_time| caught_up(&root, &reach, &compared, &within, is_in_time));
+        let (snapshot, scope) = (snapshot.clone(), scope.clone());
+        let (globs, allowance) = (question.globs.clone(), allowance.clone());
+        CatalogSource::comparing_along(snapshot, scope, globs, plan, allowance, catch_up)
+    }
+
+    /// Finds out how the tree differs from a snapshot, as far as a request depends on it.
+    fn catch_up(
+        &self,
+        root: &IndexRoot,
+        reach: &Arc<Reach>,
+        snapshot: &Snapshot,
+        scope: &Scope,
+        is_in_time: &(dyn Fn() -> bool + Sync),
+    ) -> Result<CaughtUp, FormatError> {
+        if let Some(stale) = snapshot.incomplete() {
+            return Ok(CaughtUp::Unknown(stale));
+        }
+        match self.frozen {
+            true => Ok(CaughtUp::Same),
+            false => caught_up(root, reach, snapshot, scope, is_in_time),
+        }
+    }
+
+    /// Makes the source of a request whose plan excludes files.
+    fn source(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        plan: &mut SupersetSafe,
+        scope: Scope,
+        globs: &Globs,
+        look: Look,
+    ) -> Result<Result<CatalogSource, Condition>, FormatError> {
+        snapshot.segment().order(plan)?;
+        let source = CatalogSource::new(snapshot.clone(), scope, globs.clone(), plan, look)?;
+        Ok(source.ok_or_else(not_entered))
+    }
+}
+
+/// Compares a snapshot with the tree, as far as a request depends on it, and brings it up to the tree.
+fn caught_up(
+    root: &IndexRoot,
+    reach: &Arc<Reach>,
+    snapshot: &Snapshot,
+    scope: &Scope,
+    is_in_time: &(dyn Fn() -> bool + Sync),
+) -> Result<CaughtUp, FormatError> {
+    let found = snapshot.differences(is_in_time, &scope.root, &scope.base, &scope.path)?;
+    let Some(differences) = found else {
+        return Ok(CaughtUp::Unknown(Stale::Unfinished));
+    };
+    if differences.is_empty() {
+        return Ok(CaughtUp::Same);
+    }
+    match walk(root, reach) {
+        Some(walk) => catch_up(snapshot, &differences, &walk, &scope.path, is_in_time),
+        None => Ok(CaughtUp::Unknown(Stale::Unfinished)),
+    }
+}
+
+/// How an index is for a search of a directory that is not in it.
+fn not_entered() -> Condition {
+    Condition::Stale {
+        reason: UncertainReason::OpenRequiresValidation,
+        why: "the directory is none that the index covers: it is hidden, ignored or new".into(),
+    }
+}
+
+/// The reason where the maintenance budget ended before any decision.
+const UNDECIDED: &str = "the index could not be opened and compared with the tree";
+
+/// Why an index of a directory above is of no use below a directory with the name of a key.
+const BELOW_WITHHELD: &str = "the directory lies below one that the default denied patterns name, so an index of a directory \
+     above has none of its text";
+
+/// Why no index is asked about a single file.
+const A_FILE: &str = "the path is a file, which is searched whatever an index says";
+
+/// Why the index of a root serves no request with other traversal options.
+const OTHER_OPTIONS: &str = "an index is for one set of the options hidden, follow and no_ignore, and these are not \
+     those of index_default_hidden, index_default_follow and index_default_no_ignore in [tools.search]";

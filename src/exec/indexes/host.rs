@@ -1,0 +1,156 @@
+//! Hosts of builds: [`Foreground`] for those that somebody waits for, [`Background`] for those beside searches.
+//!
+//! Owns the one place at which this program reads the wall clock, and what both have in common: that a pause ends when
+//! the build is to stop. Who is told of progress, and how, is the surface's business; how hard a build works is that of a
+//! lower layer, which gets its clock here.
+
+mod background;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::exec::stop::CancelHandle;
+use crate::index::builder::{BuildHost, Progress};
+
+pub use background::{Background, BuildMonitor, BuildReport, monotonic};
+
+/// The longest sleep between two looks at whether to stop.
+const NAP: Duration = Duration::from_millis(10);
+
+/// Returns the time in nanoseconds since the Unix epoch.
+pub fn wall_clock_ns() -> i64 {
+    // The one place that reads the wall clock: stamps of files are compared with it, and indexes dated.
+    #[allow(clippy::disallowed_methods)]
+    let now = SystemTime::now();
+    match now.duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+        Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |ns| -ns),
+    }
+}
+
+/// Tells the time in nanoseconds since the Unix epoch, as files are stamped with it. Somebody may set it, back or forward.
+pub type WallClock = Arc<dyn Fn() -> i64 + Send + Sync>;
+
+/// Returns the wall clock of the system.
+pub(super) fn system_wall_clock() -> WallClock {
+    Arc::new(wall_clock_ns)
+}
+
+/// Sleeps, but no longer than some milliseconds after it was cancelled. Returns false if it was.
+fn pause(time: Duration, cancel: &CancelHandle) -> bool {
+    let mut left = time;
+    while !left.is_zero() && !cancel.is_cancelled() {
+        let nap = left.min(NAP);
+        std::thread::sleep(nap);
+        left -= nap;
+    }
+    !cancel.is_cancelled()
+}
+
+/// Runs a build on the wall clock until it ends or is cancelled.
+///
+/// # Examples
+///
+/// ```
+/// use forge_search::exec::stop::CancelHandle;
+/// use forge_search::index::builder::BuildHost;
+/// use forge_search::exec::indexes::Foreground;
+///
+/// let cancel = CancelHandle::new();
+/// let host = Foreground::new(cancel.clone()).with_progress(|progress| {
+///     println!("{} of {} files", progress.files_done, progress.files_total);
+/// });
+/// cancel.cancel();
+/// assert!(host.stopped());
+/// ```
+pub struct Foreground<'a> {
+    cancel: CancelHandle,
+    hear: Option<Box<dyn Fn(Progress) + Sync + 'a>>,
+    hear_waiting: Option<Box<dyn Fn() + Sync + 'a>>,
+}
+
+impl<'a> Foreground<'a> {
+    /// Creates a host whose builds stop when `cancel` says so; what was there before then stays.
+    pub fn new(cancel: CancelHandle) -> Foreground<'a> {
+        Foreground {
+            cancel,
+            hear: None,
+            hear_waiting: None,
+        }
+    }
+
+    /// Has `hear` told how far the build is: at the start of each phase and after each batch of files.
+    #[must_use]
+    pub fn with_progress(mut self, hear: impl Fn(Progress) + Sync + 'a) -> Foreground<'a> {
+        self.hear = Some(Box::new(hear));
+        self
+    }
+
+    /// Has `hear` told that another process has the index locked, as long as that is waited for.
+    #[must_use]
+    pub fn with_waiting(mut self, hear: impl Fn() + Sync + 'a) -> Foreground<'a> {
+        self.hear_waiting = Some(Box::new(hear));
+        self
+    }
+}
+
+impl fmt::Debug for Foreground<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Foreground")
+            .field("cancel", &self.cancel)
+            .finish_non_exhaustive()
+    }
+}
+
+impl BuildHost for Foreground<'_> {
+    fn now_ns(&self) -> i64 {
+        wall_clock_ns()
+    }
+
+    fn pause(&self, time: Duration) {
+        pause(time, &self.cancel);
+    }
+
+    fn progress(&self, progress: Progress) {
+        if let Some(hear) = &self.hear {
+            hear(progress);
+        }
+    }
+
+    fn waiting(&self) {
+        if let Some(hear) = &self.hear_waiting {
+            hear();
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.cancel.is_cancelled()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_ends_when_the_build_is_cancelled() {
+        let cancel = CancelHandle::new();
+        let host = Foreground::new(cancel.clone());
+        let before = wall_clock_ns();
+        host.pause(Duration::from_millis(25));
+        assert!(wall_clock_ns() - before >= 25_000_000);
+        cancel.cancel();
+        let before = wall_clock_ns();
+        host.pause(Duration::from_secs(3600));
+        assert!(wall_clock_ns() - before < 60_000_000_000);
+    }
+
+    #[test]
+    fn the_wall_clock_says_what_the_filesystem_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let modified = std::fs::metadata(dir.path()).unwrap().modified().unwrap();
+        let since = modified.duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
+        assert!((wall_clock_ns() - since).abs() < 60_000_000_000);
+    }
+}

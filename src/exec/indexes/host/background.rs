@@ -1,0 +1,229 @@
+//! A host for builds beside searches: held back, bounded, and to be looked at from anywhere.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::{WallClock, pause, system_wall_clock};
+use crate::exec::stop;
+use crate::exec::stop::CancelHandle;
+use crate::index::builder::{BuildHost, Phase, Progress};
+use crate::index::pace::{Activity, BuildBudget, Clock, Exceeded, Pace, Pacer, Piece, millis};
+
+/// Returns a clock for [`Activity`] that starts at zero and goes as another one does.
+pub fn monotonic(clock: Arc<dyn stop::Clock>) -> Arc<dyn Clock> {
+    /// Counts from a moment on.
+    struct Since {
+        start: Instant,
+        clock: Arc<dyn stop::Clock>,
+    }
+
+    impl Clock for Since {
+        fn now_ms(&self) -> u64 {
+            millis(self.clock.now().saturating_duration_since(self.start))
+        }
+    }
+
+    let start = clock.now();
+    Arc::new(Since { start, clock })
+}
+
+/// Runs one build beside searches: it rests as the configuration says while anybody searches (`FR-LSI-BG-31`,
+/// `FR-LSI-BG-32`), ends when it takes more than its budget (`FR-LSI-BUD-INIT-02`) or is cancelled, and shows how far it is
+/// (`FR-LSI-BG-21`). The build belongs into a [`background_pool`](crate::index::pace::background_pool), whose threads have a lower
+/// priority.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use forge_search::exec::indexes::{Background, monotonic};
+/// use forge_search::exec::stop::{CancelHandle, SystemClock};
+/// use forge_search::index::builder::BuildHost;
+/// use forge_search::index::pace::{Activity, BuildBudget, Pace};
+///
+/// let pace = Pace {
+///     processors: 2,
+///     max_cpu_percent: 50,
+///     throttle_ms: 0,
+///     idle_boost_ms: 1_000,
+/// };
+/// let budget = BuildBudget {
+///     max_ms: 60_000,
+///     max_files: 1_000_000,
+///     max_bytes: u64::MAX,
+/// };
+/// let activity = Arc::new(Activity::new(monotonic(Arc::new(SystemClock))));
+/// let host = Background::within(pace, budget, activity, CancelHandle::new());
+/// let monitor = host.monitor();
+/// assert!(host.may_go_on(1_000_000, u64::MAX).is_ok());
+/// assert_eq!(monitor.report().files_done, 0);
+/// ```
+pub struct Background {
+    cancel: CancelHandle,
+    pacer: Pacer,
+    budget: BuildBudget,
+    monitor: Arc<BuildMonitor>,
+    wall: WallClock,
+}
+
+impl Background {
+    /// Creates the host of a build that starts now, held to a pace and a budget. `activity` knows the
+    /// searches that it makes way for.
+    pub fn within(
+        pace: Pace,
+        budget: BuildBudget,
+        activity: Arc<Activity>,
+        cancel: CancelHandle,
+    ) -> Background {
+        Background {
+            cancel,
+            pacer: Pacer::new(pace, activity.clone()),
+            budget,
+            monitor: Arc::new(BuildMonitor::new(activity)),
+            wall: system_wall_clock(),
+        }
+    }
+
+    /// Has the build ask another clock than that of the system what time it is.
+    #[must_use]
+    pub fn on_wall_clock(mut self, wall: WallClock) -> Background {
+        self.wall = wall;
+        self
+    }
+
+    /// Returns what shows how far the build is. It can be asked as long as anybody likes, also when the host is gone.
+    pub fn monitor(&self) -> Arc<BuildMonitor> {
+        self.monitor.clone()
+    }
+}
+
+impl fmt::Debug for Background {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Background")
+            .field("cancel", &self.cancel)
+            .field("pacer", &self.pacer)
+            .field("budget", &self.budget)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.monitor.end();
+    }
+}
+
+impl BuildHost for Background {
+    fn now_ns(&self) -> i64 {
+        (self.wall)()
+    }
+
+    fn pause(&self, time: Duration) {
+        self.pacer.wait(|| {
+            pause(time, &self.cancel);
+        });
+    }
+
+    fn progress(&self, progress: Progress) {
+        self.monitor.set(progress);
+    }
+
+    fn stopped(&self) -> bool {
+        self.cancel.is_cancelled()
+    }
+
+    fn threads(&self, most: usize) -> usize {
+        self.pacer.threads(most)
+    }
+
+    fn worked(&self, threads: usize, piece: Piece) {
+        self.pacer.rest(threads, piece, &mut |time| {
+            // A rest of which the build would not wake up is none.
+            let left_ms = self.budget.left_ms(self.monitor.elapsed_ms());
+            left_ms > 0 && pause(time.min(Duration::from_millis(left_ms)), &self.cancel)
+        });
+    }
+
+    fn may_go_on(&self, files: u64, bytes: u64) -> Result<(), Exceeded> {
+        self.budget.check(self.monitor.elapsed_ms(), files, bytes)
+    }
+}
+
+/// Shows how far a build is, to any thread at any time; the build never waits for it.
+#[derive(Debug)]
+pub struct BuildMonitor {
+    activity: Arc<Activity>,
+    start_ms: u64,
+    seen: Mutex<Seen>,
+}
+
+/// What was heard of a build.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    progress: Option<Progress>,
+    end_ms: Option<u64>,
+}
+
+/// How far a build is (`FR-LSI-BG-21`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuildReport {
+    /// The phase (`build_phase`); `None` before the first.
+    pub phase: Option<Phase>,
+    /// Files there are (`build_files_total`); zero while that is not known.
+    pub files_total: u64,
+    /// Files done (`build_files_done`).
+    pub files_done: u64,
+    /// The time since the start of the build or, when it has ended, what it took, in milliseconds
+    /// (`build_elapsed_ms`).
+    pub elapsed_ms: u64,
+    /// Whether it has ended.
+    pub ended: bool,
+}
+
+impl BuildMonitor {
+    fn new(activity: Arc<Activity>) -> BuildMonitor {
+        BuildMonitor {
+            start_ms: activity.now_ms(),
+            activity,
+            seen: Mutex::default(),
+        }
+    }
+
+    /// Returns how far the build is.
+    pub fn report(&self) -> BuildReport {
+        let seen = *self.lock();
+        let progress = seen.progress;
+        BuildReport {
+            phase: progress.map(|progress| progress.phase),
+            files_total: progress.map_or(0, |progress| progress.files_total),
+            files_done: progress.map_or(0, |progress| progress.files_done),
+            elapsed_ms: seen
+                .end_ms
+                .unwrap_or_else(|| self.activity.now_ms())
+                .saturating_sub(self.start_ms),
+            ended: seen.end_ms.is_some(),
+        }
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        self.activity.now_ms().saturating_sub(self.start_ms)
+    }
+
+    fn set(&self, progress: Progress) {
+        self.lock().progress = Some(progress);
+    }
+
+    fn end(&self) {
+        let now_ms = self.activity.now_ms();
+        self.lock().end_ms.get_or_insert(now_ms);
+    }
+
+    /// Locks even after a panic elsewhere: each field is replaced as a whole. Held for the copying of some numbers.
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

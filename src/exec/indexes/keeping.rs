@@ -1,0 +1,229 @@
+//! Keeping: where the indexes of a tool are, and how one gets there.
+//!
+//! Owns what all index roots have in common when an index is built and opened. Which requests may use one is not its business.
+
+use std::io::Write;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use super::place::{Fallback, Place};
+use super::roots::IndexRoot;
+use crate::exec::reach::Reach;
+use crate::format::storage::Storage;
+use crate::index::builder::{
+    BuildError, BuildHost, BuildOptions, Built, Earlier, MAX_SETTLE, build_from,
+};
+use crate::index::handles::Handles;
+use crate::index::inputs::Inputs;
+use crate::index::refresh::can_be_listed;
+use crate::index::segment::Segment;
+use crate::index::snapshot::{Snapshot, StorageMode};
+use crate::index::store::{Publication, Store};
+use crate::index::walk::{IgnoreRules, Walk};
+
+/// Where indexes are kept, and how they are built.
+#[derive(Debug)]
+pub(super) struct Keeping {
+    options: BuildOptions,
+    /// Counts open segments, also those in memory.
+    handles: Handles,
+    store: Option<Store>,
+    /// Why indexes are kept elsewhere than configured; that also shows when the directory is made.
+    fallback: OnceLock<Fallback>,
+    /// Why indexes are neither kept nor used.
+    nowhere: Option<Fallback>,
+}
+
+impl Keeping {
+    pub(super) fn new(place: Place, options: BuildOptions, handles: Handles) -> Keeping {
+        let (store, fallback, nowhere) = match place {
+            Place::Store(store) => (Some(store), None, None),
+            Place::Memory(fallback) => (None, fallback, None),
+            Place::Nowhere(why) => (None, None, Some(why)),
+        };
+        Keeping {
+            options,
+            handles,
+            store,
+            fallback: fallback.map_or_else(OnceLock::new, OnceLock::from),
+            nowhere,
+        }
+    }
+
+    pub(super) fn options(&self) -> &BuildOptions {
+        &self.options
+    }
+
+    pub(super) fn store(&self) -> Option<&Store> {
+        let store = self.store.as_ref();
+        store.filter(|_| self.fallback.get().is_none())
+    }
+
+    pub(super) fn handles(&self) -> &Handles {
+        &self.handles
+    }
+
+    pub(super) fn storage(&self) -> StorageMode {
+        self.store().map_or(StorageMode::Memory, Store::mode)
+    }
+
+    pub(super) fn nowhere(&self) -> Option<&Fallback> {
+        self.nowhere.as_ref()
+    }
+
+    pub(super) fn fallback(&self) -> Option<&Fallback> {
+        self.fallback.get().or(self.nowhere.as_ref())
+    }
+
+    /// Returns `storage_fallback_reason`.
+    pub(super) fn fallback_code(&self) -> Option<&'static str> {
+        self.fallback.get().map(|fallback| fallback.code)
+    }
+
+    /// Returns why other users may be able to read the indexes that are kept; `None` if they are not.
+    pub(super) fn exposed(&self) -> Option<String> {
+        let error = self.store()?.exposure()?;
+        Some(format!(
+            "{error}; indexes are kept there all the same, since index_allow_insecure_persistence is true in \
+             [tools.search]: other users may learn the names of files from them, and parts of what they hold"
+        ))
+    }
+
+    /// Logs that other users may be able to read the indexes, if that is so (`SEC-LSI-STORE-02`).
+    pub(super) fn log_exposed(&self) {
+        if let Some(why) = self.exposed() {
+            tracing::warn!(target: "forge_search::index", "{why}");
+        }
+    }
+
+    pub(super) fn make_place(&self) {
+        let Some(store) = self.store() else {
+            return;
+        };
+        let made = store.make_root().and_then(|()| match store.list() {
+            // What is kept already serves where nothing can be added.
+            Ok(kept) if kept.is_empty() => store.check_writable(),
+            _ => Ok(()),
+        });
+        if let Err(error) = made {
+            self.fallback.get_or_init(|| {
+                let fallback = Fallback::denied(&error);
+                let message = &fallback.message;
+                tracing::warn!(target: "forge_search::index", "indexes are not kept: {message}");
+                fallback
+            });
+        }
+    }
+
+    /// Builds the index of a root, whatever there is, and puts it into use. What `earlier`, a
+    /// segment of this index, has of the tree as it is, is not read again, nor what a build has
+    /// read that was not finished (`FR-LSI-BG-51`); but a database has no room for what is left
+    /// empty then, and is built from the tree. Without `keep` it stays in memory. Locks are waited
+    /// for no longer than `patience`.
+    pub(super) fn build(
+        &self,
+        root: &IndexRoot,
+        reach: &Arc<Reach>,
+        host: &dyn BuildHost,
+        earlier: Option<Earlier<'_>>,
+        keep: bool,
+        patience: Duration,
+    ) -> Result<(Built, Arc<Snapshot>), BuildError> {
+        if let Some(nowhere) = &self.nowhere {
+            return Err(BuildError::NoPlace(nowhere.message.clone()));
+        }
+        self.make_place();
+        self.log_exposed();
+        let now_ms = host.now_ns() / 1_000_000;
+        let excludes = root.global_excludes.as_deref();
+        if !root.is_under(reach, root.traversal.rules, excludes) {
+            return Err(BuildError::OtherPolicy(root.path.clone()));
+        }
+        let above = above(root, host);
+        let walk = walk(root, reach).ok_or_else(|| BuildError::NotARoot(root.path.clone()))?;
+        let earlier = earlier.filter(|_| self.storage() != StorageMode::Sqlite);
+        let store = self.store().filter(|_| keep);
+        let store = store.map(|store| store.waiting(patience));
+        let unfinished = match (earlier, &store) {
+            (None, Some(store)) => {
+                // Where another process is just removing it, the build begins anew.
+                let store = store.waiting(Duration::ZERO);
+                store.unfinished(root.key.parts(), &mut |_| {})
+            }
+            _ => None,
+        };
+        let earlier = earlier.or(unfinished.as_ref().map(Earlier::new));
+        let build = |out: &mut dyn Write| build_from(&walk, &self.options, host, earlier, out);
+        let (built, snapshot) = match &store {
+            Some(store) => {
+                let publication = Publication {
+                    key: root.key.parts(),
+                    params: self.options.params,
+                    above,
+                    now_ms,
+                };
+                store.publish(&publication, host, build)?
+            }
+            None => {
+                let handle = self.handles.take()?;
+                let mut bytes = Vec::new();
+                let built = build(&mut bytes)?;
+                let limit = self.options.max_memory_bytes;
+                if bytes.len() as u64 > limit {
+                    let bytes = bytes.len() as u64;
+                    return Err(BuildError::OverMemory { limit, bytes });
+                }
+                let segment = Segment::open_own(Storage::from(bytes))?;
+                let mut inputs = above;
+                inputs.append(built.inputs.clone());
+                let snapshot = Snapshot::new(
+                    root.key.parts().clone(),
+                    StorageMode::Memory,
+                    segment,
+                    inputs,
+                    built.errors.len() as u64,
+                );
+                (built, snapshot.counted(handle))
+            }
+        };
+        let snapshot = Arc::new(snapshot);
+        root.set_open(self.store(), snapshot.clone());
+        tracing::debug!(
+            target: "forge_search::index",
+            root = %root.path.display(),
+            storage = snapshot.storage().as_str(),
+            "an index was built"
+        );
+        Ok((built, snapshot))
+    }
+}
+
+/// Returns true if nothing is known that would hide files from a build of an index root.
+pub(super) fn is_listable(root: &IndexRoot, reach: &Arc<Reach>, host: &dyn BuildHost) -> bool {
+    // Without a walk there is nothing to build, which the build says.
+    walk(root, reach).is_none_or(|walk| can_be_listed(&walk, &|| host.stopped()))
+}
+
+/// Prepares a walk over an index root by the rules as they are now; `None` if no allowed root contains it.
+pub(super) fn walk(root: &IndexRoot, reach: &Arc<Reach>) -> Option<Walk> {
+    let (allowed, base) = root.locate(reach)?;
+    let excludes = root.global_excludes.as_deref();
+    let deny = reach.indexed_deny();
+    Some(reach.walk(allowed, base, root.traversal, deny, excludes))
+}
+
+/// Looks at what decides above the tree, after waiting for what changed just now.
+pub(super) fn above(root: &IndexRoot, host: &dyn BuildHost) -> Inputs {
+    if root.traversal.rules == IgnoreRules::None {
+        return Inputs::default();
+    }
+    let excludes = root.global_excludes.as_deref();
+    let wait = Inputs::above(&root.path, excludes).settle_in(host.now_ns());
+    if !wait.is_zero() {
+        host.pause(wait.min(MAX_SETTLE));
+    }
+    let now_ns = host.now_ns();
+    let mut above = Inputs::above(&root.path, excludes);
+    above.distrust_unsettled(now_ns);
+    above
+}

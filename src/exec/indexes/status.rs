@@ -1,0 +1,538 @@
+//! How indexes are: the check that every search makes, and a report for people and programs.
+//!
+//! Owns the one answer to the question whether a search may leave files out, whatever it searches for. It changes
+//! nothing.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rayon::prelude::*;
+
+use super::Indexes;
+use super::elsewhere::Elsewhere;
+use super::notice::{LivingIndex, living_in};
+use super::roots::{IndexRoot, Waits};
+use crate::exec::indexes::IndexUse;
+use crate::exec::reach::Reach;
+use crate::format::error::FormatError;
+use crate::format::manifest::KeyParts;
+use crate::format::segment::StampRecord;
+use crate::index::beneath::RootDir;
+use crate::index::builder::BuildHost;
+use crate::index::live::Opened;
+use crate::index::refresh::catch_up::differs_much;
+use crate::index::snapshot::{Snapshot, Stale, StorageMode};
+use crate::index::state::{DisabledReason, Standing, UncertainReason};
+use crate::index::walk::Follow;
+
+/// Whether the index of a root can be used, found out as a search finds it out: what was built is compared with
+/// what is there now (FR-LSI-SAFE-04).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// A search of the whole root may leave files out.
+    Usable,
+    /// There is no index.
+    Absent,
+    /// There is no index, and one would end with the process that builds it: why, and what to do.
+    Unkept(String),
+    /// The index can't be opened, though it may be sound: it is locked, or out of reach, or of a newer program.
+    Unavailable(String),
+    /// The index is damaged, and this is what is wrong.
+    Damaged(String),
+    /// The index is not, or not certain to be, that of the tree as it is.
+    Stale {
+        /// Why it is uncertain.
+        reason: UncertainReason,
+        /// What changed, and what to do.
+        why: String,
+    },
+    /// The index is of a tree whose links are followed, and never leaves anything out.
+    Untracked,
+    /// The tree has a directory whose changes can't be noticed: which, and what to do. Building the index again would not
+    /// help.
+    Untimed(String),
+    /// Indexes can neither be kept nor used here.
+    Disabled {
+        /// Why there is to be no index.
+        reason: DisabledReason,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// No index root contains the path: in words.
+    NoRoot(String),
+    /// The request leaves nothing out, however the index is.
+    NotUsed {
+        /// The state of the index, as far as it was looked at.
+        standing: Standing,
+        /// Why the request has no use for it.
+        why: String,
+    },
+}
+
+impl Condition {
+    /// The condition for a request that has no use for an index. Nobody has looked whether the index is
+    /// that of the tree as it is (FR-LSI-SAFE-04).
+    pub(super) fn unlooked(why: &str) -> Condition {
+        Condition::NotUsed {
+            standing: Standing::Uncertain(UncertainReason::OpenRequiresValidation),
+            why: format!(
+                "{why}; so the index was not compared with the tree, which is all that its state says: that is no reason \
+                 to build it again"
+            ),
+        }
+    }
+
+    /// The condition for a request with a key of its own, of which no index is ever made
+    /// (FR-LSI-IDX-SCHED-03).
+    pub(super) fn other_key(why: &str) -> Condition {
+        Condition::NotUsed {
+            standing: Standing::Absent,
+            why: why.to_string(),
+        }
+    }
+
+    /// The same state for a request that has no use for the index, for another reason.
+    pub(super) fn not_used(self, why: &str) -> Condition {
+        Condition::NotUsed {
+            standing: self.standing(),
+            why: why.to_string(),
+        }
+    }
+
+    /// Returns true if there is no index of what a request searches.
+    pub(super) fn is_absent(&self) -> bool {
+        matches!(self, Condition::Absent | Condition::NoRoot(_))
+    }
+
+    /// Returns the state with its reason.
+    pub fn standing(&self) -> Standing {
+        match self {
+            Condition::Usable => Standing::Complete,
+            Condition::Absent
+            | Condition::NoRoot(_)
+            | Condition::Unkept(_)
+            | Condition::Unavailable(_) => Standing::Absent,
+            Condition::NotUsed { standing, .. } => *standing,
+            Condition::Damaged(_) => Standing::Corrupt,
+            Condition::Stale { reason, .. } => Standing::Uncertain(*reason),
+            Condition::Untracked | Condition::Untimed(_) => {
+                Standing::Uncertain(UncertainReason::OpenRequiresValidation)
+            }
+            Condition::Disabled { reason, .. } => Standing::Disabled(Some(*reason)),
+        }
+    }
+
+    /// Returns in words why the index is not used; `None` if it is.
+    pub fn why(&self) -> Option<String> {
+        match self {
+            Condition::Usable => None,
+            Condition::Absent => Some(
+                "there is no index; `forge-search index build` makes one, or index_mode = \"on\""
+                    .to_string(),
+            ),
+            Condition::Unkept(why) => Some(format!(
+                "there is no index, and `forge-search index build` makes none that would not be kept: {why}. With \
+                 index_mode = \"on\" a search builds one in memory for itself"
+            )),
+            Condition::Unavailable(why) => Some(format!(
+                "the index can't be opened, and searches go on without it: {why}"
+            )),
+            Condition::Damaged(why) => {
+                Some(format!("the index is damaged ({why}); build it again"))
+            }
+            Condition::Stale { why, .. }
+            | Condition::Disabled { why, .. }
+            | Condition::NotUsed { why, .. }
+            | Condition::NoRoot(why)
+            | Condition::Untimed(why) => Some(why.clone()),
+            Condition::Untracked => Some(UNTRACKED.to_string()),
+        }
+    }
+
+    /// Says of an index that is stale because its tree could not be watched that this is why, and what is wrong with watching it.
+    pub(super) fn unwatched(self, unwatched: Option<String>) -> Condition {
+        match (self, unwatched) {
+            (
+                Condition::Stale {
+                    reason: UncertainReason::OpenRequiresValidation,
+                    why,
+                },
+                Some(unwatched),
+            ) => Condition::Stale {
+                reason: UncertainReason::WatcherDown,
+                why: format!("{why}, or let it be followed: {unwatched}"),
+            },
+            (condition, _) => condition,
+        }
+    }
+
+    /// The condition for a call whose maintenance budget ended: `why` says in what.
+    pub(super) fn out_of_time(why: &str) -> Condition {
+        Condition::Stale {
+            reason: UncertainReason::MaintBudgetExceeded,
+            why: format!(
+                "{why}; a call spends no more on its index than the share index_maint_budget_fraction of its \
+                 timeout_ms, and searches without it then"
+            ),
+        }
+    }
+
+    /// Returns true if a search may leave files out.
+    pub fn is_usable(&self) -> bool {
+        *self == Condition::Usable
+    }
+}
+
+/// `storage_fallback_reason` where another process has been writing what was to be kept, for so long that the index was built in memory.
+const LOCKED: &str = "LOCKED";
+
+/// Why an index of a tree whose links are followed is of no use.
+pub(super) const UNTRACKED: &str = "index_default_follow = true: what lies behind symbolic links is not tracked, so no \
+     search leaves files out by such an index; set index_default_follow = false in [tools.search], build the index \
+     again, and let only those requests follow links that need it";
+
+/// What is said of times that an index can't hold.
+pub const OUT_OF_RANGE: &str = "before 1677 or after 2262, which an index can't hold";
+
+impl From<Stale> for Condition {
+    fn from(stale: Stale) -> Condition {
+        let again = "changed since the index was built, so searches list what changed anew; building it again makes \
+                     them faster";
+        match stale {
+            Stale::EnumerationErrors(count) => Condition::Stale {
+                reason: UncertainReason::EnumerationError,
+                why: format!(
+                    "{count} files or directories could not be listed when the index was built, and more may be \
+                     hidden behind them; make them readable, or deny them, and build it again"
+                ),
+            },
+            Stale::Input(path) => Condition::Stale {
+                reason: UncertainReason::EligibilityChanged,
+                why: format!(
+                    "{}, which decides about what is searched, {again}",
+                    path.display()
+                ),
+            },
+            Stale::Untimed(path) => Condition::Untimed(format!(
+                "{} has a time of last change {OUT_OF_RANGE}, so that files that come or go in it can't be noticed; \
+                 `touch` it and build the index again",
+                match path.as_os_str().is_empty() {
+                    true => "the index root".to_string(),
+                    false => format!("the directory {}", path.display()),
+                }
+            )),
+            Stale::Unfinished => {
+                Condition::out_of_time("comparing the index with the tree takes longer")
+            }
+            Stale::Dir(path) => Condition::Stale {
+                reason: UncertainReason::OpenRequiresValidation,
+                why: match path.as_os_str().is_empty() {
+                    true => format!("the index root {again}"),
+                    false => format!("the directory {} {again}", path.display()),
+                },
+            },
+        }
+    }
+}
+
+/// An index root and its index, for people and programs.
+#[derive(Clone, Debug)]
+pub struct RootStatus {
+    /// The index root.
+    pub path: PathBuf,
+    /// The directory that holds the index, or would, where it is kept in files.
+    pub dir: Option<PathBuf>,
+    /// Where it is kept.
+    pub storage: StorageMode,
+    /// Whether it can be used.
+    pub condition: Condition,
+    /// What it is made for, and how.
+    pub key: KeyParts,
+    /// What is in it, where it can be opened.
+    pub contents: Option<Contents>,
+    /// Where there is none: one of another root that may be meant.
+    pub elsewhere: Option<Elsewhere>,
+    /// The indexes of this root that live, in whichever process, and what they say of themselves. Their states are their own: each
+    /// hears of changes by itself.
+    pub living: Vec<LivingIndex>,
+}
+
+/// What is in an index.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Bytes of all its files.
+    pub bytes: u64,
+    /// When it was built, in milliseconds since the Unix epoch; unknown of one in memory.
+    pub built_ms: Option<i64>,
+    /// Files in the catalog.
+    pub files: u64,
+    /// Files beside the catalog, for the line breaks in their names; always searched.
+    pub side_files: u64,
+    /// Directories.
+    pub dirs: u64,
+    /// Bytes of the files that were tokenized.
+    pub text_bytes: u64,
+    /// Files in the catalog that no search leaves out: too large, binary, or with text that an index can't vouch for.
+    pub always_searched: u64,
+    /// Files in the catalog that changed since, or are gone; they are searched too.
+    pub changed_files: u64,
+    /// Ignore files and the like that decide about what is searched.
+    pub inputs: u64,
+    /// What could not be listed when it was built.
+    pub enumeration_errors: u64,
+}
+
+impl Indexes {
+    /// Says whether the index of the root that is `path` can be used. Opens it if need be, and unless it is frozen
+    /// looks at each directory of the catalog and at everything else that decides about what is searched.
+    ///
+    /// `None` if `path` is no index root.
+    pub fn condition(&self, path: &Path, reach: &Reach) -> Option<Condition> {
+        let root = self.root_at(path)?;
+        Some(self.condition_of(root, reach, Waits::default()).0)
+    }
+
+    /// Says how the index of each root is. Beside the check of [`Indexes::condition`] this looks at each file of the
+    /// catalog.
+    pub fn status(&self, reach: &Reach) -> Vec<RootStatus> {
+        let living = living_in(&self.notice_dirs());
+        let roots = self.roots.iter();
+        let status = |root| RootStatus {
+            living: living_at(&living, root),
+            ..self.status_of(root, reach)
+        };
+        roots.map(|root| status(root)).collect()
+    }
+
+    /// Returns what the indexes of a root that live say of themselves, in whichever process. Looks at nothing else, and waits for
+    /// nobody. `None` if `path` is no index root.
+    pub fn living(&self, path: &Path) -> Option<Vec<LivingIndex>> {
+        let root = self.root_at(path)?;
+        Some(living_at(&living_in(&self.notice_dirs()), root))
+    }
+
+    fn status_of(&self, root: &IndexRoot, reach: &Reach) -> RootStatus {
+        let (mut condition, snapshot) = self.condition_of(root, reach, Waits::default());
+        let dir = self.store().map(|store| store.dir_of(root.key.parts()));
+        let mut contents = None;
+        if let Some(snapshot) = snapshot {
+            match self.contents(&snapshot, dir.as_deref(), root.locate(reach)) {
+                Ok(found) => contents = Some(found),
+                Err(error) => {
+                    root.set_damaged(&error);
+                    condition = Condition::Damaged(error.to_string());
+                }
+            }
+        }
+        RootStatus {
+            path: root.path.clone(),
+            dir,
+            storage: self.storage(),
+            elsewhere: match condition {
+                Condition::Absent => self.elsewhere(&root.path, reach),
+                _ => None,
+            },
+            condition,
+            key: root.key.parts().clone(),
+            contents,
+            living: Vec::new(),
+        }
+    }
+
+    /// Opens the index of a root, and says whether it can be used for a search of the whole of it.
+    pub(super) fn condition_of(
+        &self,
+        root: &IndexRoot,
+        reach: &Reach,
+        waits: Waits<'_>,
+    ) -> (Condition, Option<Arc<Snapshot>>) {
+        // Comparing is for the one who waits: only a stop ends it.
+        let go_on = || !waits.host.is_some_and(BuildHost::stopped);
+        self.condition_by(root, reach, waits, |snapshot, allowed, base| {
+            self.staleness(snapshot, (allowed, base), Path::new(""), &go_on)
+        })
+    }
+
+    /// Opens the index of a root, and says whether a search had better build it before. The search itself
+    /// compares the index with the tree and catches up with what differs, so only a part of a large tree is looked at here
+    /// ([`differs_much`]).
+    pub(super) fn condition_before_search(
+        &self,
+        root: &IndexRoot,
+        reach: &Reach,
+        waits: Waits<'_>,
+    ) -> Condition {
+        let compare =
+            |snapshot: &Snapshot, allowed: &RootDir, base: &Path| match snapshot.incomplete() {
+                None if !self.frozen => differs_much(snapshot, allowed, base),
+                incomplete => Ok(incomplete),
+            };
+        self.condition_by(root, reach, waits, compare).0
+    }
+
+    /// Opens the index of a root, and says whether it can be used, where `compare` says whether the tree differs from it.
+    fn condition_by(
+        &self,
+        root: &IndexRoot,
+        reach: &Reach,
+        waits: Waits<'_>,
+        compare: impl FnOnce(&Snapshot, &RootDir, &Path) -> Result<Option<Stale>, FormatError>,
+    ) -> (Condition, Option<Arc<Snapshot>>) {
+        let snapshot = match self.open(root, waits) {
+            Ok(snapshot) => snapshot,
+            Err(condition) => return (condition, None),
+        };
+        let Some((allowed, base)) = root.locate(reach) else {
+            return (outside(), Some(snapshot));
+        };
+        if root.traversal.follow != Follow::Never && snapshot.incomplete().is_none() {
+            return (Condition::Untracked, Some(snapshot));
+        }
+        match compare(&snapshot, &allowed, &base) {
+            Ok(None) => (Condition::Usable, Some(snapshot)),
+            Ok(Some(stale)) => (stale.into(), Some(snapshot)),
+            Err(error) => {
+                root.set_damaged(&error);
+                (Condition::Damaged(error.to_string()), None)
+            }
+        }
+    }
+
+    /// Opens the index of a root; or says why there is none to be used.
+    pub(super) fn open(
+        &self,
+        root: &IndexRoot,
+        waits: Waits<'_>,
+    ) -> Result<Arc<Snapshot>, Condition> {
+        if let Some(condition) = self.placeless() {
+            return Err(condition);
+        }
+        match root.state(self.store(), waits) {
+            Opened::Open(snapshot) => Ok(snapshot),
+            Opened::Absent => Err(match self.unkept() {
+                Some(why) => Condition::Unkept(why),
+                None => Condition::Absent,
+            }),
+            Opened::OtherPolicy(why) => Err(Condition::Stale {
+                reason: UncertainReason::PolicyChanged,
+                why,
+            }),
+            Opened::Damaged(why) => Err(Condition::Damaged(why)),
+            Opened::Unavailable(why) => Err(Condition::Unavailable(why)),
+            Opened::OutOfTime(why) => Err(Condition::out_of_time(&why)),
+        }
+    }
+
+    /// Returns how every index is where there is no place for any.
+    pub(super) fn placeless(&self) -> Option<Condition> {
+        self.keeping.nowhere().map(|nowhere| Condition::Disabled {
+            reason: DisabledReason::PersistenceNotPermitted,
+            why: nowhere.message.clone(),
+        })
+    }
+
+    /// Compares an index with the tree, as far as a search below `scope` (relative to the index
+    /// root) depends on it. `place` is an allowed root and the index root beneath it. Ends early
+    /// when `go_on` returns false.
+    pub(super) fn staleness(
+        &self,
+        snapshot: &Snapshot,
+        place: (&RootDir, &Path),
+        scope: &Path,
+        go_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Option<Stale>, FormatError> {
+        let (allowed, base) = place;
+        match snapshot.incomplete() {
+            None if !self.frozen => snapshot.stale_while(go_on, allowed, base, scope),
+            incomplete => Ok(incomplete),
+        }
+    }
+
+    /// Returns the facts of `stats`, for a request that the index of a root may serve.
+    pub(super) fn facts(&self, root: Option<&Path>, standing: Standing, used: bool) -> IndexUse {
+        let storage = self.storage();
+        let living = root.and_then(|root| self.living_at(root)?.index.storage());
+        let (storage, fallback) = match living.filter(|living| *living != storage) {
+            Some(in_memory) => (in_memory, Some(LOCKED)),
+            None => (storage, self.keeping.fallback_code()),
+        };
+        IndexUse {
+            standing,
+            exclusion_used: used,
+            storage_mode: match self.keeping.nowhere() {
+                Some(_) => "none".to_string(),
+                None => storage.as_str().to_string(),
+            },
+            storage_fallback_reason: fallback.map(str::to_string),
+            spent: Duration::ZERO,
+            build: root.and_then(|root| self.live_build(root)),
+        }
+    }
+
+    fn contents(
+        &self,
+        snapshot: &Snapshot,
+        dir: Option<&Path>,
+        place: Option<(Arc<RootDir>, PathBuf)>,
+    ) -> Result<Contents, FormatError> {
+        let segment = snapshot.segment();
+        let meta = segment.meta();
+        let mut contents = Contents {
+            bytes: segment.storage().len() as u64,
+            built_ms: None,
+            files: u64::from(meta.files),
+            side_files: u64::from(meta.side),
+            dirs: u64::from(meta.dirs),
+            text_bytes: meta.text_bytes,
+            always_searched: 0,
+            changed_files: 0,
+            inputs: snapshot.inputs().len() as u64,
+            enumeration_errors: snapshot.enumeration_errors(),
+        };
+        if let (Some(store), Some(dir)) = (self.store(), dir) {
+            let listed = store.look_at(dir);
+            contents.bytes = listed.bytes;
+            contents.built_ms = listed
+                .manifest
+                .ok()
+                .map(|manifest| manifest.state.updated_ms);
+        }
+        let mut by_dir: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for rank in 0..meta.files {
+            let file = segment.file(rank)?;
+            contents.always_searched += u64::from(!file.excludable);
+            // Whose state could not be told then can't be said to have changed.
+            if file.stamp == StampRecord::default() {
+                continue;
+            }
+            by_dir.entry(file.dir).or_default().push(rank);
+        }
+        if let Some((allowed, base)) = place
+            && !self.frozen
+        {
+            let dirs: Vec<(u32, Vec<u32>)> = by_dir.into_iter().collect();
+            let changed = dirs.par_iter().map(|(dir, ranks)| {
+                let same = snapshot.unchanged(&allowed, &base, *dir, ranks)?;
+                Ok(same.iter().filter(|same| !**same).count() as u64)
+            });
+            contents.changed_files = changed.sum::<Result<u64, FormatError>>()?;
+        }
+        Ok(contents)
+    }
+}
+
+/// Returns those of a root.
+fn living_at(all: &[LivingIndex], root: &IndexRoot) -> Vec<LivingIndex> {
+    let of_root = all.iter().filter(|one| one.root == root.path);
+    of_root.cloned().collect()
+}
+
+/// An index root that no allowed root of a call contains.
+pub(super) fn outside() -> Condition {
+    Condition::Stale {
+        reason: UncertainReason::PolicyChanged,
+        why: "the index root is no longer in the sandbox".to_string(),
+    }
+}

@@ -1,0 +1,335 @@
+//! From the matching lines of one text to a [`FileOutcome`].
+//!
+//! Owns the limits that hold for each file: where reporting stops, which context follows, and what
+//! is counted. The searcher of the `grep-searcher` crate calls `LineSink` for each line, in order.
+
+use std::io::{self, Read};
+
+use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
+use memchr::memchr;
+
+use crate::exec::confirm::Lines;
+use crate::exec::event::{FileOutcome, Line, LineEnd, LineKind, Place, Span};
+use crate::exec::query::{Query, Report};
+
+/// Takes a line that was found. False ends the search.
+pub(crate) type LineTaker<'a> = dyn FnMut(Line) -> bool + 'a;
+
+/// Collects the lines of one file.
+pub(crate) struct LineSink<'a, L> {
+    lines: &'a L,
+    query: &'a Query,
+    /// Carriage returns of line ends were removed from the text before it was searched.
+    stripped: bool,
+    /// Matches after which no further line is reported.
+    enough: u64,
+    out: Vec<Line>,
+    /// Lines that were reported.
+    reported: usize,
+    /// Takes lines as they are found, in place of `out`; false ends the search.
+    taker: Option<&'a mut LineTaker<'a>>,
+    matched_lines: u64,
+    matches: u64,
+    /// The last line that can still be reported, once there are enough matches.
+    last_line: Option<u64>,
+    /// More lines match than `max_matches_per_file` lets be reported.
+    more_matches: bool,
+    /// A limit ended the search before the end of the text.
+    limited: bool,
+    /// The stop flag ended it.
+    stopped: bool,
+}
+
+impl<'a, L: Lines> LineSink<'a, L> {
+    /// Creates a sink for one text.
+    pub(crate) fn new(query: &'a Query, lines: &'a L, stripped: bool) -> LineSink<'a, L> {
+        let answer_full = match query.report {
+            Report::Matches => query.max_results_per_file as u64,
+            Report::Lines | Report::Counts | Report::Presence => u64::MAX,
+        };
+        LineSink {
+            lines,
+            query,
+            stripped,
+            enough: query.max_matches_per_file.min(answer_full),
+            out: Vec::new(),
+            reported: 0,
+            taker: None,
+            matched_lines: 0,
+            matches: 0,
+            last_line: None,
+            more_matches: false,
+            limited: false,
+            stopped: false,
+        }
+    }
+
+    /// Hands lines to a taker as they are found, instead of keeping them for the outcome.
+    pub(crate) fn handing_to(self, taker: Option<&'a mut LineTaker<'a>>) -> LineSink<'a, L> {
+        LineSink { taker, ..self }
+    }
+
+    /// Returns what decides which lines match.
+    pub(crate) fn lines(&self) -> &'a L {
+        self.lines
+    }
+
+    /// Returns true if a limit ended the search before the end of the text.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.limited
+    }
+
+    /// Returns the outcome. `finished` is false if the searcher ended with an error.
+    pub(crate) fn outcome(self, finished: bool) -> FileOutcome {
+        let mut outcome = FileOutcome {
+            lines: self.out,
+            matched_lines: self.matched_lines,
+            matches: self.matches,
+            complete: finished && !self.stopped,
+            ..FileOutcome::default()
+        };
+        outcome.gaps.more_matches = self.more_matches;
+        outcome
+    }
+
+    /// Splits a line that the searcher hands over.
+    fn split<'l>(&self, line: &'l [u8]) -> (&'l [u8], LineEnd) {
+        if !self.stripped {
+            return LineEnd::split(line);
+        }
+        // A carriage return before the line feed belongs to the line here.
+        match line {
+            [text @ .., b'\n'] => (text, LineEnd::Lf),
+            text => (text, LineEnd::None),
+        }
+    }
+
+    fn push(&mut self, line: Line) {
+        self.reported += 1;
+        match &mut self.taker {
+            Some(taker) => self.limited |= !taker(line),
+            None => self.out.push(line),
+        }
+        if self.query.report == Report::Lines {
+            self.limited |= self.reported >= self.query.max_results_per_file;
+        }
+    }
+
+    /// Finds the matches of a line, as many as are asked for and at most `left`. Says whether the
+    /// line has more.
+    fn spans(&self, number: u64, text: &[u8], left: u64) -> Result<(Vec<Span>, bool), ()> {
+        let most = usize::try_from(left).unwrap_or(usize::MAX);
+        let one_more = most.saturating_add(1);
+        let found = self
+            .lines
+            .matches(number, text, self.query.spans, one_more)
+            .map_err(|_| ())?;
+        let more = found.len() > most;
+        let mut found = found;
+        found.truncate(most);
+        Ok((found, more))
+    }
+
+    /// Takes a matching line that comes when there are enough matches already.
+    fn beyond(&mut self, number: u64, text: &[u8], place: Option<Place>) -> bool {
+        let Ok((spans, _)) = self.spans(number, text, u64::MAX - 1) else {
+            self.stopped = true;
+            return false;
+        };
+        let is_match = !spans.is_empty();
+        self.more_matches |= is_match && self.is_capped();
+        let is_near = self.last_line.is_some_and(|last| number <= last);
+        let is_shown = match self.query.report {
+            Report::Lines => self.query.matching_context || !is_match,
+            Report::Matches => true,
+            Report::Counts | Report::Presence => false,
+        };
+        if is_near && is_shown {
+            let mut line = context(number, text, place);
+            if is_match && self.query.report == Report::Lines {
+                self.matched_lines += 1;
+                self.matches += spans.len() as u64;
+                (line.kind, line.spans) = (LineKind::Match, spans);
+            }
+            self.push(line);
+        }
+        self.goes_on_after(number)
+    }
+
+    /// Returns true if `max_matches_per_file`, and not the size of the answer, ended reporting.
+    fn is_capped(&self) -> bool {
+        let counted = match self.query.report {
+            Report::Matches => self.matches,
+            Report::Lines | Report::Counts | Report::Presence => self.matched_lines,
+        };
+        counted >= self.query.max_matches_per_file
+    }
+
+    fn reports_lines(&self) -> bool {
+        matches!(self.query.report, Report::Lines | Report::Matches)
+    }
+
+    /// Returns true if a line after `number` can still change the outcome.
+    fn goes_on_after(&mut self, number: u64) -> bool {
+        let Some(last) = self.last_line else {
+            return !self.limited;
+        };
+        // Whether one more line matches is the last thing to find out.
+        let is_known = self.more_matches || !self.is_capped();
+        self.limited |= number >= last && is_known;
+        !self.limited
+    }
+
+    fn matched_line(&mut self, number: u64, text: &[u8], place: Option<Place>) -> bool {
+        if self.query.report == Report::Presence {
+            self.matched_lines = 1;
+            self.limited = true;
+            return false;
+        }
+        let left = match self.query.report {
+            Report::Matches => self.enough - self.matches,
+            _ => u64::MAX - 1,
+        };
+        let Ok((spans, more)) = self.spans(number, text, left) else {
+            self.stopped = true;
+            return false;
+        };
+        if spans.is_empty() {
+            // A report from outside that does not hold.
+            return true;
+        }
+        self.matched_lines += 1;
+        self.matches += spans.len() as u64;
+        self.more_matches |= more && self.is_capped();
+        let counted = match self.query.report {
+            Report::Matches => self.matches,
+            _ => self.matched_lines,
+        };
+        if counted >= self.enough {
+            self.last_line = Some(number.saturating_add(self.query.after as u64));
+        }
+        if self.reports_lines() {
+            self.push(Line {
+                kind: LineKind::Match,
+                number,
+                text: text.into(),
+                spans,
+                place,
+            });
+        }
+        self.goes_on_after(number)
+    }
+}
+
+impl<L: Lines> Sink for LineSink<'_, L> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        let number = found.line_number().unwrap_or(0);
+        let (text, end) = self.split(found.bytes());
+        let place = self.query.places.then_some(Place {
+            offset: found.absolute_byte_offset(),
+            end,
+        });
+        Ok(match self.last_line {
+            Some(_) => self.beyond(number, text, place),
+            None => self.matched_line(number, text, place),
+        })
+    }
+
+    fn context(&mut self, _: &Searcher, found: &SinkContext<'_>) -> io::Result<bool> {
+        let number = found.line_number().unwrap_or(0);
+        if self.last_line.is_none_or(|last| number <= last) && self.reports_lines() {
+            let (text, end) = self.split(found.bytes());
+            let place = self.query.places.then_some(Place {
+                offset: found.absolute_byte_offset(),
+                end,
+            });
+            self.push(context(number, text, place));
+        }
+        Ok(self.goes_on_after(number))
+    }
+}
+
+fn context(number: u64, text: &[u8], place: Option<Place>) -> Line {
+    Line {
+        kind: LineKind::Context,
+        number,
+        text: text.into(),
+        spans: Vec::new(),
+        place,
+    }
+}
+
+/// Stops at the first matching line.
+#[derive(Debug, Default)]
+pub(crate) struct FirstMatch {
+    /// A line matches.
+    pub(crate) found: bool,
+}
+
+impl Sink for FirstMatch {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, _: &SinkMatch<'_>) -> io::Result<bool> {
+        self.found = true;
+        Ok(false)
+    }
+}
+
+/// Finds the places of lines in a text from which carriage returns were removed before it was
+/// searched. `text` is read up to the last of the lines.
+pub(crate) fn place_lines(text: &mut dyn Read, lines: &mut [Line]) -> io::Result<()> {
+    const BLOCK: usize = 64 << 10;
+    let mut wanted = lines.iter_mut().peekable();
+    let mut block = vec![0; BLOCK];
+    let (mut offset, mut start, mut number) = (0u64, 0u64, 1u64);
+    let mut last = None;
+    while wanted.peek().is_some() {
+        let read = match text.read(&mut block) {
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let mut rest = &block[..read];
+        loop {
+            let feed = memchr(b'\n', rest);
+            let before = match feed {
+                Some(0) => last,
+                Some(at) => rest.get(at - 1).copied(),
+                None => None,
+            };
+            let is_end = read == 0;
+            if feed.is_none() && !is_end {
+                offset += rest.len() as u64;
+                last = rest.last().copied().or(last);
+                break;
+            }
+            let end = match (feed, before, last) {
+                (Some(_), Some(b'\r'), _) => LineEnd::CrLf,
+                (Some(_), _, _) => LineEnd::Lf,
+                (None, _, Some(b'\r')) => LineEnd::Cr,
+                (None, _, _) => LineEnd::None,
+            };
+            while let Some(line) = wanted.next_if(|line| line.number <= number) {
+                line.place = Some(Place { offset: start, end });
+            }
+            let Some(at) = feed else {
+                return Ok(());
+            };
+            offset += at as u64 + 1;
+            (start, number, last) = (offset, number + 1, None);
+            rest = &rest[at + 1..];
+        }
+    }
+    Ok(())
+}
+
+/// Returns the bytes of a line as text; invalid UTF-8 becomes U+FFFD (FR-LS-ENC-01).
+pub fn lossy(bytes: &[u8]) -> String {
+    // Nearly all lines are valid UTF-8, for which the first way is the faster one.
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => String::from_utf8_lossy(bytes).into_owned(),
+    }
+}

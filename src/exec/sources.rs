@@ -1,0 +1,115 @@
+//! The files of a whole request: one source for each searched path, one after the other.
+
+use std::ops::Range;
+
+use crate::exec::catalog::CatalogSource;
+use crate::exec::eligible::{FileSource, Item, ListSource, WalkSource};
+use crate::exec::event::FileError;
+use crate::exec::stop::Stop;
+use crate::index::walk::DirNode;
+
+/// The files of one searched path.
+pub enum PathSource {
+    /// Found by a walk.
+    Walk(Box<WalkSource>),
+    /// Known to an index.
+    Catalog(Box<CatalogSource>),
+    /// Given by name.
+    List(ListSource),
+    /// The path can't be searched, and why.
+    Missing(FileError),
+}
+
+/// A part of a [`PathSource`] that is not expanded yet.
+#[derive(Debug)]
+pub enum PathUnit {
+    /// A directory.
+    Dir(DirNode),
+    /// Ranks of a catalog.
+    Ranks(Range<u32>),
+}
+
+impl PathSource {
+    fn start(&self) -> Vec<Item<PathUnit>> {
+        match self {
+            PathSource::Walk(walk) => mapped(walk.start(), PathUnit::Dir),
+            PathSource::Catalog(catalog) => mapped(catalog.start(), PathUnit::Ranks),
+            PathSource::List(list) => mapped(list.start(), |unit| match unit {}),
+            PathSource::Missing(error) => vec![Item::Error(error.clone())],
+        }
+    }
+
+    fn expand(&self, unit: PathUnit, stop: &Stop) -> Vec<Item<PathUnit>> {
+        match (self, unit) {
+            (PathSource::Walk(walk), PathUnit::Dir(node)) => {
+                mapped(walk.expand(node, stop), PathUnit::Dir)
+            }
+            (PathSource::Catalog(catalog), PathUnit::Ranks(ranks)) => {
+                mapped(catalog.expand(ranks, stop), PathUnit::Ranks)
+            }
+            // Units are expanded by the source that made them.
+            (_, _) => Vec::new(),
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        match self {
+            PathSource::Catalog(catalog) => catalog.has_failed(),
+            PathSource::Walk(_) | PathSource::List(_) | PathSource::Missing(_) => false,
+        }
+    }
+}
+
+fn mapped<U, V>(items: Vec<Item<U>>, into: impl Fn(U) -> V) -> Vec<Item<V>> {
+    let one = |item| match item {
+        Item::File(file) => Item::File(file),
+        Item::Passed(count) => Item::Passed(count),
+        Item::Unit(unit) => Item::Unit(into(unit)),
+        Item::Error(error) => Item::Error(error),
+    };
+    items.into_iter().map(one).collect()
+}
+
+/// The files of several searched paths, in the order of the paths.
+pub struct Sources(pub Vec<PathSource>);
+
+impl Sources {
+    /// Marks the items of one path.
+    fn of_target(
+        target: usize,
+        items: Vec<Item<PathUnit>>,
+    ) -> impl Iterator<Item = Item<(usize, PathUnit)>> {
+        items.into_iter().map(move |item| match item {
+            Item::File(mut file) => {
+                file.target = target;
+                Item::File(file)
+            }
+            Item::Error(mut error) => {
+                error.target = target;
+                Item::Error(error)
+            }
+            Item::Passed(count) => Item::Passed(count),
+            Item::Unit(unit) => Item::Unit((target, unit)),
+        })
+    }
+}
+
+impl FileSource for Sources {
+    type Unit = (usize, PathUnit);
+
+    fn start(&self) -> Vec<Item<Self::Unit>> {
+        let all = self.0.iter().enumerate();
+        all.flat_map(|(target, source)| Sources::of_target(target, source.start()))
+            .collect()
+    }
+
+    fn expand(&self, (target, unit): Self::Unit, stop: &Stop) -> Vec<Item<Self::Unit>> {
+        let source = self.0.get(target);
+        let items = source.map(|source| source.expand(unit, stop));
+        Sources::of_target(target, items.unwrap_or_default()).collect()
+    }
+
+    fn has_failed(&self) -> bool {
+        self.0.iter().any(PathSource::has_failed)
+    }
+}

@@ -1,0 +1,111 @@
+//! Types of files: named lists of globs, as `-t` and `-T` choose them.
+
+use ignore::types::{FileTypeDef, Types, TypesBuilder};
+use serde::{Deserialize, Serialize};
+
+/// One choice of a type.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TypeRule {
+    /// The name, such as `rust`; `all` is every type.
+    pub name: String,
+    /// Files of the type are left out instead of chosen.
+    pub negated: bool,
+}
+
+/// There is no type of a name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no type `{name}`; {hint}--type-list shows all, and -g takes globs")]
+pub struct TypeError {
+    name: String,
+    hint: String,
+}
+
+/// Returns every type there is, by name.
+pub fn all_types() -> Vec<FileTypeDef> {
+    TypesBuilder::new().add_defaults().definitions()
+}
+
+/// Compiles choices of types. The last choice that covers a file decides; if at least one choice is
+/// not negated, other files are left out.
+///
+/// # Errors
+///
+/// [`TypeError`], with the type that was most likely meant.
+pub fn file_types(rules: &[TypeRule]) -> Result<Types, TypeError> {
+    let mut builder = TypesBuilder::new();
+    builder.add_defaults();
+    for rule in rules {
+        match rule.negated {
+            true => builder.negate(&rule.name),
+            false => builder.select(&rule.name),
+        };
+    }
+    builder.build().map_err(|_| unknown(rules))
+}
+
+fn unknown(rules: &[TypeRule]) -> TypeError {
+    let known = all_types();
+    let is_unknown =
+        |rule: &&TypeRule| rule.name != "all" && !known.iter().any(|one| one.name() == rule.name);
+    let name = rules.iter().find(is_unknown).map(|rule| rule.name.clone());
+    let name = name.unwrap_or_default();
+    let hint = match nearest(&known, &name) {
+        Some(near) => format!("did you mean `{near}`? "),
+        None => String::new(),
+    };
+    TypeError { name, hint }
+}
+
+/// Returns the type whose name is most like a typed one: by the fewest typing errors, then by
+/// length, then by similarity.
+fn nearest<'a>(known: &'a [FileTypeDef], typed: &str) -> Option<&'a str> {
+    let errors = |name: &str| strsim::osa_distance(name, typed);
+    let alike = |name: &str| strsim::jaro_winkler(name, typed);
+    let near = known.iter().map(FileTypeDef::name).min_by(|a, b| {
+        let apart = |name: &str| (errors(name), name.len().abs_diff(typed.len()));
+        apart(a).cmp(&apart(b)).then(alike(b).total_cmp(&alike(a)))
+    });
+    near.filter(|name| errors(name) <= 2 && alike(name) > 0.7)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn rules(all: &[&str]) -> Vec<TypeRule> {
+        let one = |name: &&str| TypeRule {
+            name: name.trim_start_matches('!').to_string(),
+            negated: name.starts_with('!'),
+        };
+        all.iter().map(one).collect()
+    }
+
+    #[test]
+    fn the_last_choice_of_a_type_decides() {
+        let kept = |all: &[&str], path: &str| {
+            let types = file_types(&rules(all)).unwrap();
+            !types.matched(Path::new(path), false).is_ignore()
+        };
+        assert!(kept(&["rust"], "src/a.rs") && !kept(&["rust"], "a.py"));
+        assert!(kept(&["rust", "py"], "a.py") && !kept(&["!py"], "a.py"));
+        assert!(kept(&["!py"], "a.rs") && !kept(&["py", "!py"], "a.py"));
+        assert!(kept(&["!py", "py"], "a.py"));
+        assert!(kept(&["all"], "a.rs") && !kept(&["all"], "a.unheard-of"));
+    }
+
+    #[test]
+    fn an_unknown_type_is_refused_with_a_likely_name() {
+        for (typed, meant) in [
+            ("pythn", "`python`"),
+            ("rsut", "`rust`"),
+            ("Rust", "`rust`"),
+        ] {
+            let error = file_types(&rules(&["py", typed])).unwrap_err().to_string();
+            assert!(error.contains(&format!("did you mean {meant}")), "{error}");
+        }
+        let error = file_types(&rules(&["frobnicate"])).unwrap_err().to_string();
+        assert!(!error.contains("did you mean"), "{error}");
+    }
+}

@@ -1,0 +1,316 @@
+//! Catching up: how a tree differs from a snapshot, found out for one search.
+//!
+//! A process that does not watch the tree compares the snapshot with it before each search. Only the
+//! directories whose state differs are listed anew, and the subtrees whose ignore rules differ. For
+//! example, an editor that saves `src/main.rs` by renaming a new file to it changes the state of
+//! `src`: that directory is listed, and `main.rs` becomes a file beside the segment.
+//!
+//! Files in directories that did not change are not looked at here: the search looks at each of them
+//! before it leaves it out.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+
+use super::{BATCH_DIRS, Entered, Known, Refresh};
+use crate::format::error::FormatError;
+use crate::format::manifest::InputStat;
+use crate::format::sort_key::cmp_paths;
+use crate::index::beneath::RootDir;
+use crate::index::enumerate::Survey;
+use crate::index::inputs::Inputs;
+use crate::index::rules::is_control_name;
+use crate::index::snapshot::{Differences, Snapshot, Stale};
+use crate::index::walk::{DirNode, Looked, Walk};
+
+/// So many directories are always listed anew.
+const MANY_DIRS: usize = 512;
+
+/// So many directories of a large tree are looked at to estimate how many differ. If at least one in so many of these
+/// does, the tree is taken to differ much.
+const SAMPLED_DIRS: usize = 64;
+const SAMPLED_SHARE: usize = 4;
+
+/// What a comparison came to.
+#[derive(Debug)]
+pub enum CaughtUp {
+    /// The directories and rules of the tree are as the snapshot has them.
+    Same,
+    /// They differ. This snapshot, of the same segment, has them as they are.
+    Later(Box<Snapshot>),
+    /// How the tree differs can't be said: why.
+    Unknown(Stale),
+}
+
+/// Brings a snapshot up to the tree as it is, as far as a search below `scope` (relative to the index
+/// root) depends on it. `differences` are those below `scope` and above it; `walk` decides what is
+/// eligible. Ends with [`Stale::Unfinished`] when `go_on` returns false.
+///
+/// Costs one listing for each directory that differs, is new, or is below changed rules, and one
+/// look at each file in it.
+///
+/// # Errors
+///
+/// [`FormatError`] for damage of the segment; the snapshot is of no use then.
+pub fn catch_up(
+    snapshot: &Snapshot,
+    differences: &Differences,
+    walk: &Walk,
+    scope: &Path,
+    go_on: &(dyn Fn() -> bool + Sync),
+) -> Result<CaughtUp, FormatError> {
+    if differences.is_empty() {
+        return Ok(CaughtUp::Same);
+    }
+    if let Some(path) = differences.dirs.first()
+        && is_too_much(differences.dirs.len(), snapshot)
+    {
+        return Ok(CaughtUp::Unknown(Stale::Dir(path.clone())));
+    }
+    let mut catching = CatchingUp {
+        snapshot,
+        walk,
+        scope,
+        known: Known::new(snapshot.segment(), Inputs::default()),
+        entered: Entered::default(),
+        recorded: recorded(snapshot.inputs()),
+        listed: BTreeMap::new(),
+    };
+    let mut waiting = VecDeque::new();
+    for start in catching.starts(differences) {
+        if !go_on() {
+            return Ok(CaughtUp::Unknown(Stale::Unfinished));
+        }
+        waiting.extend(catching.enter(&start)?);
+    }
+    if let Some(stale) = catching.list(waiting, go_on)? {
+        return Ok(CaughtUp::Unknown(stale));
+    }
+    let errors = catching.known.errors().len() as u64;
+    Ok(match errors {
+        0 => {
+            let overlay = catching.known.overlay.pinned();
+            let later = snapshot.later(overlay, snapshot.inputs().clone(), 0);
+            CaughtUp::Later(Box::new(later))
+        }
+        _ => CaughtUp::Unknown(Stale::EnumerationErrors(errors)),
+    })
+}
+
+/// Returns true if so many directories differ that searching everything takes no longer than finding out
+/// what has to be searched.
+fn is_too_much(differing: usize, snapshot: &Snapshot) -> bool {
+    differing > MANY_DIRS && differing > snapshot.segment().dir_count() as usize / 2
+}
+
+/// Finds out whether an index is better built again than caught up with: an ignore file differs, below which each
+/// search would list everything anew; a directory of a small tree does; or so many of a sample of a large one that
+/// [`catch_up`] may give up. `base` is the index root beneath `root`. Costs a look at each input, and at 512 directories at
+/// most.
+///
+/// # Errors
+///
+/// [`FormatError`] for damage of the segment; the snapshot is of no use then.
+pub(crate) fn differs_much(
+    snapshot: &Snapshot,
+    root: &RootDir,
+    base: &Path,
+) -> Result<Option<Stale>, FormatError> {
+    if let Some(path) = snapshot.inputs().changed() {
+        return Ok(Some(Stale::Input(path)));
+    }
+    let segment = snapshot.segment();
+    let count = segment.dir_count() as usize;
+    let (looks, enough) = match count <= MANY_DIRS {
+        true => (count, 1),
+        false => (SAMPLED_DIRS, SAMPLED_DIRS / SAMPLED_SHARE),
+    };
+    let mut differing = 0;
+    for nth in 0..looks {
+        let number = u32::try_from(count * nth / looks).unwrap_or(u32::MAX);
+        let Some(stale) = snapshot.stale_dir(root, base, number)? else {
+            continue;
+        };
+        differing += 1;
+        // Of one whose time can't be held no index is of use.
+        if differing >= enough || matches!(stale, Stale::Untimed(_)) {
+            return Ok(Some(stale));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the state of each input of a snapshot, by its path.
+fn recorded(inputs: &Inputs) -> BTreeMap<Vec<u8>, Option<InputStat>> {
+    let list = inputs.list().iter();
+    list.map(|input| (input.path.clone(), input.stat)).collect()
+}
+
+/// A directory to be listed, and how much below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Start {
+    path: PathBuf,
+    /// All of the subtree is listed. Otherwise only what the segment does not have.
+    whole: bool,
+}
+
+/// A comparison that is being made.
+struct CatchingUp<'a> {
+    snapshot: &'a Snapshot,
+    walk: &'a Walk,
+    scope: &'a Path,
+    known: Known,
+    entered: Entered,
+    recorded: BTreeMap<Vec<u8>, Option<InputStat>>,
+    /// The directories that were listed, and whether all of their subtree is.
+    listed: BTreeMap<PathBuf, bool>,
+}
+
+impl CatchingUp<'_> {
+    /// Returns where listing starts: those above first, in the order of their files, so that files
+    /// are added to the overlay at its end. What lies below a whole subtree is left out.
+    fn starts(&self, differences: &Differences) -> Vec<Start> {
+        let owners = differences.inputs.iter();
+        let wholes: BTreeSet<PathBuf> = owners.map(|path| self.owner(path)).collect();
+        let is_below = |path: &Path| path.ancestors().skip(1).any(|dir| wholes.contains(dir));
+        let dirs = differences.dirs.iter().map(|path| (path, false));
+        let all = wholes.iter().map(|path| (path, true)).chain(dirs);
+        let mut starts: Vec<Start> = all
+            .filter(|(path, whole)| !is_below(path) && (*whole || !wholes.contains(*path)))
+            .map(|(path, whole)| Start {
+                path: path.clone(),
+                whole,
+            })
+            .collect();
+        starts.sort_by(|a, b| cmp_paths(&a.path, &b.path));
+        starts
+    }
+
+    /// Returns the directory, relative to the index root, whose rules an input decides about: the one
+    /// that holds the ignore file or the `.git`. An input that lies elsewhere, for example in the git
+    /// directory that a `.git` file names, may decide about any: then it is the root.
+    fn owner(&self, input: &Path) -> PathBuf {
+        let Ok(path) = input.strip_prefix(self.walk.top()) else {
+            return PathBuf::new();
+        };
+        let is_plain = path.iter().all(|name| name != "..");
+        let above: PathBuf = path.iter().take_while(|name| *name != ".git").collect();
+        let name = path.file_name().unwrap_or_default();
+        match (is_plain, above.as_path() == path) {
+            (true, false) => above,
+            (true, true) if is_control_name(name) => {
+                path.parent().unwrap_or(Path::new("")).to_path_buf()
+            }
+            _ => PathBuf::new(),
+        }
+    }
+
+    /// Finds a directory in the tree. Where there is none any more, notes that.
+    fn enter(&mut self, start: &Start) -> Result<Option<(DirNode, bool)>, FormatError> {
+        let path = &start.path;
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Ok(Some((self.walk.start(), start.whole)));
+        };
+        let looked = match self.entered.get(self.walk, parent) {
+            Ok(Some(dir)) => self.walk.look(&dir, std::iter::once(name)).pop(),
+            Ok(None) => None,
+            Err(message) => Some(Looked::Error(message)),
+        };
+        match looked {
+            Some(Looked::Dir(node)) => return Ok(Some((node, start.whole))),
+            Some(Looked::Error(message)) => {
+                self.known.errors.insert(path.clone(), message);
+            }
+            Some(Looked::File(..) | Looked::LeftOut(_) | Looked::Nothing) | None => {
+                self.known.no_dir(self.snapshot.segment(), path)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Lists directories, and those below them that have to be. Returns why it can't be gone on.
+    fn list(
+        &mut self,
+        mut waiting: VecDeque<(DirNode, bool)>,
+        go_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Option<Stale>, FormatError> {
+        while !waiting.is_empty() {
+            if !go_on() {
+                return Ok(Some(Stale::Unfinished));
+            }
+            let batch: Vec<(DirNode, bool)> = waiting
+                .drain(..waiting.len().min(BATCH_DIRS))
+                .filter(|(node, whole)| self.is_due(&path_of(node), *whole))
+                .collect();
+            let walk = self.walk;
+            let surveys: Vec<Survey> = batch
+                .par_iter()
+                .map(|(node, _)| Survey::of(walk, node))
+                .collect();
+            for ((node, whole), survey) in batch.into_iter().zip(surveys) {
+                self.take(&path_of(&node), whole, survey, &mut waiting)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns true if a directory was not listed yet as far as it has to be, and notes that it is.
+    fn is_due(&mut self, path: &Path, whole: bool) -> bool {
+        match self.listed.get(path) {
+            Some(already) if *already || !whole => false,
+            _ => {
+                self.listed.insert(path.to_path_buf(), whole);
+                true
+            }
+        }
+    }
+
+    /// Notes what was found in a directory, and leaves to `waiting` what has to be listed below it.
+    fn take(
+        &mut self,
+        path: &Path,
+        whole: bool,
+        survey: Survey,
+        waiting: &mut VecDeque<(DirNode, bool)>,
+    ) -> Result<(), FormatError> {
+        let segment = self.snapshot.segment();
+        let refresh = Refresh {
+            walk: self.walk,
+            segment,
+            enter: &|_| {},
+            now_ns: 0,
+        };
+        refresh.take(&mut self.known, path, &survey)?;
+        let whole = whole || !self.has_rules_of(&survey);
+        for node in survey.dirs {
+            let path = path_of(&node);
+            if !path.starts_with(self.scope) && !self.scope.starts_with(&path) {
+                continue;
+            }
+            let is_new = segment.find_dir(&path)?.is_none();
+            if whole || is_new {
+                waiting.push_back((node, true));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns true if what decides in a directory is as it was when the segment was built. What was
+    /// there then and is not any more is among the differences.
+    fn has_rules_of(&self, survey: &Survey) -> bool {
+        let mut inputs = survey.inputs.list().iter();
+        inputs.all(|input| self.recorded.get(&input.path) == Some(&input.stat))
+    }
+}
+
+/// Returns the path of a node of a single directory, relative to the index root.
+fn path_of(node: &DirNode) -> PathBuf {
+    let mut places = node.places();
+    places
+        .next()
+        .map_or_else(PathBuf::new, |place| place.logical.clone())
+}
+
+#[cfg(all(test, unix))]
+mod tests;

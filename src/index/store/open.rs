@@ -1,0 +1,204 @@
+//! Opening and checking the indexes of a store.
+//!
+//! Owns the locks and the patience of readers, and which form an index has. Nothing here changes an
+//! index.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use super::keep::Keep;
+use super::{DATABASE, FORMS, Store, is_there, refused};
+use crate::format::error::{FormatError, FormatErrorKind};
+use crate::format::lock::{DirLock, LockFile, go_on_after};
+use crate::format::manifest::{KeyParts, Manifest};
+use crate::index::beneath::metadata_following;
+use crate::index::inputs::Inputs;
+use crate::index::segment::Segment;
+use crate::index::snapshot::Snapshot;
+use crate::index::stamp::Stamp;
+
+impl Store {
+    /// Opens the index with a key; `None` if there is none. That of mapped files takes a time that
+    /// does not depend on its size, but for the list of eligibility inputs; that in a database is
+    /// read.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`], which [is corrupt](FormatError::is_corrupt) where the index should be built anew.
+    pub fn load(
+        &self,
+        key: &KeyParts,
+        pause: &mut dyn FnMut(Duration),
+    ) -> Result<Option<Snapshot>, FormatError> {
+        self.load_within(key, Duration::MAX, &mut go_on_after(pause))
+    }
+
+    /// Returns how long a lock is waited for (`index_lock_timeout_ms`).
+    pub fn lock_timeout(&self) -> Duration {
+        self.terms.lock_timeout
+    }
+
+    /// Opens an index as [`Store::load`] does, and waits no longer than `patience` for a lock, nor
+    /// when `pause` returns false.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::load`]; [`FormatError::is_locked`] if the lock could not be had in that time.
+    pub fn load_within(
+        &self,
+        key: &KeyParts,
+        patience: Duration,
+        pause: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<Option<Snapshot>, FormatError> {
+        let terms = &self.waiting(patience).terms;
+        let dir = self.dir_of(key);
+        let lock = match self.lock_shared(&dir, terms.lock_timeout, pause) {
+            Ok(lock) => lock,
+            Err(_) if !dir.exists() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        // Another key with the same hash is none: the hash is a name, not an identity
+        // (FR-LSI-IDX-KEY-02).
+        let opened = match self.form.open(terms, &dir, &|found| found == key) {
+            Err(error) if error.is_not_found() && !is_there(self.form, &dir) => None,
+            opened => opened?,
+        };
+        drop(lock);
+        let Some((manifest, segment)) = opened else {
+            return Ok(None);
+        };
+        let handle = self.terms.handles.take();
+        let handle = handle.map_err(|many| FormatError::io("open", io::Error::other(many)))?;
+        Ok(Some(
+            snapshot_of(self.form, manifest, segment).counted(handle),
+        ))
+    }
+
+    /// Opens what an earlier build with a key has left that was not finished, for the next one to
+    /// go on from (`FR-LSI-BG-51`). `None` if there is nothing, or nothing that can be relied on:
+    /// the build then begins anew.
+    pub fn unfinished(&self, key: &KeyParts, pause: &mut dyn FnMut(Duration)) -> Option<Segment> {
+        let dir = self.dir_of(key);
+        let lock = self
+            .lock_shared(&dir, self.terms.lock_timeout, &mut go_on_after(pause))
+            .ok()?;
+        let segment = self.form.unfinished(&self.terms, &dir, key);
+        drop(lock);
+        segment
+    }
+
+    /// Returns what tells one publication of an index from the next; `None` if there is none. One
+    /// look at one file.
+    pub fn publication(&self, key: &KeyParts) -> Option<Stamp> {
+        let meta = metadata_following(&self.dir_of(key).join(self.form.file())).ok()?;
+        Stamp::of(&meta)
+    }
+
+    /// Returns true if there is no publication of an index. A directory that can't be looked at may
+    /// have one. One look at one file.
+    pub fn is_gone(&self, key: &KeyParts) -> bool {
+        let found = metadata_following(&self.dir_of(key).join(self.form.file()));
+        found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Opens the index in one of the directories, whatever its key and form, and checks that it is
+    /// in its place.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`], which says what is wrong with it.
+    pub fn open_at(
+        &self,
+        dir: &Path,
+        pause: &mut dyn FnMut(Duration),
+    ) -> Result<Snapshot, FormatError> {
+        if !self.has(dir) {
+            return Err(refused(dir));
+        }
+        let timeout = self.terms.lock_timeout;
+        let lock = self.lock_shared(dir, timeout, &mut go_on_after(pause))?;
+        let form = self.form_of(dir)?;
+        let in_place = |key: &KeyParts| self.dir_of(key) == dir;
+        let opened = form.open(&self.terms, dir, &in_place)?;
+        drop(lock);
+        match opened {
+            Some((manifest, segment)) => Ok(snapshot_of(form, manifest, segment)),
+            None => Err(misplaced(&dir.join(form.file()))),
+        }
+    }
+
+    /// Checks the index in one of the directories, whatever its key and form: that it can be read
+    /// and is in its place, or, if `deep`, everything of it.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`], which says what is wrong with it.
+    pub fn check(
+        &self,
+        dir: &Path,
+        deep: bool,
+        pause: &mut dyn FnMut(Duration),
+    ) -> Result<(), FormatError> {
+        if !self.has(dir) {
+            return Err(refused(dir));
+        }
+        let timeout = self.terms.lock_timeout;
+        let _lock = self.lock_shared(dir, timeout, &mut go_on_after(pause))?;
+        let form = self.form_of(dir)?;
+        let manifest = form.check(&self.terms, dir, deep)?;
+        match self.dir_of(&manifest.key) == dir {
+            true => Ok(()),
+            false => Err(misplaced(&dir.join(form.file()))),
+        }
+    }
+
+    pub(super) fn lock_shared(
+        &self,
+        dir: &Path,
+        timeout: Duration,
+        pause: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<DirLock, FormatError> {
+        let lock = (LockFile::Readers, false);
+        DirLock::acquire_while(&*self.terms.disk, dir, lock, timeout, pause)
+    }
+
+    pub(super) fn read_manifest(&self, dir: &Path) -> Result<Manifest, FormatError> {
+        self.form_of(dir)?.manifest(&self.terms, dir)
+    }
+
+    /// Returns the form of the index in a directory; that of the store where it has several or
+    /// none.
+    fn form_of(&self, dir: &Path) -> Result<&'static dyn Keep, FormatError> {
+        if is_there(self.form, dir) {
+            return Ok(self.form);
+        }
+        let others = FORMS.iter().copied();
+        match others.into_iter().find(|form| is_there(*form, dir)) {
+            Some(form) => Ok(form),
+            None if cfg!(not(feature = "sqlite")) && dir.join(DATABASE).exists() => {
+                let problem =
+                    "the index is in an SQLite database, and this build lacks the feature `sqlite`";
+                let kind = FormatErrorKind::Refused { problem };
+                Err(FormatError::new(kind).in_file(&dir.join(DATABASE)))
+            }
+            None => Ok(self.form),
+        }
+    }
+}
+
+pub(super) fn snapshot_of(form: &dyn Keep, manifest: Manifest, segment: Segment) -> Snapshot {
+    Snapshot::new(
+        manifest.key,
+        form.mode(),
+        segment,
+        Inputs::from_list(manifest.inputs),
+        manifest.state.enumeration_errors,
+    )
+    .published_as(manifest.state.sequence, manifest.state.updated_ms)
+}
+
+fn misplaced(path: &Path) -> FormatError {
+    let problem = "its key belongs into another directory";
+    FormatError::inconsistent("the manifest", 0, problem).in_file(path)
+}

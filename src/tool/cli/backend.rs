@@ -1,0 +1,531 @@
+//! Who answers for a tree: its daemon, or this process.
+//!
+//! Owns that choice for every surface. A [`Backend`] answers agents' servers, the page, the
+//! interactive search and `call`; [`question`] answers a person's search, and [`by_this_process`] a
+//! question of `ggrep` that no daemon can answer. All of them ask daemons through the one [`Client`].
+
+pub(super) mod question;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::args::SetupArgs;
+use super::daemon::Meant;
+use super::daemon::client::{Client, Rules, Unanswered, failure_of};
+use super::daemon::serve::{self, live_service, service};
+use super::explain::to_program;
+use super::setup::{Environment, Setup, prepare};
+use super::signals::Signals;
+use super::{Failure, complain};
+use crate::exec::stop::{Clock, Deadline, SystemClock};
+use crate::tool::config::{Backend as SearchBackend, Config, DaemonUse};
+use crate::tool::daemon::client::ClientError;
+use crate::tool::daemon::handshake::Store;
+use crate::tool::daemon::reply::{ErrorCode, Failure as Refusal};
+use crate::tool::daemon::request::{Asked, Request, SearchQuery, ToolCall};
+use crate::tool::daemon::service::{Admitted, Ending, Service, payload};
+use crate::tool::daemon::tree::{GivenUp, Tree};
+use crate::tool::error::ToolError;
+use crate::tool::indexing::BuildReport;
+use crate::tool::request::SearchRequest;
+use crate::tool::search_files::FILES_NAME;
+
+/// How much longer than a search may take its answer is waited for.
+const MARGIN: Duration = Duration::from_secs(5);
+
+/// How long a daemon that is there may take to greet; never longer than half of the call's time. One that does not is not waited for.
+const GREETING: Duration = Duration::from_secs(5);
+
+/// How long one that did not greet in time counts as one that does not, and how long it has for it meanwhile.
+const LATE: Duration = Duration::from_secs(30);
+const GLANCE: Duration = Duration::from_millis(250);
+
+/// How long one must have had to greet, to count as one that does not.
+const ENOUGH: Duration = Duration::from_secs(1);
+
+/// How often the configuration is read, while a file that nobody has named is coming or going.
+const LOOKS: u32 = 3;
+
+/// What this process itself does for its trees; a signal ends it in order.
+static LINGERING: Mutex<Vec<Weak<Mutex<Own>>>> = Mutex::new(Vec::new());
+
+/// How long it may take until a daemon answers how it is.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A tree, asked by its daemon, which is started if need be, or by this process itself.
+pub(super) struct Backend {
+    root: PathBuf,
+    setup: SetupArgs,
+    environment: Environment,
+    /// The one daemon that is asked, if it is not whichever answers for the configuration as it is now.
+    only: Option<Meant>,
+    /// What the daemon is told of who asks, if not the program that started this one.
+    client_id: Option<String>,
+    /// Whether its daemon is asked, and started. As the configuration says, and not started, if absent.
+    daemon_use: Option<DaemonUse>,
+    /// For what is about the index and not about searching.
+    beside: Mutex<Option<(Store, Arc<Setup>)>>,
+    /// This process's own, where no daemon answers.
+    own: Arc<Mutex<Own>>,
+    /// Nobody asks it any more but who did before.
+    gone: AtomicBool,
+    /// The daemon that did not greet in time last, and when.
+    late: Mutex<Option<(Store, Instant)>>,
+    /// A daemon was started for it.
+    started: AtomicBool,
+    /// Said that no daemon can be started.
+    told: OnceLock<()>,
+}
+
+/// A service of this process itself, and what it answers for.
+type Own = Option<(Store, Arc<Service>)>;
+
+impl Backend {
+    /// A tree with a canonical root, which `setup` names too. `daemon_use` says whether its daemon is
+    /// asked, and started; if absent, the configuration says whether one that runs is asked.
+    pub(super) fn new(
+        root: PathBuf,
+        setup: SetupArgs,
+        environment: &Environment,
+        daemon_use: Option<DaemonUse>,
+    ) -> Backend {
+        Backend {
+            root,
+            setup,
+            environment: environment.clone(),
+            only: None,
+            client_id: None,
+            daemon_use,
+            beside: Mutex::default(),
+            own: Arc::default(),
+            gone: AtomicBool::default(),
+            late: Mutex::default(),
+            started: AtomicBool::default(),
+            told: OnceLock::new(),
+        }
+    }
+
+    /// The same, asking this daemon and no other, and starting none.
+    pub(super) fn only(self, daemon: Meant) -> Backend {
+        Backend {
+            only: Some(daemon),
+            ..self
+        }
+    }
+
+    /// The same, with turns of its own beside those of whatever else was started by the same program.
+    pub(super) fn named(self, client: &str) -> Backend {
+        Backend {
+            client_id: Some(format!("{client}-{}", std::process::id())),
+            ..self
+        }
+    }
+
+    /// The same, saying nothing of who answers: the screen is taken.
+    pub(super) fn quiet(self) -> Backend {
+        Backend {
+            told: OnceLock::from(()),
+            ..self
+        }
+    }
+
+    /// Returns whether a daemon was started for it, which goes on.
+    pub(super) fn has_started(&self) -> bool {
+        self.started.load(Ordering::SeqCst)
+    }
+
+    /// Ends what this process itself does for it, while others may still be answered: it is not asked any more.
+    pub(super) fn let_go(&self) {
+        self.gone.store(true, Ordering::SeqCst);
+        let own = self.own().take();
+        if let Some((_, service)) = own {
+            service.become_stale();
+        }
+    }
+
+    /// Ends what this process itself does for it.
+    pub(super) fn shut_down(&self) {
+        shut_down(&self.own);
+    }
+
+    fn own(&self) -> MutexGuard<'_, Own> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn late(&self) -> MutexGuard<'_, Option<(Store, Instant)>> {
+        self.late.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns this process's own service, if it has one that answers for the configuration as it is now. One that does not is let go.
+    fn own_for(&self, store: &Store) -> Option<Arc<Service>> {
+        let mut own = self.own();
+        let outdated = match &*own {
+            Some((of, service)) if of == store => return Some(service.clone()),
+            _ => own.take(),
+        };
+        drop(own);
+        if let Some((_, service)) = outdated {
+            service.become_stale();
+        }
+        None
+    }
+
+    /// Finds the daemon, by the configuration as it is now.
+    fn meant(&self) -> Result<Meant, ToolError> {
+        match &self.only {
+            Some(daemon) => Ok(daemon.clone()),
+            None => self.looked(|| Meant::find(&self.root, &self.setup, None, &self.environment)),
+        }
+    }
+
+    /// Does what reads the configuration; again, if that fails where no file is named: there may have been one, and is none any more.
+    fn looked<T>(&self, read: impl Fn() -> Result<T, ToolError>) -> Result<T, ToolError> {
+        let mut done = read();
+        for _ in 1..LOOKS {
+            if done.is_ok() || self.setup.config.is_some() {
+                break;
+            }
+            done = read();
+        }
+        done
+    }
+
+    /// Asks the daemon, which may take what `time` says of its configuration.
+    fn ask(
+        &self,
+        request: &Request,
+        time: impl FnOnce(&Config) -> Duration,
+        given_up: Option<&GivenUp>,
+    ) -> Result<Reply, ToolError> {
+        if self.daemon_use == Some(DaemonUse::Off) {
+            return Ok(Reply::NoDaemon);
+        }
+        let meant = self.meant()?;
+        if self.daemon_use.is_none() && meant.config.daemon.searches == DaemonUse::Off {
+            return Ok(Reply::NoDaemon);
+        }
+        // Programs are found by the environment, which is the daemon's there.
+        if meant.config.search.backend != SearchBackend::Embedded {
+            return Ok(Reply::NoDaemon);
+        }
+        if self.own_for(&meant.store).is_some() {
+            return Ok(Reply::NoDaemon);
+        }
+        let time = time(&meant.config);
+        let now = SystemClock.now();
+        let is_late = self.late().as_ref().is_some_and(|(of, at)| {
+            *of == meant.store && now.saturating_duration_since(*at) < LATE
+        });
+        // A call has time of its own; how a daemon is, is worth the wait.
+        let greeting = match given_up {
+            None => GREETING,
+            Some(_) if is_late => GLANCE,
+            Some(_) => GREETING.min(time.saturating_sub(MARGIN) / 2),
+        };
+        let client = Client {
+            daemon: &meant,
+            rules: Rules {
+                client_id: self.client_id.as_deref(),
+                starts: self.daemon_use == Some(DaemonUse::Start) && self.only.is_none(),
+                greeting,
+                first_message: Duration::MAX,
+                waits_while_busy: true,
+                same_release: self.daemon_use.is_none(),
+            },
+            until: &Deadline::after(time, Arc::new(SystemClock)),
+            given_up,
+        };
+        match client.ask(request) {
+            Ok(answering) => {
+                *self.late() = None;
+                self.started
+                    .fetch_or(answering.is_started, Ordering::SeqCst);
+                Ok(Reply::Answered(answering.first))
+            }
+            // There is no other one that could be asked.
+            Err(Unanswered::NotRunning(error)) if self.only.is_some() => {
+                Ok(Reply::Answered(failure(ClientError::Unreachable(error))))
+            }
+            Err(Unanswered::NotRunning(_)) => Ok(Reply::NoDaemon),
+            Err(Unanswered::NoDaemon(why)) => {
+                if self.told.set(()).is_ok() {
+                    complain(&format!("this process answers by itself: {why}"));
+                }
+                Ok(Reply::NoDaemon)
+            }
+            Err(Unanswered::LateGreeting(_)) => {
+                // One that had no time to speak of is not known to be late.
+                if greeting >= ENOUGH {
+                    *self.late() = Some((meant.store, now));
+                }
+                Ok(Reply::Late)
+            }
+            Err(Unanswered::OtherRelease) => Ok(Reply::NoDaemon),
+            Err(Unanswered::Ended(_)) => Ok(Reply::Late),
+            Err(Unanswered::GivenUp) => Ok(Reply::Answered(cancelled())),
+            Err(Unanswered::Client(error)) => Ok(Reply::Answered(failure(error))),
+        }
+    }
+
+    /// Returns this process's own service, which it becomes by the first call that no daemon answers.
+    fn service(&self) -> Result<Arc<Service>, ToolError> {
+        let meant = self.meant()?;
+        if let Some(service) = self.own_for(&meant.store) {
+            return Ok(service);
+        }
+        let mut own = self.own();
+        if let Some((_, service)) = own.as_ref().filter(|(of, _)| *of == meant.store) {
+            return Ok(service.clone());
+        }
+        let environment = &self.environment;
+        let setup = self.looked(|| prepare(&self.anywhere()?, environment, &[]))?;
+        let setup = setup.for_files(environment);
+        let signals = setup.signals.clone();
+        let service = live_service(setup, &meant, None, environment);
+        let service = service.map(Arc::new).map_err(told)?;
+        linger(&self.own, &signals);
+        *own = Some((meant.store, service.clone()));
+        Ok(service)
+    }
+
+    /// Sets up what a command that ends has, as it is now.
+    fn prepared(&self) -> Result<Setup, ToolError> {
+        let args = self.anywhere()?;
+        self.looked(|| prepare(&args, &self.environment, &[]))
+    }
+
+    /// Returns the arguments with the root as theirs, wherever they came from.
+    fn anywhere(&self) -> Result<SetupArgs, ToolError> {
+        self.setup.anywhere(Some(&self.root), &self.environment)
+    }
+
+    fn beside(&self) -> Result<Arc<Setup>, ToolError> {
+        let store = self.meant()?.store;
+        let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, setup)) = beside.as_ref().filter(|(of, _)| *of == store) {
+            return Ok(setup.clone());
+        }
+        let setup = Arc::new(self.prepared()?);
+        *beside = Some((store, setup.clone()));
+        Ok(setup)
+    }
+
+    /// Says how the daemon is, or else this process itself.
+    fn inspected<T: Serialize>(
+        &self,
+        asked: Asked,
+        own: impl FnOnce(&Service) -> T,
+    ) -> Result<Value, ToolError> {
+        let asked = Request { id: None, asked };
+        match self.ask(&asked, |_| PATIENCE, None)? {
+            Reply::Answered(answer) => read(&answer),
+            Reply::Late => read(&failure(ClientError::Late(GREETING))),
+            Reply::NoDaemon => {
+                let own = own(&*self.service()?);
+                Ok(serde_json::to_value(own).unwrap_or_default())
+            }
+        }
+    }
+
+    /// Calls a tool of the daemon; `None` if this process has to answer.
+    ///
+    /// # Errors
+    ///
+    /// Problems of the configuration.
+    pub(super) fn called_by_daemon(&self, call: &ToolCall) -> Result<Option<Vec<u8>>, ToolError> {
+        Ok(match self.ask_tool(call, &GivenUp::default())? {
+            Reply::Answered(answer) if failure_of(&answer).is_none() => Some(answer),
+            _ => None,
+        })
+    }
+
+    /// Asks the daemon to call a tool.
+    fn ask_tool(&self, call: &ToolCall, given_up: &GivenUp) -> Result<Reply, ToolError> {
+        let request = Request {
+            id: None,
+            asked: Asked::Tool(call.clone()),
+        };
+        self.ask(&request, |config| time_of(call, config), Some(given_up))
+    }
+
+    /// Calls a tool: the daemon's, or else this process's own.
+    fn called(&self, call: &ToolCall, given_up: &GivenUp) -> Result<Value, ToolError> {
+        let came = SystemClock.now();
+        let (service, came) = match self.ask_tool(call, given_up)? {
+            Reply::Answered(answer) => return read(&answer),
+            // Its time has begun.
+            Reply::Late => (self.once()?, Some(came)),
+            // What would be kept for it, nobody would end.
+            Reply::NoDaemon if self.gone.load(Ordering::SeqCst) => (self.once()?, Some(came)),
+            Reply::NoDaemon => (self.service()?, None),
+        };
+        let deadline = Deadline::after(service.time_of(call), service.clock().clone());
+        let admitted = Admitted {
+            came,
+            ..Admitted::at_once(given_up.ending(), deadline)
+        };
+        let answer = service.call(call, admitted).payload;
+        Ok(serde_json::from_slice(&answer).unwrap_or_default())
+    }
+
+    /// Sets up a service that has what a command has that ends with its search: for a call whose daemon does not greet in time, which the next one may.
+    fn once(&self) -> Result<Arc<Service>, ToolError> {
+        let setup = self.prepared()?.for_files(&self.environment);
+        let service = service(setup, None, serve::Own::default());
+        service.map(Arc::new).map_err(told)
+    }
+}
+
+/// Answers a question of `ggrep` without a daemon. The time for looking for one counts.
+///
+/// # Errors
+///
+/// Problems of the configuration and of the root.
+pub(super) fn by_this_process(
+    meant: &Meant,
+    query: &SearchQuery,
+    until: &Deadline,
+    environment: &Environment,
+) -> Result<Vec<u8>, ToolError> {
+    let setup = prepare(&meant.setup, environment, &[])?.for_files(environment);
+    let clock = setup.context.clock.clone();
+    let service = service(setup, None, serve::Own::default()).map_err(told)?;
+    let daemon = &meant.config.daemon;
+    let most = query.timeout_ms.unwrap_or(daemon.query_timeout_ms);
+    let most = Duration::from_millis(most.min(daemon.query_timeout_ms)).min(until.remaining());
+    let ending = Ending::default();
+    let admitted = Admitted {
+        max_response_bytes: usize::try_from(daemon.max_response_bytes).unwrap_or(usize::MAX),
+        ..Admitted::at_once(&ending, Deadline::after(most, clock))
+    };
+    Ok(service.answer(query, admitted).payload)
+}
+
+/// Returns how a surface that stays uses the daemon of its tree.
+pub(super) fn start_unless(no_daemon: bool) -> Option<DaemonUse> {
+    Some(if no_daemon {
+        DaemonUse::Off
+    } else {
+        DaemonUse::Start
+    })
+}
+
+/// The outcome of asking a daemon.
+enum Reply {
+    /// Its answer.
+    Answered(Vec<u8>),
+    /// There is none, or this process is not to ask it.
+    NoDaemon,
+    /// There is one, which does not greet in time or ends before it answers.
+    Late,
+}
+
+/// Has a signal end in order what this process itself does for a tree.
+fn linger(own: &Arc<Mutex<Own>>, signals: &Signals) {
+    static LINGERS: OnceLock<()> = OnceLock::new();
+    let all = || LINGERING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut lingering = all();
+    lingering.retain(|one| one.strong_count() > 0);
+    if !lingering.iter().any(|one| one.as_ptr() == Arc::as_ptr(own)) {
+        lingering.push(Arc::downgrade(own));
+    }
+    drop(lingering);
+    if LINGERS.set(()).is_ok() {
+        // Where that is refused, a signal ends the process at once.
+        let _ = signals.linger(move || {
+            let lingering = all().clone();
+            for own in lingering.iter().filter_map(Weak::upgrade) {
+                shut_down(&own);
+            }
+        });
+    }
+}
+
+/// Ends what a process itself does for a tree.
+fn shut_down(own: &Mutex<Own>) {
+    let own = own.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, service)) = &*own {
+        service.shut_down();
+    }
+}
+
+/// Returns how long a daemon's answer to a call may take. It gives no call more than it is configured to.
+fn time_of(call: &ToolCall, config: &Config) -> Duration {
+    let asked = call.request.get("timeout_ms").and_then(Value::as_u64);
+    let configured = match call.tool == FILES_NAME {
+        true => config.search_files.default_timeout_ms,
+        false => asked.unwrap_or(config.search.default_timeout_ms),
+    };
+    Duration::from_millis(configured.min(config.daemon.query_timeout_ms)) + MARGIN
+}
+
+impl Tree for Backend {
+    fn call(&self, call: &ToolCall, given_up: &GivenUp) -> Value {
+        let answer = self.called(call, given_up);
+        answer.unwrap_or_else(|error| error.to_json())
+    }
+
+    fn status(&self) -> Result<Value, ToolError> {
+        self.inspected(Asked::Status, |own| own.status(&Default::default()))
+    }
+
+    fn health(&self) -> Result<Value, ToolError> {
+        self.inspected(Asked::Health, Service::health)
+    }
+
+    fn explain(&self, request: &SearchRequest) -> Result<Value, ToolError> {
+        to_program(&*self.beside()?, request)
+    }
+
+    fn building(&self) -> Option<BuildReport> {
+        let own = self.own().clone();
+        match own {
+            Some((_, service)) => service.building(),
+            None => {
+                // What the daemon says of itself to everybody.
+                let beside = self.beside().ok()?;
+                let indexes = beside.indexes()?;
+                let living = indexes.living(&self.root)?;
+                living.into_iter().find_map(|one| one.build)
+            }
+        }
+    }
+}
+
+/// Makes of why nothing could be set up what agents are told.
+fn told(failure: Failure) -> ToolError {
+    match failure {
+        Failure::Tool(error) => error,
+        _ => ToolError::Cancelled,
+    }
+}
+
+/// Makes of what a client of a daemon meets what agents are told.
+fn failure(error: ClientError) -> Vec<u8> {
+    let refusal = match error {
+        ClientError::Refused(refusal) => refusal,
+        error => Refusal::new(error.code(), error.to_string()),
+    };
+    let refusal = match refusal.error.code {
+        ErrorCode::Cancelled => return cancelled(),
+        _ => refusal,
+    };
+    payload(&refusal)
+}
+
+fn cancelled() -> Vec<u8> {
+    ToolError::Cancelled.to_json().to_string().into_bytes()
+}
+
+/// Reads the answer of a daemon.
+fn read(answer: &[u8]) -> Result<Value, ToolError> {
+    serde_json::from_slice(answer).map_err(|error| ToolError::ExecutionFailed {
+        tool: "daemon".to_string(),
+        message: format!("the daemon's answer can't be read: {error}"),
+    })
+}

@@ -1,0 +1,239 @@
+//! Flags of other search tools that this command line does not have, and their replacements.
+//!
+//! Owns the table of ripgrep's flags. An unknown flag is answered from it and never by a guess at a
+//! similar name, which may mean the opposite: `--files-without-match` is not `--files-with-matches`.
+
+/// Flags of ripgrep and grep, and what takes their place here.
+const ELSEWHERE: &[(&[&str], &str)] = &[
+    (
+        &[
+            "-v",
+            "--invert-match",
+            "--no-invert-match",
+            "--files-without-match",
+            "--stop-on-nonmatch",
+        ],
+        "lines and files without a match can't be searched for; --files lists files, and -l those with a match",
+    ),
+    (
+        &[
+            "-U",
+            "--multiline",
+            "--no-multiline",
+            "--multiline-dotall",
+            "--no-multiline-dotall",
+        ],
+        "a match lies within one line; search for a part of it, with -C to see the lines around",
+    ),
+    (
+        &[
+            "-P",
+            "--pcre2",
+            "--no-pcre2",
+            "--engine",
+            "--auto-hybrid-regex",
+            "--no-auto-hybrid-regex",
+            "--perl-regexp",
+            "--pcre2-unicode",
+            "--no-pcre2-unicode",
+            "--pcre2-version",
+        ],
+        "expressions have the syntax of Rust's regex crate, without backreferences and lookaround",
+    ),
+    (
+        &["-r", "-R", "--replace", "--recursive", "--passthru"],
+        "nothing is replaced; directories are always searched with everything below them",
+    ),
+    (
+        &["-E", "--extended-regexp", "--encoding", "--no-encoding"],
+        "patterns are always extended expressions, and files are UTF-8, or UTF-16 with a byte-order mark",
+    ),
+    (
+        &[
+            "-a",
+            "--text",
+            "--no-text",
+            "--binary",
+            "--no-binary",
+            "--null-data",
+        ],
+        "a file with a zero byte is binary; where it is named and matches, that is said",
+    ),
+    (
+        &[
+            "-z",
+            "--search-zip",
+            "--no-search-zip",
+            "--pre",
+            "--no-pre",
+            "--pre-glob",
+        ],
+        "files are searched as they are, not unpacked",
+    ),
+    (
+        &["-b", "--byte-offset", "--no-byte-offset"],
+        "--rg-json says where in its file each line and match is",
+    ),
+    (
+        &[
+            "--mmap",
+            "--no-mmap",
+            "--line-buffered",
+            "--no-line-buffered",
+            "--block-buffered",
+            "--no-block-buffered",
+            "--no-config",
+            "--dfa-size-limit",
+            "--regex-size-limit",
+            "--sort-files",
+            "--no-sort-files",
+            "--no-sort-accessed",
+        ],
+        "it is not needed: neither answers nor their order depend on it",
+    ),
+    (
+        &[
+            "--iglob",
+            "--glob-case-insensitive",
+            "--no-glob-case-insensitive",
+        ],
+        "globs compare with case; -g '*.[jJ][pP][gG]' does without",
+    ),
+    (
+        &["--include", "--exclude", "--exclude-dir"],
+        "-g takes globs, and with a leading ! those to exclude",
+    ),
+    (
+        &["--maxdepth"],
+        "--max-depth limits how deep directories are searched",
+    ),
+    (
+        &["--max-columns-preview", "--no-max-columns-preview"],
+        "-M always shows the part of a long line around its match",
+    ),
+    (
+        &[
+            "--no-ignore-dot",
+            "--ignore-dot",
+            "--no-ignore-exclude",
+            "--ignore-exclude",
+            "--no-ignore-files",
+            "--ignore-files",
+            "--no-ignore-global",
+            "--ignore-global",
+            "--no-ignore-parent",
+            "--ignore-parent",
+            "--no-ignore-vcs",
+            "--ignore-vcs",
+            "--no-require-git",
+            "--require-git",
+            "--ignore-file",
+            "--ignore-file-case-insensitive",
+            "--no-ignore-file-case-insensitive",
+            "--no-ignore-messages",
+            "--ignore-messages",
+        ],
+        "ignore files count together: --no-ignore disregards all of them",
+    ),
+    (
+        &["--type-add", "--type-clear"],
+        "types are built in; -g takes any globs",
+    ),
+    (
+        &[
+            "--colors",
+            "--context-separator",
+            "--no-context-separator",
+            "--field-match-separator",
+            "--field-context-separator",
+            "--path-separator",
+            "--hostname-bin",
+            "--crlf",
+            "--no-crlf",
+        ],
+        "the form of lines is fixed; --json and --rg-json are for programs that read them",
+    ),
+    (
+        &["--unicode", "--no-unicode"],
+        "classes are Unicode; write (?-u) in an expression for bytes",
+    ),
+    (
+        &["--include-zero", "--no-include-zero"],
+        "-c and --count-matches print files with at least one match",
+    ),
+    (
+        &["--one-file-system", "--no-one-file-system"],
+        "directories on other file systems are searched, too; -g '!DIR/' leaves one out",
+    ),
+    (
+        &["--generate"],
+        "`forge-search man` prints the manual, `forge-search completions SHELL` what a shell completes",
+    ),
+    (&["--trace"], "--debug prints what the program does"),
+    (
+        &["--messages", "--no-stats", "--no-json", "--no-max-columns"],
+        "it is the default; leave it out",
+    ),
+];
+
+/// Returns what takes the place of a flag of other tools.
+pub(super) fn hint(flag: &str) -> Option<&'static str> {
+    let name = flag.split(['=', ' ']).next().unwrap_or(flag);
+    let found = ELSEWHERE.iter().find(|(names, _)| names.contains(&name));
+    found.map(|(_, hint)| *hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::tool::cli::args::Cli;
+
+    /// Every flag of ripgrep 15 by its long name, and the names that negate one.
+    const RIPGREP: &str = "after-context auto-hybrid-regex before-context binary block-buffered byte-offset \
+        case-sensitive color colors column context context-separator count count-matches crlf dfa-size-limit \
+        encoding engine field-context-separator field-match-separator file files files-with-matches \
+        files-without-match fixed-strings follow generate glob glob-case-insensitive heading help hidden \
+        hostname-bin hyperlink-format iglob ignore-case ignore-file ignore-file-case-insensitive include-zero \
+        invert-match json line-buffered line-number line-regexp max-columns max-columns-preview max-count \
+        max-depth max-filesize mmap multiline multiline-dotall no-auto-hybrid-regex no-binary \
+        no-block-buffered no-byte-offset no-column no-config no-context-separator no-crlf no-encoding \
+        no-filename no-fixed-strings no-follow no-glob-case-insensitive no-heading no-hidden no-ignore \
+        no-ignore-dot no-ignore-exclude no-ignore-files no-ignore-file-case-insensitive no-ignore-global \
+        no-ignore-messages no-ignore-parent no-ignore-vcs no-include-zero no-invert-match no-json \
+        no-line-buffered no-line-number no-max-columns-preview no-messages no-mmap no-multiline \
+        no-multiline-dotall no-one-file-system no-pcre2 no-pcre2-unicode no-pre no-require-git no-search-zip \
+        no-sort-files no-stats no-text no-trim no-unicode null null-data one-file-system only-matching \
+        passthru path-separator pcre2 pcre2-unicode pcre2-version pre pre-glob pretty quiet regex-size-limit \
+        regexp replace require-git search-zip smart-case sort sort-files sortr stats stop-on-nonmatch text \
+        threads trace trim type type-add type-clear type-list type-not unicode unrestricted version vimgrep \
+        with-filename word-regexp";
+
+    #[test]
+    fn each_flag_of_ripgrep_is_taken_or_has_a_hint() {
+        let program = Cli::command();
+        let ours: BTreeSet<String> = program
+            .get_arguments()
+            .flat_map(|arg| {
+                let long = arg.get_long().map(|long| format!("--{long}"));
+                let short = arg.get_short().map(|short| format!("-{short}"));
+                long.into_iter().chain(short)
+            })
+            .chain(["--help", "--version"].map(String::from))
+            .collect();
+        for name in RIPGREP.split_whitespace() {
+            let flag = format!("--{name}");
+            let taken = ours.contains(&flag);
+            assert!(taken != hint(&flag).is_some(), "{flag}: taken {taken}");
+        }
+        for name in ELSEWHERE.iter().flat_map(|(names, _)| *names) {
+            assert!(!ours.contains(*name), "{name}");
+        }
+        assert!(hint("-v").unwrap().contains("--files"));
+        assert!(hint("--replace=x").unwrap().contains("replaced"));
+        assert_eq!(hint("--frobnicate"), None);
+    }
+}

@@ -1,0 +1,212 @@
+//! Lines for people: with headings and colours on a terminal, one plain line each in a pipe.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use super::{MATCH, NUMBER, Output, ShownFile, Style};
+use crate::exec::event::{Line, LineKind, Span};
+use crate::tool::render::escape_controls;
+use crate::tool::shorten::shown_line;
+
+/// Prints matching lines and the lines around them.
+pub(in super::super) struct Lines {
+    style: Style,
+    /// The file and the number of the last line.
+    last: Option<(PathBuf, u64)>,
+}
+
+impl Lines {
+    pub(in super::super) fn new(style: Style) -> Lines {
+        Lines { style, last: None }
+    }
+
+    fn line(&self, shown: &ShownFile<'_>, line: &Line, out: &mut dyn Write) -> io::Result<()> {
+        let style = &self.style;
+        let separator: &[u8] = match line.kind {
+            LineKind::Match => b":",
+            LineKind::Context => b"-",
+        };
+        let column = line.spans.first().map_or(1, |span| span.start as u64 + 1);
+        if !style.headings && !style.no_paths && !shown.path.as_os_str().is_empty() {
+            style.path(shown, line.number, column, out)?;
+            out.write_all(if style.null { b"\0" } else { separator })?;
+        }
+        if !style.no_numbers {
+            style.painted(NUMBER, line.number.to_string().as_bytes(), out)?;
+            out.write_all(separator)?;
+            if line.is_match() && !style.headings && !style.no_columns {
+                write!(out, "{column}")?;
+                out.write_all(separator)?;
+            }
+        }
+        write_line(style, line, out)?;
+        out.write_all(b"\n")
+    }
+}
+
+impl Output for Lines {
+    fn file(&mut self, shown: &ShownFile<'_>, out: &mut dyn Write) -> io::Result<()> {
+        for line in &shown.file.outcome.lines {
+            let last = self.last.as_ref();
+            let is_same = last.is_some_and(|(path, _)| path == shown.path);
+            let is_next = is_same && last.is_some_and(|(_, number)| number + 1 == line.number);
+            if self.style.headings && !is_same && !self.style.no_paths {
+                if last.is_some() {
+                    out.write_all(b"\n")?;
+                }
+                let column = line.spans.first().map_or(1, |span| span.start as u64 + 1);
+                self.style.path(shown, line.number, column, out)?;
+                out.write_all(b"\n")?;
+            } else if self.style.has_context && last.is_some() && !is_next {
+                out.write_all(b"--\n")?;
+            }
+            self.line(shown, line, out)?;
+            match &mut self.last {
+                Some((_, number)) if is_same => *number = line.number,
+                last => *last = Some((shown.path.to_path_buf(), line.number)),
+            }
+        }
+        let binary = shown.file.outcome.gaps.binary;
+        if let Some(binary) = binary.filter(|binary| binary.matches) {
+            if !shown.path.as_os_str().is_empty() {
+                self.style.path(shown, 1, 1, out)?;
+                out.write_all(b": ")?;
+            }
+            let nul = binary.nul;
+            writeln!(
+                out,
+                "binary file matches (found a zero byte at offset {nul})"
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Prints a line in brackets: a program that takes any text on standard error for a failure
+    /// would throw the answer away.
+    fn note(&mut self, text: &str, out: &mut dyn Write) -> io::Result<bool> {
+        writeln!(out, "[{}]", escape_controls(text))?;
+        Ok(true)
+    }
+
+    fn tells_of_binary(&self) -> bool {
+        true
+    }
+}
+
+/// Prints a line for each match: the match by itself, or the whole line.
+pub(in super::super) struct Matches {
+    style: Style,
+    by_itself: bool,
+}
+
+impl Matches {
+    /// Prints matches by themselves.
+    pub(in super::super) fn alone(style: Style) -> Matches {
+        Matches {
+            style,
+            by_itself: true,
+        }
+    }
+
+    /// Prints the line of each match, as editors take it.
+    pub(in super::super) fn in_lines(style: Style) -> Matches {
+        Matches {
+            style,
+            by_itself: false,
+        }
+    }
+}
+
+impl Output for Matches {
+    fn file(&mut self, shown: &ShownFile<'_>, out: &mut dyn Write) -> io::Result<()> {
+        let style = &self.style;
+        for line in shown
+            .file
+            .outcome
+            .lines
+            .iter()
+            .filter(|line| line.is_match())
+        {
+            for span in &line.spans {
+                let column = span.start as u64 + 1;
+                if !style.no_paths && !shown.path.as_os_str().is_empty() {
+                    style.path(shown, line.number, column, out)?;
+                    out.write_all(if style.null { b"\0" } else { b":" })?;
+                }
+                if !style.no_numbers {
+                    style.painted(NUMBER, line.number.to_string().as_bytes(), out)?;
+                    out.write_all(b":")?;
+                    if !style.no_columns {
+                        write!(out, "{column}:")?;
+                    }
+                }
+                match self.by_itself {
+                    true => {
+                        let found = line.text.get(span.start..span.end).unwrap_or_default();
+                        style.painted(MATCH, found, out)?;
+                    }
+                    false => style.text(&line.text, out)?,
+                }
+                out.write_all(b"\n")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes the text of a line with its matches in colour, shortened where it is too long.
+fn write_line(style: &Style, line: &Line, out: &mut dyn Write) -> io::Result<()> {
+    let is_long = |most: usize| line.text.len() > most;
+    if style.max_line_bytes.is_some_and(is_long) {
+        let shown = shown_line(line, style.max_line_bytes);
+        let left_out = |bytes: usize| match bytes {
+            0 => String::new(),
+            bytes => format!("[+{bytes} bytes]"),
+        };
+        let (before, after) = shown.left_out.map_or((0, 0), |out| (out.before, out.after));
+        out.write_all(left_out(before).as_bytes())?;
+        // The places of further matches are not known in a part of a line.
+        let start = shown
+            .text
+            .find(&shown.found)
+            .filter(|_| !shown.found.is_empty());
+        let spans: Vec<Span> = start
+            .map(|start| Span {
+                start,
+                end: start + shown.found.len(),
+                edits: 0,
+            })
+            .into_iter()
+            .collect();
+        highlighted(style, shown.text.as_bytes(), &spans, 0, out)?;
+        return out.write_all(left_out(after).as_bytes());
+    }
+    let is_space = |byte: &&u8| byte.is_ascii_whitespace();
+    let from = match style.trim {
+        true => line.text.iter().take_while(is_space).count(),
+        false => 0,
+    };
+    highlighted(style, &line.text, &line.spans, from, out)
+}
+
+/// Writes a text from a place on, with spans in colour.
+fn highlighted(
+    style: &Style,
+    text: &[u8],
+    spans: &[Span],
+    from: usize,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut at = from;
+    for span in spans.iter().filter(|_| style.color) {
+        let start = span.start.max(at);
+        if let (Some(before), Some(found)) = (text.get(at..start), text.get(start..span.end))
+            && !found.is_empty()
+        {
+            style.text(before, out)?;
+            style.painted(MATCH, found, out)?;
+            at = span.end;
+        }
+    }
+    style.text(text.get(at..).unwrap_or_default(), out)
+}

@@ -1,0 +1,501 @@
+//! From the arguments of a search to a [`Question`], and to the paths that its answer is shown with.
+//!
+//! Owns the meaning of positional arguments, of patterns in files and of paths outside the working
+//! directory. Flags are checked here, too: a combination that can't mean anything is refused with
+//! the names of both.
+
+use std::ffi::OsStr;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::args::{QueryArgs, SearchArgs, SetupArgs};
+use super::setup::Environment;
+use crate::exec::query::{BinaryRule, CaseMode, CaseRule, Fuzziness, Report, Spans};
+use crate::exec::question::{
+    FallbackPlan, LookedFor, Question, QuestionError, QuestionLimits, Scope, Shown,
+};
+use crate::exec::question::{Follow, IgnoreRules, TraversalOptions};
+use crate::tool::config::{Config, Origin};
+use crate::tool::error::ToolError;
+use crate::tool::searcher::fallback_plan;
+
+/// The most bytes that a file of patterns may have.
+const MOST_PATTERN_BYTES: u64 = 32 << 20;
+
+/// An expression that matches nothing: a character that is `a` and `b`.
+const NEVER: &str = "[a&&b]";
+
+/// Positional arguments, told apart.
+struct Positional<'a> {
+    pattern: Option<&'a OsStr>,
+    paths: Vec<&'a Path>,
+}
+
+/// Tells a pattern from paths; `lists` if nothing is looked for.
+fn positional(args: &QueryArgs, lists: bool) -> Positional<'_> {
+    let first = args.pattern.as_deref();
+    let rest = args.paths.iter().map(PathBuf::as_path);
+    if lists || !args.regexp.is_empty() || !args.file.is_empty() {
+        return Positional {
+            pattern: None,
+            paths: first.map(Path::new).into_iter().chain(rest).collect(),
+        };
+    }
+    Positional {
+        pattern: first,
+        paths: rest.collect(),
+    }
+}
+
+/// Returns the patterns of a search; none if a file of patterns has none.
+///
+/// # Errors
+///
+/// There is no pattern, or one can't be read.
+fn patterns(args: &QueryArgs, environment: &Environment) -> Result<Vec<String>, ToolError> {
+    let mut all = args.regexp.clone();
+    for file in &args.file {
+        all.extend(lines_of(file, environment)?);
+    }
+    if let Some(pattern) = positional(args, false).pattern {
+        let text = pattern.to_str().ok_or_else(|| {
+            ToolError::bad_args("the pattern is not valid UTF-8; write bytes as \\xFF with (?-u)")
+        })?;
+        all.push(text.to_string());
+    }
+    if all.is_empty() && args.file.is_empty() {
+        return Err(ToolError::bad_args(
+            "a PATTERN is missing: give one, or one with -e, or a file of patterns with -f; -h has examples",
+        ));
+    }
+    Ok(all)
+}
+
+/// Reads patterns, one a line.
+fn lines_of(file: &Path, environment: &Environment) -> Result<Vec<String>, ToolError> {
+    let wrong = |why: &str| ToolError::bad_args(format!("-f {}: {why}", file.display()));
+    let mut bytes = Vec::new();
+    let read = match file == Path::new("-") {
+        true => io::stdin()
+            .lock()
+            .take(MOST_PATTERN_BYTES + 1)
+            .read_to_end(&mut bytes),
+        false => std::fs::File::open(environment.absolute(file)?)
+            .and_then(|file| file.take(MOST_PATTERN_BYTES + 1).read_to_end(&mut bytes)),
+    };
+    read.map_err(|error| wrong(&error.to_string()))?;
+    if bytes.len() as u64 > MOST_PATTERN_BYTES {
+        return Err(wrong(&format!(
+            "the file has more than {MOST_PATTERN_BYTES} bytes, the most that the patterns of a search may have; \
+             search for a part of them at a time"
+        )));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| wrong("the file is not valid UTF-8"))?;
+    Ok(text.lines().map(str::to_string).collect())
+}
+
+/// One searched path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SearchedPath {
+    /// The path as the sandbox is asked for it.
+    pub(super) asked: PathBuf,
+    /// The path that a person can use: relative to the shell's directory where it lies there, else
+    /// as it was typed.
+    pub(super) shown: PathBuf,
+    /// The real path; the typed one if there is none.
+    pub(super) absolute: PathBuf,
+    /// It is a file, so that the paths below it are its own name.
+    pub(super) is_file: bool,
+    /// A directory outside of the root that has to be allowed, if there is one.
+    pub(super) extra_root: Option<PathBuf>,
+}
+
+/// Returns the searched paths; `None` stands for standard input, which was named as `-`.
+///
+/// # Errors
+///
+/// There is no working directory, or `-` stands beside other paths.
+pub(super) fn searched_paths(
+    args: &QueryArgs,
+    lists: bool,
+    setup: &SetupArgs,
+    environment: &Environment,
+) -> Result<Option<Vec<SearchedPath>>, ToolError> {
+    let typed = positional(args, lists).paths;
+    if typed.contains(&Path::new("-")) {
+        if typed.len() > 1 || lists {
+            return Err(ToolError::bad_args(
+                "- is standard input and is searched by itself; leave out the other paths and --files, or write ./- for \
+                 a file of that name",
+            ));
+        }
+        return Ok(None);
+    }
+    let here = match environment.working_dir.clone() {
+        Ok(here) => Some(here.canonicalize().unwrap_or(here)),
+        Err(error) if setup.root.is_none() => return Err(error),
+        Err(_) => None,
+    };
+    let root = setup.root.as_deref();
+    if typed.is_empty() {
+        let top = root.unwrap_or(Path::new("."));
+        let asked = PathBuf::from(".");
+        let path = searched(asked, top, None, environment, here.as_deref())?;
+        return Ok(Some(vec![path]));
+    }
+    typed
+        .into_iter()
+        .map(|path| searched_path(path, root, environment, here.as_deref()))
+        .collect::<Result<_, _>>()
+        .map(Some)
+}
+
+fn searched_path(
+    typed: &Path,
+    root: Option<&Path>,
+    environment: &Environment,
+    here: Option<&Path>,
+) -> Result<SearchedPath, ToolError> {
+    if let Some(root) = root {
+        let whole = root.join(typed);
+        return searched(typed.to_path_buf(), &whole, None, environment, here);
+    }
+    let Ok(canonical) = environment.absolute(typed)?.canonicalize() else {
+        // The search says what is wrong with it.
+        return searched(typed.to_path_buf(), typed, None, environment, here);
+    };
+    if let Some(inside) = here.and_then(|here| canonical.strip_prefix(here).ok()) {
+        // As a path that holds where absolute ones are not allowed.
+        let inside = match inside.as_os_str().is_empty() {
+            true => PathBuf::from("."),
+            false => inside.to_path_buf(),
+        };
+        return searched(inside, typed, None, environment, here);
+    }
+    let extra_root = match canonical.is_dir() {
+        true => canonical.clone(),
+        false => canonical.parent().unwrap_or(Path::new("/")).to_path_buf(),
+    };
+    searched(canonical, typed, Some(extra_root), environment, here)
+}
+
+fn searched(
+    asked: PathBuf,
+    typed: &Path,
+    extra_root: Option<PathBuf>,
+    environment: &Environment,
+    here: Option<&Path>,
+) -> Result<SearchedPath, ToolError> {
+    let absolute = environment.absolute(typed)?;
+    let absolute = absolute.canonicalize().unwrap_or(absolute);
+    let inside = here.and_then(|here| absolute.strip_prefix(here).ok());
+    Ok(SearchedPath {
+        asked,
+        shown: match inside {
+            Some(inside) if !typed.is_symlink() => inside.to_path_buf(),
+            // As it was typed, without a `.` in front.
+            _ => typed.components().collect(),
+        },
+        is_file: absolute.is_file(),
+        absolute,
+        extra_root,
+    })
+}
+
+/// Makes a question without limits of what is looked for and where.
+///
+/// # Errors
+///
+/// Patterns that can't be read, and flags that can't mean anything together.
+pub(super) fn query_question(
+    args: &QueryArgs,
+    paths: &[SearchedPath],
+    lists: bool,
+    config: &Config,
+    environment: &Environment,
+) -> Result<Question, ToolError> {
+    let patterns = match lists {
+        true => None,
+        false => Some(patterns(args, environment)?),
+    };
+    // A file of patterns that has none matches nothing, as in ripgrep.
+    let has_none = patterns.as_ref().is_some_and(Vec::is_empty);
+    let patterns = match has_none {
+        true => Some(vec![NEVER.to_string()]),
+        false => patterns,
+    };
+    let takes_back = |glob: &&String| glob.starts_with("!!");
+    if let Some(glob) = args.glob.iter().find(takes_back) {
+        return Err(ToolError::bad_args(format!(
+            "-g {glob}: a glob has at most one leading !, which excludes; leave one out"
+        )));
+    }
+    let unrestricted = args.unrestricted;
+    if unrestricted > 2 {
+        return Err(ToolError::bad_args(
+            "-uuu would search binary files too, which are never searched line by line; -uu is the most there is",
+        ));
+    }
+    let depth = args
+        .max_depth
+        .map(|depth| usize::try_from(depth).unwrap_or(usize::MAX));
+    Ok(Question {
+        looked_for: LookedFor {
+            patterns,
+            fixed_strings: args.fixed_strings && !has_none,
+            word: args.word_regexp,
+            whole_line: args.line_regexp,
+            case: match (args.ignore_case, args.case_sensitive) {
+                (true, _) => CaseMode::Insensitive,
+                (_, true) => CaseMode::Sensitive,
+                _ => CaseMode::Smart,
+            },
+            case_rule: CaseRule::Unicode,
+            fuzzy: args.fuzzy.map(|level| Fuzziness::Edits(level as u8)),
+        },
+        scope: Scope {
+            paths: paths.iter().map(|path| path.asked.clone()).collect(),
+            traversal: TraversalOptions {
+                hidden: args.hidden || unrestricted > 1,
+                follow: if args.follow {
+                    Follow::All
+                } else {
+                    Follow::Never
+                },
+                rules: if args.no_ignore || unrestricted > 0 {
+                    IgnoreRules::None
+                } else {
+                    IgnoreRules::All
+                },
+                recursive: !args.no_recursive && depth != Some(1),
+            },
+            // A person who names a depth asks for no more, so nothing is cut off by it.
+            max_depth: depth,
+            depth_cuts: false,
+            include: Vec::new(),
+            exclude: Vec::new(),
+            globs: args.glob.clone(),
+            types: args.type_rules.clone(),
+            globs_from: Some(PathBuf::new()),
+            no_git_dirs: false,
+            binary: BinaryRule::UntilNul,
+        },
+        shown: Shown::default(),
+        limits: limits_of(args, config),
+        fallback: FallbackPlan::default(),
+    })
+}
+
+/// Adds to a question what of the answer is printed, and its limits.
+///
+/// # Errors
+///
+/// Flags that can't mean anything together.
+pub(super) fn add_output(
+    question: &mut Question,
+    args: &SearchArgs,
+    config: &Config,
+) -> Result<(), ToolError> {
+    check(args)?;
+    let side = |own: Option<u64>| {
+        let lines = own.or(args.context).unwrap_or(0);
+        usize::try_from(lines).unwrap_or(usize::MAX)
+    };
+    let report = report_of(args);
+    let has_lines = report == Report::Lines;
+    question.shown = Shown {
+        report,
+        spans: spans_of(args),
+        places: args.rg_json,
+        before: if has_lines {
+            side(args.before_context)
+        } else {
+            0
+        },
+        after: if has_lines {
+            side(args.after_context)
+        } else {
+            0
+        },
+        matching_context: true,
+    };
+    let is_for_programs = args.vimgrep || args.only_matching || args.json || args.rg_json;
+    let limits = &mut question.limits;
+    limits.max_results = match args.max_results {
+        Some(0) => u64::MAX,
+        Some(most) => most,
+        None if args.quiet => 1,
+        None if has_lines && !is_for_programs => config.search.default_max_results,
+        None => u64::MAX,
+    };
+    if let Some(most) = args.max_count {
+        limits.max_matches_per_file = most;
+    }
+    if let Some(most) = args.max_files {
+        limits.max_files = most;
+    }
+    Ok(())
+}
+
+/// Returns the limits of a search. A limit that nobody configured is for agents; a person's search
+/// has none.
+fn limits_of(args: &QueryArgs, config: &Config) -> QuestionLimits {
+    let configured = |key: &str, value: u64| match config.origin(key) {
+        Origin::Default => u64::MAX,
+        _ => value,
+    };
+    let search = &config.search;
+    QuestionLimits {
+        max_matches_per_file: configured(
+            "tools.search.max_matches_per_file",
+            search.max_matches_per_file,
+        ),
+        max_files: configured("tools.search.max_files", search.max_files),
+        max_file_size: args.max_filesize.unwrap_or_else(|| {
+            configured(
+                "tools.search.max_file_size_bytes",
+                search.max_file_size_bytes,
+            )
+        }),
+        ..QuestionLimits::NONE
+    }
+}
+
+/// Returns the approximate searches that follow when nothing matches.
+pub(super) fn fallback_of(question: &Question, config: &Config) -> FallbackPlan {
+    let looked_for = &question.looked_for;
+    match looked_for.patterns.as_deref() {
+        Some([literal]) if looked_for.fixed_strings && looked_for.fuzzy.is_none() => {
+            fallback_plan(&config.search, literal)
+        }
+        _ => FallbackPlan::default(),
+    }
+}
+
+fn report_of(args: &SearchArgs) -> Report {
+    if args.files || args.files_with_matches || args.quiet {
+        Report::Presence
+    } else if args.count || args.count_matches {
+        Report::Counts
+    } else {
+        Report::Lines
+    }
+}
+
+fn spans_of(args: &SearchArgs) -> Spans {
+    if args.count {
+        Spans::First
+    } else {
+        Spans::Every
+    }
+}
+
+/// Refuses flags that would have no effect.
+fn check(args: &SearchArgs) -> Result<(), ToolError> {
+    let has_context = [args.context, args.before_context, args.after_context];
+    if (args.only_matching || args.vimgrep) && has_context.iter().flatten().any(|lines| *lines > 0)
+    {
+        return Err(ToolError::bad_args(
+            "-o and --vimgrep print matches only, so there are no lines around them; leave out -A, -B and -C, or use --json",
+        ));
+    }
+    let looks =
+        !args.query.regexp.is_empty() || !args.query.file.is_empty() || args.query.fuzzy.is_some();
+    if args.files && (looks || args.max_count.is_some()) {
+        return Err(ToolError::bad_args(
+            "--files looks for nothing, so -e, -f, --fuzzy and -m mean nothing with it; -l prints files with a match",
+        ));
+    }
+    if args.rg_json && args.query.fuzzy.is_some() {
+        return Err(ToolError::bad_args(
+            "--rg-json has no words for approximate matches; leave out --fuzzy, or use --json",
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the error of a question that can't be asked, in the words of the command line: with the
+/// place in the pattern marked.
+pub(super) fn refused(error: QuestionError, question: &Question) -> ToolError {
+    let QuestionError::Pattern(error) = error else {
+        return ToolError::bad_args(error.to_string());
+    };
+    let mut message = error.message.clone();
+    if error.as_text {
+        message.push_str("; -F searches for the text as it is");
+    }
+    let patterns = question.looked_for.patterns.as_deref().unwrap_or_default();
+    let pattern = patterns.get(error.pattern.unwrap_or(0));
+    if let (Some(pattern), Some(span)) = (pattern, error.span) {
+        message.push_str(&marked(pattern, span));
+    } else if let (Some(pattern), 2..) = (pattern, patterns.len()) {
+        message.push_str(&format!("\n  in the pattern {pattern:?}"));
+    }
+    ToolError::bad_args(message)
+}
+
+/// Shows a pattern with a mark under the part that is at fault, if it fits on a line.
+fn marked(pattern: &str, span: std::ops::Range<usize>) -> String {
+    const WIDEST: usize = 200;
+    let is_plain = !pattern.contains(|c: char| c.is_control());
+    let (Some(before), Some(part)) = (pattern.get(..span.start), pattern.get(span.clone())) else {
+        return String::new();
+    };
+    if pattern.chars().count() > WIDEST || !is_plain {
+        return String::new();
+    }
+    let width = |text: &str| unicode_width::UnicodeWidthStr::width(text);
+    let marks = "^".repeat(width(part).max(1));
+    format!("\n  {pattern}\n  {}{marks}", " ".repeat(width(before)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::pattern::{Pattern, PatternOptions};
+
+    fn question(patterns: &[&str]) -> Question {
+        Question {
+            looked_for: LookedFor {
+                patterns: Some(patterns.iter().map(|one| one.to_string()).collect()),
+                ..LookedFor::default()
+            },
+            scope: Scope {
+                paths: Vec::new(),
+                traversal: TraversalOptions {
+                    hidden: false,
+                    follow: Follow::Never,
+                    rules: IgnoreRules::All,
+                    recursive: true,
+                },
+                max_depth: None,
+                depth_cuts: false,
+                include: Vec::new(),
+                exclude: Vec::new(),
+                globs: Vec::new(),
+                types: Vec::new(),
+                globs_from: Some(PathBuf::new()),
+                no_git_dirs: false,
+                binary: BinaryRule::UntilNul,
+            },
+            shown: Shown::default(),
+            limits: QuestionLimits::NONE,
+            fallback: FallbackPlan::default(),
+        }
+    }
+
+    #[test]
+    fn the_place_in_a_pattern_is_marked() {
+        let refusal = |patterns: &[&str]| {
+            let question = question(patterns);
+            let texts = question.looked_for.patterns.clone().unwrap();
+            let error = Pattern::of(&texts, PatternOptions::default()).unwrap_err();
+            refused(error.into(), &question).message()
+        };
+        let message = refusal(&["é(ab"]);
+        assert!(message.ends_with("\n  é(ab\n   ^"), "{message}");
+        assert!(message.contains("-F searches"), "{message}");
+        let message = refusal(&["fine", "a[b"]);
+        assert!(message.ends_with("\n  a[b\n   ^"), "{message}");
+    }
+}

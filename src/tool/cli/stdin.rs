@@ -1,0 +1,186 @@
+//! Searching standard input: one text, line by line as it comes.
+
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use crate::exec::collect::{Cuts, Found, Totals};
+use crate::exec::embedded::FileSearcher;
+use crate::exec::event::{FileAnswer, FileOutcome, Line};
+use crate::exec::matcher::LineMatcher;
+use crate::exec::query::{Query, Report};
+use crate::exec::question::Question;
+use crate::exec::schedule::{Run, Taker};
+use crate::exec::stop::{Deadline, Stop, StopReason, SystemClock};
+use crate::tool::answering::{Fallback, Summary, Target};
+use crate::tool::error::ToolError;
+use crate::tool::response::IndexUse;
+
+/// Lines that wait to be printed while more of the input is searched.
+const WAITING_LINES: usize = 1024;
+
+/// What the searching thread sends.
+enum Sent {
+    Line(Line),
+    End(FileOutcome),
+}
+
+/// A reader that notes whether anything came.
+struct Noting<R> {
+    from: R,
+    came: Arc<AtomicBool>,
+}
+
+impl<R: Read> Read for Noting<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(buffer)?;
+        if read > 0 {
+            self.came.store(true, Ordering::Relaxed);
+        }
+        Ok(read)
+    }
+}
+
+/// Searches standard input, and hands its lines to `taker` as they are found. Signals end the process
+/// as they end any program that reads its input. Returns besides whether anything came.
+///
+/// # Errors
+///
+/// [`ToolError::BadArgs`] for a question that can't be asked.
+pub(super) fn search(
+    question: &Question,
+    timeout: Option<Duration>,
+    taker: &mut Taker<'_>,
+) -> Result<(Summary, bool), ToolError> {
+    let wrong = |error: String| ToolError::bad_args(error);
+    let query = question.query(question.looked_for.fuzzy);
+    let query = Arc::new(query.map_err(|error| wrong(error.to_string()))?);
+    let matcher = LineMatcher::of(&query).map_err(|error| wrong(error.to_string()))?;
+    let timeout = timeout.unwrap_or(Duration::MAX);
+    let deadline = Deadline::after(timeout, Arc::new(SystemClock));
+    let stop = Stop::new();
+    let (send, receive) = sync_channel(WAITING_LINES);
+    let (own, own_stop) = (query.clone(), stop.clone());
+    let came = Arc::new(AtomicBool::new(false));
+    let noted = came.clone();
+    let started = thread::Builder::new().spawn(move || {
+        let mut searcher = FileSearcher::new(own, &matcher, own_stop);
+        let mut take = |line: Line| send.send(Sent::Line(line)).is_ok();
+        let input = Noting {
+            from: io::stdin().lock(),
+            came: noted,
+        };
+        let outcome = searcher.search_input(input, &mut take);
+        // Nobody waits for it any more where the deadline has passed.
+        let _ = send.send(Sent::End(outcome));
+    });
+    started.map_err(|error| ToolError::ExecutionFailed {
+        tool: "forge-search".to_string(),
+        message: format!("no thread could be started: {error}"),
+    })?;
+    let mut input = Taken::new(&query);
+    let mut timed_out = false;
+    loop {
+        match receive.recv_timeout(deadline.remaining()) {
+            Ok(Sent::Line(line)) => {
+                if input.line(line, taker).is_break() {
+                    break;
+                }
+            }
+            Ok(Sent::End(outcome)) => {
+                // Nothing comes after it.
+                let _ = input.end(outcome, taker);
+                break;
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                timed_out = true;
+                break;
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    stop.raise(StopReason::Satisfied);
+    let summary = Summary {
+        run: Run {
+            totals: input.totals,
+            cuts: input.cuts,
+            timed_out,
+            failure: None,
+        },
+        targets: vec![Target::default()],
+        index: IndexUse::not_used(),
+        approximate: None,
+        fallback: Fallback::default(),
+    };
+    Ok((summary, came.load(Ordering::Relaxed)))
+}
+
+/// The lines of standard input, as they are taken.
+struct Taken<'a> {
+    query: &'a Query,
+    totals: Totals,
+    cuts: Cuts,
+}
+
+impl Taken<'_> {
+    fn new(query: &Query) -> Taken<'_> {
+        Taken {
+            query,
+            totals: Totals {
+                files_scanned: 1,
+                ..Totals::default()
+            },
+            cuts: Cuts::default(),
+        }
+    }
+
+    fn line(&mut self, line: Line, taker: &mut Taker<'_>) -> ControlFlow<()> {
+        // The query reports one more line than the answer holds.
+        if self.totals.results + 1 >= self.query.max_results_per_file {
+            self.cuts.max_results = true;
+            return ControlFlow::Break(());
+        }
+        self.totals.results += 1;
+        self.totals.matched_files |= u64::from(line.is_match());
+        let mut outcome = FileOutcome::nothing();
+        outcome.matched_lines = u64::from(line.is_match());
+        outcome.matches = line.spans.len() as u64;
+        outcome.lines.push(line);
+        taker(part(outcome))
+    }
+
+    fn end(&mut self, mut outcome: FileOutcome, taker: &mut Taker<'_>) -> ControlFlow<()> {
+        self.totals.searched_bytes = outcome.searched_bytes;
+        self.totals.matched_files |= u64::from(outcome.has_match());
+        self.cuts.max_matches_per_file = outcome.gaps.more_matches;
+        if matches!(self.query.report, Report::Lines | Report::Matches) {
+            // Its lines are handed out and counted.
+            (outcome.matched_lines, outcome.matches) = (0, 0);
+        } else {
+            self.totals.results = usize::from(outcome.has_match());
+        }
+        if let Some(message) = outcome.error.take() {
+            self.totals.errors += 1;
+            taker(Found::Error(crate::exec::event::FileError {
+                target: 0,
+                path: PathBuf::new(),
+                message,
+            }))?;
+        }
+        taker(part(outcome))
+    }
+}
+
+/// Makes a part of the answer. Standard input has no path.
+fn part(outcome: FileOutcome) -> Found {
+    Found::File(FileAnswer {
+        target: 0,
+        path: PathBuf::new(),
+        outcome,
+    })
+}

@@ -1,0 +1,101 @@
+//! Which notes an answer needs.
+//!
+//! Owns the way from a question and its summary to [`Note`]s. Their wording is in
+//! [`notes`](crate::tool::notes).
+
+use std::time::Duration;
+
+use crate::exec::query::Fuzziness;
+use crate::exec::question::Question;
+use crate::tool::answering::Summary;
+use crate::tool::notes::Note;
+use crate::tool::searcher::slashed;
+
+/// Makes the notes of an answer.
+pub(super) fn notes_of(
+    question: &Question,
+    summary: &Summary,
+    timeout: Option<Duration>,
+) -> Vec<Note> {
+    let (run, limits) = (&summary.run, &question.limits);
+    let mut notes = Vec::new();
+    notes.extend(summary.approximate.map(|fuzzy| match fuzzy {
+        Fuzziness::Edits(level) => Note::Approximate(level),
+        Fuzziness::Score(_) => Note::Similar,
+    }));
+    let cuts = run.cuts;
+    notes.extend(
+        cuts.max_results
+            .then_some(Note::MaxResults(limits.max_results)),
+    );
+    notes.extend(cuts.max_files.then_some(Note::MaxFiles(limits.max_files)));
+    let per_file = Note::MaxMatchesPerFile(limits.max_matches_per_file);
+    notes.extend(cuts.max_matches_per_file.then_some(per_file));
+    if let (true, Some(depth)) = (cuts.max_depth, question.scope.max_depth) {
+        notes.push(Note::MaxDepth(depth as u64));
+    }
+    if run.totals.files_too_large > 0 {
+        notes.push(Note::TooLarge {
+            files: run.totals.files_too_large,
+            limit: limits.max_file_size,
+        });
+    }
+    let timed_out = summary.timed_out();
+    if let (true, Some(timeout)) = (timed_out, timeout) {
+        let ms = timeout.as_millis().try_into().unwrap_or(u64::MAX);
+        notes.push(Note::Deadline(ms));
+    }
+    notes.extend(no_file_passed(question, summary));
+    notes
+}
+
+/// Says that the filters by path let no file pass, if so, and which glob may have been meant.
+pub(super) fn no_file_passed(question: &Question, summary: &Summary) -> Option<Note> {
+    let run = &summary.run;
+    let is_empty = run.totals.files_scanned == 0 && run.totals.errors == 0 && !run.timed_out;
+    if !is_empty || !question.has_filters() {
+        return None;
+    }
+    let scope = &question.scope;
+    let globs: Vec<String> = [&scope.include, &scope.globs]
+        .into_iter()
+        .flatten()
+        .filter(|glob| !glob.starts_with('!'))
+        .cloned()
+        .collect();
+    let target = summary.targets.first();
+    let name = target.and_then(|target| target.canonical.file_name());
+    let name = name.map(|name| name.to_string_lossy().into_owned());
+    let asked = scope.paths.first().map(|path| slashed(path));
+    let whole = target.map(|target| slashed(&target.canonical));
+    let mut repeated = whole.into_iter().chain(asked).chain(name);
+    // The searched path is repeated in front of a glob that is relative to it already.
+    let meant = scope.globs_from.is_none().then(|| {
+        repeated.find_map(|path| {
+            let path = path.trim_start_matches("./");
+            let of_path = |glob: &String| {
+                let rest = glob
+                    .trim_start_matches("./")
+                    .strip_prefix(path.trim_end_matches('/'))?;
+                let rest = rest.strip_prefix('/')?;
+                let meant = format!("/{rest}");
+                (!rest.is_empty() && meant != *glob).then_some(meant)
+            };
+            globs.iter().find_map(of_path)
+        })
+    });
+    let types = scope.types.iter().filter(|rule| !rule.negated);
+    let types = types.map(|rule| format!("type {}", rule.name));
+    let quoted = globs.iter().map(|glob| format!("`{glob}`"));
+    let mut filters: Vec<String> = quoted.chain(types).collect();
+    if filters.is_empty() {
+        // Only files that are excluded are there.
+        let ordered = scope.globs.iter().map(|glob| format!("`{glob}`"));
+        let excluded = scope.exclude.iter().map(|glob| format!("`!{glob}`"));
+        filters.extend(excluded.chain(ordered));
+    }
+    Some(Note::NoFilePassed {
+        filters,
+        meant: meant.flatten(),
+    })
+}

@@ -1,0 +1,378 @@
+//! The question of a person, put to a daemon of the same version.
+//!
+//! Owns its shape on the wire. It travels as the call of a tool named [`NAME`], which takes every part of a [`Question`]. The
+//! daemon answers with several messages: [`Message::Parts`] while it searches, and [`Message::End`], so that the program prints
+//! the same bytes as by its own search, and the first of them before the search has ended. The shape is no promise: a program
+//! asks only daemons of its own version.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+#[cfg(any(feature = "cli", test))]
+use super::request::ToolCall;
+use super::service::payload;
+use crate::exec::as_text;
+use crate::exec::collect::{Cuts, Found, Totals};
+use crate::exec::event::{FileOutcome, Line};
+use crate::exec::query::Fuzziness;
+use crate::exec::question::Question;
+#[cfg(feature = "cli")]
+use crate::exec::schedule::Run;
+use crate::tool::answering::{Call, Fallback, Summary};
+use crate::tool::error::{DenialReason, ToolError};
+use crate::tool::response::IndexUse;
+use crate::tool::search::{SearchTool, ToolContext};
+
+/// The name under which a daemon answers it.
+pub(crate) const NAME: &str = "question";
+
+/// Bytes of parts that are sent together. The first part is sent at once.
+const TOGETHER: usize = 64 << 10;
+
+/// A question and its time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct QuestionCall {
+    /// What is asked.
+    pub(crate) question: Question,
+    /// Milliseconds that the answer may take; as many as the daemon gives if absent.
+    pub(crate) timeout_ms: Option<u64>,
+}
+
+/// A message of an answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Message {
+    /// What was found, in emission order. None are sent to say that the search goes on.
+    Parts(Vec<Found>),
+    /// Files of one searched path that are listed: a name for each, below that path.
+    Listed {
+        /// Which of the searched paths, from 0.
+        target: usize,
+        /// The paths below it.
+        #[serde(with = "as_text::paths")]
+        paths: Vec<PathBuf>,
+    },
+    /// The first lines of the next file, of which there are too many for one message.
+    Lines(Vec<Line>),
+    /// The last one.
+    End(Box<AnswerEnd>),
+}
+
+/// What follows the last part of an answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct AnswerEnd {
+    /// The counts.
+    pub(crate) totals: Totals,
+    /// The limits that cut it.
+    pub(crate) cuts: Cuts,
+    /// The search ended before it was complete: its time was over, or the engine failed.
+    pub(crate) is_broken_off: bool,
+    /// What an index had to do with it.
+    pub(crate) index: IndexUse,
+    /// How far the matches are from the pattern, if nothing matched as the question has it.
+    pub(crate) approximate: Option<Fuzziness>,
+    /// What came of approximate searches.
+    pub(crate) fallback: Fallback,
+}
+
+impl From<Summary> for AnswerEnd {
+    fn from(summary: Summary) -> AnswerEnd {
+        AnswerEnd {
+            is_broken_off: summary.timed_out() || summary.run.failure.is_some(),
+            totals: summary.run.totals,
+            cuts: summary.run.cuts,
+            index: summary.index,
+            approximate: summary.approximate,
+            fallback: summary.fallback,
+        }
+    }
+}
+
+/// Writes a message that says that the search goes on.
+pub(super) fn going_on() -> Vec<u8> {
+    payload(&Message::Parts(Vec::new()))
+}
+
+#[cfg(feature = "cli")]
+impl From<AnswerEnd> for Summary {
+    fn from(end: AnswerEnd) -> Summary {
+        let nothing = Summary::of_nothing();
+        Summary {
+            run: Run {
+                totals: end.totals,
+                cuts: end.cuts,
+                ..nothing.run
+            },
+            index: end.index,
+            approximate: end.approximate,
+            fallback: end.fallback,
+            ..nothing
+        }
+    }
+}
+
+/// Takes the messages of an answer but the last one. `Break` if nobody wants more of it.
+pub(crate) type Sender<'a> = dyn Fn(Vec<u8>) -> ControlFlow<()> + 'a;
+
+impl QuestionCall {
+    /// Writes the call.
+    #[cfg(any(feature = "cli", test))]
+    pub(crate) fn to_call(&self) -> ToolCall {
+        let request = match serde_json::to_value(self) {
+            Ok(Value::Object(request)) => request,
+            // A struct of texts, numbers and lists of them can always be written, as an object.
+            _ => serde_json::Map::new(),
+        };
+        ToolCall {
+            tool: NAME.to_string(),
+            request,
+            max_output_bytes: None,
+            text: false,
+            person: false,
+            whole: true,
+        }
+    }
+
+    /// Reads the request of a call.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError::BadArgs`].
+    fn read(request: Value) -> Result<QuestionCall, ToolError> {
+        let read: Result<QuestionCall, _> = serde_json::from_value(request);
+        let call = read.map_err(|error| ToolError::bad_args(error.to_string()))?;
+        let asked = &call.question;
+        let levels = asked
+            .looked_for
+            .fuzzy
+            .iter()
+            .chain(&asked.fallback.attempts);
+        match levels
+            .filter_map(|one| one.level())
+            .find(|level| !(1..=4).contains(level))
+        {
+            Some(level) => Err(ToolError::bad_args(format!(
+                "fuzzy level {level}; 1 to 4 are allowed"
+            ))),
+            None => Ok(call),
+        }
+    }
+}
+
+/// Answers a call: sends what is found with `send`, in messages of at most `context.max_output_bytes`, and returns the last
+/// message and whether the search was broken off.
+///
+/// # Errors
+///
+/// Those of the search, and [`DenialReason::LimitsExceeded`] for a line that does not fit one message. Whoever asks can
+/// search for the rest by itself.
+pub(super) fn answer(
+    tool: &SearchTool,
+    request: Value,
+    context: &ToolContext,
+    send: &Sender<'_>,
+) -> Result<(Vec<u8>, bool), ToolError> {
+    let asked = QuestionCall::read(request)?;
+    let call = Call {
+        context,
+        timeout: asked.timeout_ms.map(Duration::from_millis),
+        maintenance: tool.config().index_maint_budget_fraction,
+    };
+    let mut parts = Parts {
+        waiting: Vec::new(),
+        bytes: 0,
+        worth_sending: 0,
+        most: context.max_output_bytes.unwrap_or(usize::MAX),
+        is_too_large: false,
+        send,
+    };
+    let summary = tool.answer(&asked.question, &call, &mut |found| parts.take(found))?;
+    // Where nobody wants more, nobody reads the end.
+    let _ = parts.send();
+    if parts.is_too_large {
+        let message = "a line does not fit one message; search without a daemon";
+        return Err(DenialReason::LimitsExceeded {
+            message: message.to_string(),
+        }
+        .into());
+    }
+    let end = AnswerEnd::from(summary);
+    let timed_out = end.is_broken_off;
+    Ok((payload(&Message::End(Box::new(end))), timed_out))
+}
+
+/// Makes one message of names of parts that are all listed files of one searched path; gives back what is not.
+fn listed(parts: Vec<Found>) -> Result<Message, Vec<Found>> {
+    let is_listed = FileOutcome::listed();
+    let target_of = |found: &Found| match found {
+        Found::File(file) if file.outcome == is_listed => Some(file.target),
+        _ => None,
+    };
+    let Some(target) = parts.first().and_then(target_of) else {
+        return Err(parts);
+    };
+    if !parts.iter().all(|part| target_of(part) == Some(target)) {
+        return Err(parts);
+    }
+    let paths = parts.into_iter().filter_map(|part| match part {
+        Found::File(file) => Some(file.path),
+        Found::Error(_) => None,
+    });
+    Ok(Message::Listed {
+        target,
+        paths: paths.collect(),
+    })
+}
+
+/// Parts of an answer on their way to a client.
+struct Parts<'a> {
+    waiting: Vec<Found>,
+    /// Bytes of those that wait.
+    bytes: usize,
+    /// Bytes that are worth a message.
+    worth_sending: usize,
+    /// Bytes of the longest message.
+    most: usize,
+    /// A part does not fit a message, so it was not sent, and nothing after it.
+    is_too_large: bool,
+    send: &'a Sender<'a>,
+}
+
+impl Parts<'_> {
+    fn take(&mut self, mut found: Found) -> ControlFlow<()> {
+        if let Found::File(file) = &mut found {
+            self.send_long(&mut file.outcome.lines)?;
+        }
+        self.bytes += found.footprint();
+        self.waiting.push(found);
+        match self.bytes > self.worth_sending {
+            true => self.send(),
+            false => ControlFlow::Continue(()),
+        }
+    }
+
+    /// Sends the first lines of a file by themselves, as long as there are more than fit a message with others.
+    fn send_long(&mut self, lines: &mut Vec<Line>) -> ControlFlow<()> {
+        let most = TOGETHER.min(self.most / 8);
+        let mut bytes: usize = lines.iter().map(Line::footprint).sum();
+        if bytes <= most {
+            return ControlFlow::Continue(());
+        }
+        // What stands before the file comes before its lines.
+        self.send()?;
+        let mut rest = std::mem::take(lines).into_iter().peekable();
+        while bytes > most {
+            let (mut first, mut together) = (Vec::new(), 0);
+            while let Some(line) =
+                rest.next_if(|line| first.is_empty() || together + line.footprint() <= most)
+            {
+                together += line.footprint();
+                first.push(line);
+            }
+            bytes = bytes.saturating_sub(together);
+            self.send_one(&Message::Lines(first))?;
+        }
+        lines.extend(rest);
+        ControlFlow::Continue(())
+    }
+
+    /// Sends what waits.
+    fn send(&mut self) -> ControlFlow<()> {
+        if self.waiting.is_empty() || self.is_too_large {
+            return ControlFlow::Continue(());
+        }
+        self.bytes = 0;
+        self.worth_sending = TOGETHER.min(self.most / 8);
+        let waiting = std::mem::take(&mut self.waiting);
+        let message = listed(waiting).unwrap_or_else(Message::Parts);
+        self.send_one(&message)
+    }
+
+    fn send_one(&mut self, message: &Message) -> ControlFlow<()> {
+        let text = payload(message);
+        if text.len() > self.most {
+            self.is_too_large = true;
+            return ControlFlow::Break(());
+        }
+        (self.send)(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::exec::event::{FileAnswer, FileOutcome, Line, LineKind};
+
+    #[test]
+    fn bytes_that_are_no_text_come_as_they_were() {
+        for text in [&b"plain"[..], b"\xff\x00 needle", "\u{fc}".as_bytes(), b""] {
+            let mut outcome = FileOutcome::nothing();
+            outcome.lines.push(Line {
+                kind: LineKind::Match,
+                number: 7,
+                text: text.into(),
+                spans: Vec::new(),
+                place: None,
+            });
+            let found = Found::File(FileAnswer {
+                target: 0,
+                path: "a".into(),
+                outcome,
+            });
+            let sent = serde_json::to_string(&found).unwrap();
+            assert_eq!(
+                serde_json::from_str::<Found>(&sent).unwrap(),
+                found,
+                "{sent}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_no_program_asks_is_refused() {
+        let asked = |level: u64| {
+            json!({
+                "timeout_ms": 9,
+                "question": {
+                    "looked_for": {
+                        "patterns": ["x"], "fixed_strings": true, "word": false, "whole_line": false,
+                        "case": "smart", "case_rule": "unicode", "fuzzy": {"Edits": level},
+                    },
+                    "scope": {
+                        "paths": [], "max_depth": null, "depth_cuts": false, "include": [], "exclude": [],
+                        "globs": [], "types": [], "globs_from": "", "no_git_dirs": false,
+                        "binary": "UntilNul",
+                        "traversal": {"hidden": false, "follow": "Never", "rules": "All", "recursive": true},
+                    },
+                    "shown": {
+                        "report": "lines", "spans": "every", "places": false, "before": 0, "after": 0,
+                        "matching_context": true,
+                    },
+                    "limits": {
+                        "max_results": u64::MAX, "max_matches_per_file": 1, "max_files": 1, "max_file_size": 1,
+                    },
+                    "fallback": {"attempts": [], "too_short": false},
+                },
+            })
+        };
+        let read = QuestionCall::read;
+        let call = read(asked(4)).unwrap();
+        assert_eq!(read(Value::Object(call.to_call().request)), Ok(call));
+        for wrong in [
+            asked(0),
+            asked(5),
+            asked(300),
+            json!({"question": 1}),
+            json!({}),
+        ] {
+            let shown = wrong.to_string();
+            assert_eq!(read(wrong).unwrap_err().code(), "bad_args", "{shown}");
+        }
+    }
+}

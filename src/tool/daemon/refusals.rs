@@ -1,0 +1,164 @@
+//! Queries that are refused since too many wait.
+//!
+//! Owns what becomes of clients that come again too early, and how much of it all is logged. It
+//! knows no clock: it is told what time it is.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::admission::Client;
+
+/// Of how many clients it is known when they may come again.
+const CLIENTS: usize = 1_024;
+
+/// The longest time after which a client is told to try again, in milliseconds.
+const LONGEST_MS: u64 = 5_000;
+
+/// The longest time for which a refusal is held back.
+const HELD: Duration = Duration::from_secs(1);
+
+/// How often refusals are logged at most.
+const LOGGED: Duration = Duration::from_secs(10);
+
+/// When a client may come again, and what it was told.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    until: Instant,
+    retry_after_ms: u64,
+}
+
+/// What a client is told that is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    /// In how many milliseconds it is worth trying again.
+    pub(super) retry_after_ms: u64,
+    /// For how long this is held back, so that whoever does not wait is made to.
+    pub(super) held: Duration,
+}
+
+/// The refusals of a daemon.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    told: BTreeMap<Client, Told>,
+    logged: Option<Instant>,
+    unlogged: u64,
+}
+
+impl Refusals {
+    /// Decides what a client is told. One that came before it should have is told twice the time,
+    /// and only when that it was told first is over.
+    pub(super) fn refuse(&mut self, client: &Client, retry_after_ms: u64, now: Instant) -> Refusal {
+        let before = self.told.get(client).filter(|told| now < told.until);
+        let refusal = match before {
+            None => Refusal {
+                retry_after_ms,
+                held: Duration::ZERO,
+            },
+            Some(told) => Refusal {
+                retry_after_ms: (told.retry_after_ms * 2)
+                    .max(retry_after_ms)
+                    .min(LONGEST_MS),
+                held: told.until.saturating_duration_since(now).min(HELD),
+            },
+        };
+        if self.told.len() >= CLIENTS {
+            self.told.retain(|_, told| now < told.until);
+        }
+        if self.told.len() < CLIENTS || self.told.contains_key(client) {
+            let until = now + refusal.held + Duration::from_millis(refusal.retry_after_ms);
+            let told = Told {
+                until,
+                retry_after_ms: refusal.retry_after_ms,
+            };
+            self.told.insert(client.clone(), told);
+        }
+        refusal
+    }
+
+    /// Counts a refusal. Returns how many there were since some were last logged, if that is to be
+    /// logged now.
+    pub(super) fn count(&mut self, now: Instant) -> Option<u64> {
+        self.unlogged += 1;
+        self.due(now)
+    }
+
+    /// Returns how many refusals there were since some were last logged, if that is to be logged.
+    pub(super) fn due(&mut self, now: Instant) -> Option<u64> {
+        let since = self.logged.map(|at| now.saturating_duration_since(at));
+        if self.unlogged == 0 || since.is_some_and(|since| since < LOGGED) {
+            return None;
+        }
+        self.logged = Some(now);
+        Some(std::mem::take(&mut self.unlogged))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::stop::{Clock, SystemClock};
+
+    fn named(name: &str) -> Client {
+        Client::Named(name.to_string())
+    }
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn ggrep_a_client_that_comes_too_early_is_told_so_later_and_to_wait_longer() {
+        let mut refusals = Refusals::default();
+        let mut now = SystemClock.now();
+        let refused = |retry_after_ms, held| Refusal {
+            retry_after_ms,
+            held,
+        };
+        let me = named("me");
+        assert_eq!(refusals.refuse(&me, 100, now), refused(100, ms(0)));
+        now += ms(40);
+        assert_eq!(refusals.refuse(&me, 100, now), refused(200, ms(60)));
+        assert_eq!(
+            refusals.refuse(&named("other"), 100, now),
+            refused(100, ms(0))
+        );
+        // It has heard that 60 ms later, and comes at once.
+        now += ms(60);
+        assert_eq!(refusals.refuse(&me, 100, now), refused(400, ms(200)));
+        for _ in 0..10 {
+            now += HELD;
+            let refusal = refusals.refuse(&me, 100, now);
+            assert!(refusal.held <= HELD && refusal.retry_after_ms <= LONGEST_MS);
+        }
+        // Who waits once is treated as everybody.
+        now += ms(LONGEST_MS) + HELD;
+        assert_eq!(refusals.refuse(&me, 100, now), refused(100, ms(0)));
+    }
+
+    #[test]
+    fn ggrep_no_more_clients_are_remembered_than_there_is_room_for() {
+        let mut refusals = Refusals::default();
+        let now = SystemClock.now();
+        for client in 0..3 * CLIENTS {
+            refusals.refuse(&named(&client.to_string()), 25, now);
+        }
+        assert_eq!(refusals.told.len(), CLIENTS);
+        refusals.refuse(&named("late"), 25, now + ms(25));
+        assert_eq!(refusals.told.len(), 1);
+    }
+
+    #[test]
+    fn ggrep_refusals_are_logged_once_and_then_counted() {
+        let mut refusals = Refusals::default();
+        let began = SystemClock.now();
+        assert_eq!(refusals.due(began), None);
+        assert_eq!(refusals.count(began), Some(1), "the first one at once");
+        for n in 1..1_000 {
+            assert_eq!(refusals.count(began + ms(n)), None);
+        }
+        assert_eq!(refusals.due(began + LOGGED - ms(1)), None);
+        assert_eq!(refusals.due(began + LOGGED), Some(999));
+        assert_eq!(refusals.due(began + 3 * LOGGED), None, "there are none");
+        assert_eq!(refusals.count(began + 3 * LOGGED), Some(1));
+    }
+}

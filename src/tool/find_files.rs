@@ -1,0 +1,270 @@
+//! The `find_files` tool: files by their names.
+//!
+//! Owns the request, the order of the files and the response. Which files there are is answered as for
+//! the tool `Search`: by the same ignore rules and sandbox, from the catalog of an index where there is
+//! one, with every file that was there before the call.
+
+mod request;
+mod response;
+mod score;
+
+use std::cmp::Reverse;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use serde_json::Value;
+
+use crate::exec::collect::Found;
+use crate::exec::query::BinaryRule;
+use crate::exec::query::Report;
+use crate::exec::question::{FallbackPlan, LookedFor, Question, QuestionLimits, Scope, Shown};
+use crate::exec::question::{Follow, IgnoreRules, TraversalOptions};
+use crate::exec::types::TypeRule;
+use crate::tool::closing::notes_of;
+use crate::tool::error::{DenialReason, ToolError};
+use crate::tool::notes::{Note, Reader};
+use crate::tool::response::ErrorEntry;
+use crate::tool::search::{SearchTool, ShownPaths, ToolContext};
+use crate::tool::searcher::to_usize;
+
+pub use request::{FIND_NAME, FindRequest, Sort, find_response_schema, find_schema};
+pub use response::{FindResponse, FoundPath};
+
+use request::MAX_RESULTS;
+use score::Scorer;
+
+/// Files in a response, unless a request says so.
+const DEFAULT_RESULTS: u64 = 100;
+
+/// A file that was found.
+struct Candidate {
+    /// Its path below the searched directory.
+    path: PathBuf,
+    /// How well its path matches, where a name was given.
+    score: Option<u32>,
+}
+
+impl SearchTool {
+    /// Finds files, for a request given as JSON.
+    ///
+    /// # Errors
+    ///
+    /// As [`SearchTool::find_files`].
+    pub fn call_find_files(
+        &self,
+        arguments: Value,
+        context: &ToolContext,
+    ) -> Result<FindResponse, ToolError> {
+        self.find_files(&FindRequest::from_value(arguments)?, context)
+    }
+
+    /// Finds files by their names. Nothing of a file is read, and nothing that this returns counts as a
+    /// read.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError::BadArgs`] for an invalid request, [`ToolError::SandboxViolation`] for a path that
+    /// must not be read or a disabled tool, [`ToolError::ExecutionFailed`] for a path that does not
+    /// exist, and [`ToolError::Cancelled`]. A deadline is no error: the response says `timed_out`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use forge_search::tool::config::Config;
+    /// use forge_search::tool::engines::Engines;
+    /// use forge_search::tool::find_files::FindRequest;
+    /// use forge_search::tool::sandbox::Sandbox;
+    /// use forge_search::tool::search::{SearchTool, ToolContext};
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// # std::fs::create_dir(dir.path().join("src"))?;
+    /// # std::fs::write(dir.path().join("src/lib.rs"), "")?;
+    /// # std::fs::write(dir.path().join("notes.md"), "")?;
+    /// let mut config = Config::library_default();
+    /// config.search.enabled = true;
+    /// let sandbox = Arc::new(Sandbox::new(&config.sandbox, dir.path())?);
+    /// let tool = SearchTool::new(config.search, Engines::embedded());
+    /// let request = FindRequest::from_json(r#"{"name": "srlib"}"#)?;
+    /// let found = tool.find_files(&request, &ToolContext::new(sandbox))?;
+    /// assert_eq!(found.files[0].path, "src/lib.rs");
+    /// assert_eq!((found.returned, found.total), (1, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn find_files(
+        &self,
+        request: &FindRequest,
+        context: &ToolContext,
+    ) -> Result<FindResponse, ToolError> {
+        if !self.config().enabled {
+            return Err(DenialReason::Disabled.into());
+        }
+        request.validate()?;
+        let question = self.find_question(request);
+        let mut scorer = request.name.as_deref().map(Scorer::new);
+        let (mut candidates, mut errors) = (Vec::new(), Vec::new());
+        let mut take = |found: Found| {
+            match found {
+                Found::Error(error) => errors.push(error),
+                Found::File(file) => {
+                    let score = match &mut scorer {
+                        None => Some(None),
+                        Some(scorer) => scorer.score(&file.path).map(Some),
+                    };
+                    candidates.extend(score.map(|score| Candidate {
+                        path: file.path,
+                        score,
+                    }));
+                }
+            }
+            ControlFlow::Continue(())
+        };
+        let (summary, timeout) =
+            self.answer_within(&question, request.timeout_ms, context, &mut take)?;
+        if let Some(error) = errors
+            .first()
+            .filter(|error| error.path.as_os_str().is_empty())
+        {
+            return Err(self.unsearchable(request.path.as_deref(), &error.message));
+        }
+        let target = summary.targets.first().cloned().unwrap_or_default();
+        let paths = ShownPaths::new(&target, context.sandbox.working_dir());
+        let top = match target.is_file {
+            true => target
+                .canonical
+                .parent()
+                .unwrap_or(Path::new("/"))
+                .to_path_buf(),
+            false => target.canonical.clone(),
+        };
+        let total = candidates.len() as u64;
+        let asked = request.max_results.unwrap_or(DEFAULT_RESULTS);
+        let limit = asked.min(MAX_RESULTS);
+        let mut notes = notes_of(&question, &summary, Some(timeout));
+        if asked > limit {
+            notes.push(Note::Capped {
+                field: "max_results",
+                asked,
+                cap: limit,
+            });
+        }
+        if total > limit {
+            notes.push(Note::MaxFound { limit, total });
+        }
+        let files = in_order(candidates, request.order(), to_usize(limit), &top);
+        let response = FindResponse {
+            path: request.path.clone().unwrap_or(".".to_string()),
+            files: files
+                .into_iter()
+                .map(|(candidate, modified_ms)| FoundPath {
+                    path: paths.show(&candidate.path),
+                    score: candidate.score,
+                    modified_ms,
+                })
+                .collect(),
+            returned: 0,
+            total,
+            truncated: summary.run.cuts.any() || total > limit,
+            timed_out: summary.timed_out(),
+            errors: errors
+                .into_iter()
+                .map(|error| ErrorEntry {
+                    path: paths.show(&error.path),
+                    error: error.message,
+                })
+                .collect(),
+            notes: notes
+                .iter()
+                .map(|note| note.text(Reader::Program))
+                .collect(),
+        };
+        response.fit(context.budget(self.config().max_output_bytes))
+    }
+
+    /// Makes a question of a request.
+    fn find_question(&self, request: &FindRequest) -> Question {
+        let types = request.types.iter().map(|name| TypeRule {
+            name: name.clone(),
+            negated: false,
+        });
+        Question {
+            looked_for: LookedFor::default(),
+            scope: Scope {
+                paths: request.path.iter().map(PathBuf::from).collect(),
+                traversal: TraversalOptions {
+                    hidden: request.hidden,
+                    follow: Follow::Never,
+                    rules: match request.no_ignore {
+                        true => IgnoreRules::None,
+                        false => IgnoreRules::All,
+                    },
+                    recursive: true,
+                },
+                max_depth: request.max_depth.map(to_usize),
+                depth_cuts: false,
+                include: Vec::new(),
+                exclude: Vec::new(),
+                globs: request.globs.clone(),
+                types: types.collect(),
+                globs_from: None,
+                no_git_dirs: request.hidden,
+                binary: BinaryRule::UntilNul,
+            },
+            shown: Shown {
+                report: Report::Presence,
+                ..Shown::default()
+            },
+            limits: QuestionLimits {
+                max_files: self.config().max_files,
+                ..QuestionLimits::NONE
+            },
+            fallback: FallbackPlan::default(),
+        }
+    }
+}
+
+/// Returns the first files in an order, with the time of their last change where the order is by it.
+/// What is equal keeps the order of paths.
+fn in_order(
+    mut candidates: Vec<Candidate>,
+    sort: Sort,
+    limit: usize,
+    top: &Path,
+) -> Vec<(Candidate, Option<i64>)> {
+    match sort {
+        Sort::Path => {}
+        Sort::Score => candidates.sort_by_key(|candidate| Reverse(candidate.score)),
+        Sort::Modified => {
+            let mut timed: Vec<(Candidate, Option<i64>)> = candidates
+                .into_iter()
+                .map(|candidate| {
+                    let modified = modified_ms(&top.join(&candidate.path));
+                    (candidate, modified)
+                })
+                .collect();
+            timed.sort_by_key(|(_, modified)| Reverse(*modified));
+            timed.truncate(limit);
+            return timed;
+        }
+    }
+    candidates.truncate(limit);
+    candidates
+        .into_iter()
+        .map(|candidate| (candidate, None))
+        .collect()
+}
+
+/// Returns when a file was last modified, in milliseconds since 1970. Links are not followed.
+fn modified_ms(path: &Path) -> Option<i64> {
+    let modified = path.symlink_metadata().ok()?.modified().ok()?;
+    let ms = match modified.duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_millis()).ok()?,
+        Err(before) => -i64::try_from(before.duration().as_millis()).ok()?,
+    };
+    Some(ms)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! The request of the `find_files` tool: its fields, their schema and what values they take.
+
+use std::sync::LazyLock;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::tool::arguments;
+use crate::tool::error::ToolError;
+use crate::tool::find_files::response::FindResponse;
+
+/// The name of the tool.
+pub const FIND_NAME: &str = "find_files";
+
+/// The most files that a response may have.
+pub(super) const MAX_RESULTS: u64 = 100_000;
+
+/// The longest name that is looked for, in characters.
+const MAX_NAME: usize = 1_000;
+
+/// The order of the files of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Sort {
+    /// By path.
+    Path,
+    /// The file that was modified last comes first.
+    Modified,
+    /// The path that matches `name` best comes first.
+    Score,
+}
+
+/// A request of the `find_files` tool.
+///
+/// # Examples
+///
+/// ```
+/// use forge_search::tool::find_files::FindRequest;
+///
+/// let request = FindRequest::from_json(r#"{"globs": ["*.rs", "!tests/"], "path": "src"}"#)?;
+/// assert_eq!(request.globs.len(), 2);
+/// assert!(FindRequest::from_json(r#"{"sort": "score"}"#).is_err());
+/// # Ok::<(), forge_search::tool::error::ToolError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(description = "Find files by name.")]
+pub struct FindRequest {
+    /// A path typed in part: `srlib` finds `src/lib.rs`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub name: Option<String>,
+    /// Globs such as `*.rs` or `!tests/`; the last one that matches decides.
+    #[serde(default)]
+    pub globs: Vec<String>,
+    /// Types of files, such as `rust`.
+    #[serde(default)]
+    pub types: Vec<String>,
+    /// The directory to look in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("default" = "."))]
+    pub path: Option<String>,
+    /// The order: `score` with `name`, else `path`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Sort")]
+    pub sort: Option<Sort>,
+    /// Files in the response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 1), extend("default" = 100))]
+    pub max_results: Option<u64>,
+    /// How deep; files directly in `path` have a depth of 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 1))]
+    pub max_depth: Option<u64>,
+    /// Find hidden files.
+    #[serde(default)]
+    pub hidden: bool,
+    /// Find ignored files.
+    #[serde(default)]
+    pub no_ignore: bool,
+    /// Milliseconds that the call may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 1))]
+    pub timeout_ms: Option<u64>,
+}
+
+impl FindRequest {
+    /// Parses and validates a request.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError::BadArgs`] that names the field, what it holds and what it may hold.
+    pub fn from_json(text: &str) -> Result<FindRequest, ToolError> {
+        FindRequest::from_value(arguments::json(text)?)
+    }
+
+    /// Validates a request that is already JSON.
+    ///
+    /// # Errors
+    ///
+    /// As [`FindRequest::from_json`].
+    pub fn from_value(value: Value) -> Result<FindRequest, ToolError> {
+        static SCHEMA: LazyLock<Value> = LazyLock::new(find_schema);
+        let example = r#"{"name": "lib.rs"} or {"globs": ["*.rs"]}"#;
+        let request: FindRequest = arguments::parse(value, &SCHEMA, example)?;
+        request.validate()?;
+        Ok(request)
+    }
+
+    /// Checks the values that the type does not.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError::BadArgs`].
+    pub fn validate(&self) -> Result<(), ToolError> {
+        arguments::check_positive(&[
+            ("max_results", self.max_results),
+            ("max_depth", self.max_depth),
+            ("timeout_ms", self.timeout_ms),
+        ])?;
+        match self.name.as_deref().map(str::trim) {
+            Some("") => {
+                return Err(ToolError::bad_args(
+                    "`name` is empty or blank; give a part of a path, or leave it out to list all files",
+                ));
+            }
+            Some(name) if name.chars().count() > MAX_NAME => {
+                return Err(ToolError::bad_args(format!(
+                    "`name` has more than {MAX_NAME} characters, which no path has; shorten it"
+                )));
+            }
+            _ => {}
+        }
+        if self.name.is_none() && self.sort == Some(Sort::Score) {
+            return Err(ToolError::bad_args(
+                "`sort` is \"score\" without `name`, by which paths are rated; give one, or sort by \"path\" or \"modified\"",
+            ));
+        }
+        arguments::check_globs("globs", &self.globs)
+    }
+
+    /// Returns the order of the response.
+    pub(super) fn order(&self) -> Sort {
+        match (self.sort, &self.name) {
+            (Some(sort), _) => sort,
+            (None, Some(_)) => Sort::Score,
+            (None, None) => Sort::Path,
+        }
+    }
+}
+
+/// Returns the JSON schema of the response (draft 2020-12). Further fields may be there.
+pub fn find_response_schema() -> Value {
+    arguments::written_schema_of::<FindResponse>()
+}
+
+/// Returns the JSON schema of the request (draft 2020-12), generated from the type.
+pub fn find_schema() -> Value {
+    arguments::schema_of::<FindRequest>(true)
+}

@@ -1,0 +1,376 @@
+//! An answer as text for a model: the lines grouped by file, as `rg --heading -n` prints them.
+//!
+//! Owns the layout, and what gives way where the text does not fit a byte budget: first the ends of
+//! long lines, then the list of errors, then the lines at the end. Everything that is missing is
+//! said in a note below the lines.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::exec::event::Line;
+use crate::tool::budget::{SHORTER, too_small};
+use crate::tool::error::ToolError;
+use crate::tool::notes::{Note, Reader};
+use crate::tool::render::escape_controls;
+use crate::tool::response::{ErrorEntry, json_len};
+use crate::tool::shorten::shown_line;
+
+/// The most errors that are listed; the others are counted.
+const ERRORS: usize = 20;
+
+/// The text of a complete answer without a line.
+const NOTHING: &str = "[no line matches]\n";
+
+/// An answer as text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TextAnswer {
+    /// The lines, and notes in brackets below them.
+    pub(crate) text: String,
+    /// Whether the deadline came first.
+    pub(crate) timed_out: bool,
+}
+
+impl TextAnswer {
+    /// Returns the answer as one line of JSON.
+    pub(crate) fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Returns how many bytes the answer has as JSON beside its text and the quotes around it.
+    pub(crate) fn envelope() -> usize {
+        let widest = TextAnswer {
+            text: String::new(),
+            timed_out: false,
+        };
+        widest.to_json().len() - 2
+    }
+}
+
+/// The parts of an answer.
+pub(crate) struct TextDraft {
+    /// The lines, each with the path that it is shown with; lines of one file follow each other.
+    pub(crate) lines: Vec<(Arc<str>, Line)>,
+    /// Files and directories that could not be searched.
+    pub(crate) errors: Vec<ErrorEntry>,
+    /// What the reader has to know.
+    pub(crate) notes: Vec<Note>,
+    /// The notes about limits that can't be raised any further.
+    pub(crate) at_cap: Vec<Note>,
+    /// A line of a binary file matches and is not shown.
+    pub(crate) has_match_unshown: bool,
+    /// The failure of the engine, if it failed before its end.
+    pub(crate) failure: Option<String>,
+    /// Whether lines of context were asked for: `--` then stands between groups of lines.
+    pub(crate) has_context: bool,
+    /// The most bytes of a line that are shown, if there is a limit.
+    pub(crate) max_line_bytes: Option<usize>,
+    /// Whether results are missing.
+    pub(crate) is_cut: bool,
+}
+
+impl TextDraft {
+    /// Writes the text in at most `budget` bytes of JSON.
+    ///
+    /// # Errors
+    ///
+    /// A budget that not even the notes fit.
+    pub(crate) fn fit(mut self, budget: Option<usize>) -> Result<String, ToolError> {
+        let whole = self.max_line_bytes;
+        let Some(budget) = budget else {
+            return Ok(self.write(whole, self.lines.len(), ERRORS));
+        };
+        let shorter = SHORTER
+            .into_iter()
+            .filter(|most| whole.is_none_or(|whole| *most < whole));
+        let mut most = whole;
+        for next in [whole].into_iter().chain(shorter.map(Some)) {
+            most = next;
+            if self.may_fit(most, budget) < self.lines.len() {
+                continue;
+            }
+            let text = self.write(most, self.lines.len(), ERRORS);
+            if sent_len(&text) <= budget {
+                return Ok(text);
+            }
+        }
+        self.is_cut = true;
+        self.notes
+            .retain(|note| !matches!(note, Note::MaxResults(_)));
+        self.notes.push(Note::Bytes(budget));
+        let len = |kept: usize, errors: usize| sent_len(&self.write(most, kept, errors));
+        let fits = |kept: usize, errors: usize| len(kept, errors) <= budget;
+        let least = len(0, 0);
+        if least > budget {
+            return Err(too_small(budget, "lines", |_| least));
+        }
+        // A list of errors leaves three quarters of the room to lines, if they need it.
+        let room = match self.lines.is_empty() {
+            true => budget,
+            false => least + (budget - least) / 4,
+        };
+        let errors = (0..=ERRORS).rev().find(|errors| len(0, *errors) <= room);
+        let errors = errors.unwrap_or_default();
+        // More lines never make the text shorter.
+        let (mut kept, mut too_many) = (0, self.may_fit(most, budget) + 1);
+        while kept + 1 < too_many {
+            let middle = kept + (too_many - kept) / 2;
+            match fits(middle, errors) {
+                true => kept = middle,
+                false => too_many = middle,
+            }
+        }
+        Ok(self.write(most, kept, errors))
+    }
+
+    /// Returns how many of the first lines may fit so many bytes: no more than that do, so that
+    /// others need not be written to find out.
+    fn may_fit(&self, most: Option<usize>, budget: usize) -> usize {
+        let mut bytes = 0;
+        let fits = |(_, line): &&(Arc<str>, Line)| {
+            // A number, a sign, the text and a line end, which is two bytes in JSON. A shortened
+            // line may have a few bytes less than allowed, and says what is left out.
+            let text = most.map_or(line.text.len(), |most| line.text.len().min(most));
+            bytes += text + 4;
+            bytes <= budget
+        };
+        self.lines.iter().take_while(fits).count()
+    }
+
+    /// Writes the first `kept` lines, the first `errors` errors, and the notes.
+    fn write(&self, most: Option<usize>, kept: usize, errors: usize) -> String {
+        let mut text = String::new();
+        let shortened = self.write_lines(&mut text, most, kept);
+        let is_empty = self.lines.is_empty() && !self.has_match_unshown;
+        if is_empty && !self.is_cut && self.failure.is_none() {
+            text.push_str(NOTHING);
+        }
+        if let Some(failure) = &self.failure {
+            let _ = writeln!(text, "[the engine failed: {}]", escape_controls(failure));
+        }
+        for error in self.errors.iter().take(errors) {
+            let (path, why) = (escape_controls(&error.path), escape_controls(&error.error));
+            let _ = writeln!(text, "[{path}: {why}]");
+        }
+        let further = self.errors.len().saturating_sub(errors);
+        if further > 0 {
+            let _ = writeln!(
+                text,
+                "[{further} further files or directories were not searched completely]"
+            );
+        }
+        let mut notes = self.notes.clone();
+        if let (Some(limit), true) = (most, shortened > 0) {
+            let limit = limit as u64;
+            notes.push(Note::LongLines {
+                lines: shortened,
+                limit,
+            });
+        }
+        for note in &notes {
+            let at_cap = self.at_cap.contains(note);
+            let _ = writeln!(text, "[{}]", note.text(Reader::Model { at_cap }));
+        }
+        text
+    }
+
+    /// Writes the first `kept` lines; returns how many of them are shown in part.
+    fn write_lines(&self, text: &mut String, most: Option<usize>, kept: usize) -> u64 {
+        let mut before: Option<(&Arc<str>, u64)> = None;
+        let mut shortened = 0;
+        for (path, line) in self.lines.iter().take(kept) {
+            match before {
+                Some((last, number)) if last == path => {
+                    if self.has_context && number + 1 < line.number {
+                        text.push_str("--\n");
+                    }
+                }
+                other => {
+                    text.push_str(if other.is_some() { "\n" } else { "" });
+                    text.push_str(&escape_controls(path));
+                    text.push('\n');
+                }
+            }
+            before = Some((path, line.number));
+            let shown = shown_line(line, most);
+            let sign = if line.is_match() { ':' } else { '-' };
+            let _ = write!(text, "{}{sign}", line.number);
+            let (start, end) = shown
+                .left_out
+                .map_or((0, 0), |left_out| (left_out.before, left_out.after));
+            shortened += u64::from(shown.left_out.is_some());
+            push_left_out(text, start);
+            text.push_str(&escape_controls(&shown.text));
+            push_left_out(text, end);
+            text.push('\n');
+        }
+        shortened
+    }
+}
+
+/// Returns the bytes of a text as JSON, with its quotes.
+fn sent_len(text: &str) -> usize {
+    json_len(text) + 2
+}
+
+/// Returns the notes whose limit is at its cap.
+pub(crate) fn at_cap(notes: &[Note], is_at_cap: impl Fn(&Note) -> bool) -> Vec<Note> {
+    let capped = notes.iter().filter(|note| is_at_cap(note));
+    capped.cloned().collect()
+}
+
+/// Says how many bytes of a line are not shown.
+fn push_left_out(text: &mut String, bytes: usize) {
+    if bytes > 0 {
+        let _ = write!(text, "[+{bytes} bytes]");
+    }
+}
+
+/// Lowers the fields of a request that are above their limits.
+pub(crate) fn cap(fields: &mut [(&'static str, &mut Option<u64>, u64)]) -> Vec<Note> {
+    let mut notes = BTreeMap::new();
+    for (field, value, cap) in fields {
+        if let Some(asked) = value.filter(|asked| asked > cap) {
+            **value = Some(*cap);
+            let cap = *cap;
+            notes.insert(*field, Note::Capped { field, asked, cap });
+        }
+    }
+    notes.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::exec::event::{LineKind, Span};
+
+    fn line(number: u64, text: &str, is_match: bool) -> Line {
+        let span = Span {
+            start: 0,
+            end: 1.min(text.len()),
+            edits: 0,
+        };
+        Line {
+            kind: if is_match {
+                LineKind::Match
+            } else {
+                LineKind::Context
+            },
+            number,
+            text: text.as_bytes().into(),
+            spans: is_match.then_some(span).into_iter().collect(),
+            place: None,
+        }
+    }
+
+    fn draft(lines: &[(&str, u64, &str, bool)]) -> TextDraft {
+        TextDraft {
+            lines: lines
+                .iter()
+                .map(|(path, number, text, is_match)| {
+                    (Arc::from(*path), line(*number, text, *is_match))
+                })
+                .collect(),
+            errors: Vec::new(),
+            notes: Vec::new(),
+            at_cap: Vec::new(),
+            has_match_unshown: false,
+            failure: None,
+            has_context: false,
+            max_line_bytes: None,
+            is_cut: false,
+        }
+    }
+
+    #[test]
+    fn lines_are_grouped_by_file() {
+        let mut draft = draft(&[
+            ("a.c", 3, "int x;", true),
+            ("a.c", 4, "four", false),
+            ("a.c", 9, "x\u{1b}", true),
+            ("b\n.c", 1, "x", true),
+        ]);
+        let plain = "a.c\n3:int x;\n4-four\n9:x\\x1b\n\nb\\n.c\n1:x\n";
+        assert_eq!(draft.write(None, 4, 0), plain);
+        draft.has_context = true;
+        let grouped = plain.replace("9:x", "--\n9:x");
+        assert_eq!(draft.write(None, 4, 0), grouped);
+    }
+
+    #[test]
+    fn a_complete_answer_without_a_line_says_so_and_a_cut_one_does_not() {
+        let mut empty = draft(&[]);
+        assert_eq!(empty.write(None, 0, 0), NOTHING);
+        empty.is_cut = true;
+        assert_eq!(empty.write(None, 0, 0), "");
+        empty.is_cut = false;
+        empty.failure = Some("no memory".to_string());
+        assert_eq!(empty.write(None, 0, 0), "[the engine failed: no memory]\n");
+    }
+
+    #[test]
+    fn errors_are_listed_and_further_ones_counted() {
+        let mut draft = draft(&[]);
+        draft.errors = (0..25)
+            .map(|n| ErrorEntry {
+                path: format!("d{n}"),
+                error: "permission denied".to_string(),
+            })
+            .collect();
+        let text = draft.fit(None).unwrap();
+        assert!(text.starts_with(NOTHING), "{text}");
+        assert!(text.contains("[d19: permission denied]\n[5 further"));
+        assert_eq!(text.lines().count(), 22);
+    }
+
+    #[test]
+    fn requests_above_a_limit_are_lowered_and_told() {
+        let (mut high, mut low, mut unset) = (Some(500), Some(5), None);
+        let notes = cap(&mut [
+            ("max_results", &mut high, 200),
+            ("max_files", &mut low, 10),
+            ("max_depth", &mut unset, 3),
+        ]);
+        assert_eq!((high, low, unset), (Some(200), Some(5), None));
+        let text = crate::tool::notes::closing_notes(&notes);
+        let told = "[max_results = 500 is above the limit of 200, which was used instead]\n";
+        assert_eq!(text, told);
+    }
+
+    proptest! {
+        #[test]
+        fn a_text_fits_its_budget_exactly(
+            lines in prop::collection::vec((0u8..3, "[a-z\"\u{1b}é]{0,40}", any::<bool>()), 0..12),
+            budget in 0usize..900,
+        ) {
+            let mut sorted = lines.clone();
+            sorted.sort_by_key(|(file, ..)| *file);
+            let names = ["a", "dir/b", "c\""];
+            let made = || {
+                let lines = sorted.iter().zip(1..);
+                let lines: Vec<_> = lines
+                    .map(|((file, text, is_match), number)| {
+                        (names[usize::from(*file)], number, text.as_str(), *is_match)
+                    })
+                    .collect();
+                draft(&lines)
+            };
+            let whole = made().fit(None).unwrap();
+            match made().fit(Some(budget)) {
+                Ok(text) => {
+                    prop_assert!(sent_len(&text) <= budget);
+                    prop_assert_eq!(text == whole, sent_len(&whole) <= budget);
+                    prop_assert!(text == whole || text.contains("truncated: the output was cut"));
+                }
+                Err(error) => {
+                    prop_assert!(sent_len(&whole) > budget);
+                    prop_assert_eq!(error.code(), "limits_exceeded");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Clocks of which a test decides how they go, and waiting for an end that has no time.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use forge_search::exec::stop::Clock;
+
+/// Longer than any work that a test waits for, also on a machine that is busy.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A clock that stands still until it is told to jump, and counts the looks at it.
+#[derive(Clone, Debug)]
+pub(crate) struct FakeClock(Arc<Mutex<(Instant, u64)>>);
+
+impl FakeClock {
+    pub(crate) fn new() -> FakeClock {
+        FakeClock(Arc::new(Mutex::new((Instant::now(), 0))))
+    }
+
+    pub(crate) fn jump(&self, by: Duration) {
+        self.0.lock().unwrap().0 += by;
+    }
+
+    /// How often somebody has looked at it.
+    pub(crate) fn looks(&self) -> u64 {
+        self.0.lock().unwrap().1
+    }
+}
+
+impl Clock for FakeClock {
+    fn now(&self) -> Instant {
+        let mut state = self.0.lock().unwrap();
+        state.1 += 1;
+        state.0
+    }
+}
+
+/// Holds threads that come to it until it is opened.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    /// Waits until the gate is open.
+    pub(crate) fn wait(&self) {
+        let (is_open, changed) = &*self.0;
+        let open = is_open.lock().unwrap();
+        let (open, _) = changed
+            .wait_timeout_while(open, LONG, |is_open| !*is_open)
+            .unwrap();
+        assert!(*open, "nobody opened the gate");
+    }
+
+    /// Lets everybody through, from now on.
+    pub(crate) fn open(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        *self.0.0.lock().unwrap()
+    }
+}
+
+/// Waits until something is so, and looks every few milliseconds.
+#[track_caller]
+pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < LONG, "it never came to this: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A clock that goes on by a millisecond with each look at it.
+#[derive(Clone, Debug)]
+pub(crate) struct TickingClock(FakeClock);
+
+impl TickingClock {
+    pub(crate) fn new() -> TickingClock {
+        TickingClock(FakeClock::new())
+    }
+
+    /// How often somebody has looked at it: the milliseconds since it began.
+    pub(crate) fn looks(&self) -> u64 {
+        self.0.looks()
+    }
+}
+
+impl Clock for TickingClock {
+    fn now(&self) -> Instant {
+        self.0.jump(Duration::from_millis(1));
+        self.0.now()
+    }
+}
+
+/// Runs `act` on another thread, and returns its value.
+///
+/// # Panics
+///
+/// If it comes to no end, or panics itself.
+#[track_caller]
+pub(crate) fn ends<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
+    let (send, receive) = channel();
+    let thread = std::thread::spawn(move || send.send(act()));
+    match receive.recv_timeout(LONG) {
+        Ok(value) => value,
+        Err(RecvTimeoutError::Timeout) => panic!("it waits for something that does not come"),
+        Err(RecvTimeoutError::Disconnected) => {
+            std::panic::resume_unwind(thread.join().expect_err("it ended without a value"))
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Answers of a daemon that come in parts: the first ones early, in bounded memory, and nothing is missing where the daemon breaks off.
+
+use std::io::Read;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::program::{Place, kill, ok, wait_until};
+
+/// A tree whose answers are some megabytes.
+fn large() -> Place {
+    let place = Place::new();
+    let line = "a needle in a line of a hundred bytes or so, as long as lines of programs may be in practice\n";
+    for n in 0..600 {
+        place.write(
+            &format!("many/{:02}/{n}.txt", n % 40),
+            &line.repeat(40 + n % 60),
+        );
+    }
+    place
+}
+
+fn signal(daemon: &Child, signal: Signal) {
+    kill(i32::try_from(daemon.id()).unwrap(), signal);
+}
+
+fn end(mut daemon: Child) {
+    signal(&daemon, Signal::CONT);
+    signal(&daemon, Signal::KILL);
+    daemon.wait().unwrap();
+}
+
+/// Starts a search whose output is read by the test.
+fn search(place: &Place, args: &[&str]) -> Child {
+    let mut command = place.command(env!("CARGO_BIN_EXE_forge-search"), args);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// Reads all of a search whose first `before` bytes were read.
+fn rest(mut search: Child, mut before: Vec<u8>) -> (String, String, Option<i32>) {
+    let mut said = String::new();
+    search
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_end(&mut before)
+        .unwrap();
+    search
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    let status = search.wait().unwrap().code();
+    (String::from_utf8(before).unwrap(), said, status)
+}
+
+#[test]
+fn d112_an_answer_longer_than_any_message_comes_whole() {
+    let place = large();
+    let args = ["--debug", "--max-results", "0", "needle"];
+    place.write("a-long-line", &format!("needle{}\n", "x".repeat(9_000)));
+    let plain = ok(&place.forge_search(&["--daemon", "off", "--max-results", "0", "needle"]));
+    assert!(plain.len() > 3 << 20, "{}", plain.len());
+    for most in ["65536", "4096"] {
+        let set = format!("tools.daemon.max_response_bytes={most}");
+        let daemon = place.serve(&["--set", &set]);
+        let (out, said, status) = rest(
+            search(&place, &[&args[..], &["--set", &set]].concat()),
+            Vec::new(),
+        );
+        assert_eq!((out == plain, status), (true, Some(0)), "{most}");
+        // A line that does not fit a message is found by the process.
+        let is_by_daemon = said.contains("the daemon of the tree answered");
+        assert_eq!(is_by_daemon, most == "65536", "{said}");
+        end(daemon);
+    }
+}
+
+#[test]
+fn d112_of_a_very_long_answer_the_process_finds_the_rest() {
+    let place = Place::new();
+    for n in 0..60 {
+        let line = format!(
+            "{n}: a needle in a line of about a hundred bytes, of which there are many in each of sixty files\n"
+        );
+        place.write(&format!("many/{n}.txt"), &line.repeat(6_000));
+    }
+    let args = ["--debug", "--max-results", "0", "needle"];
+    let plain = ok(&place.forge_search(&[&args[1..], &["--daemon", "off"]].concat()));
+    assert!(plain.len() > 40_000_000, "{}", plain.len());
+    let daemon = place.serve(&[]);
+    let (out, said, status) = rest(search(&place, &args), Vec::new());
+    assert_eq!((out == plain, status), (true, Some(0)));
+    assert!(said.contains("this process searches"), "{said}");
+    let (names, said, _) = rest(search(&place, &["--debug", "--files"]), Vec::new());
+    assert_eq!(
+        names,
+        ok(&place.forge_search(&["--daemon", "off", "--files"]))
+    );
+    assert!(said.contains("the daemon of the tree answered"), "{said}");
+    end(daemon);
+}
+
+#[test]
+fn d112_a_daemon_that_is_gone_in_mid_answer_costs_no_line() {
+    let place = large();
+    for shape in [
+        &["needle"][..],
+        &["--rg-json", "needle"],
+        &["-c", "needle"],
+        &["-A2", "needle"],
+    ] {
+        let args = [shape, &["--max-results", "0"]].concat();
+        let plain = ok(&place.forge_search(&[&args[..], &["--daemon", "off"]].concat()));
+        for (read, by) in [
+            (1, Signal::KILL),
+            (70_000, Signal::KILL),
+            (600_000, Signal::STOP),
+            (1, Signal::TERM),
+        ] {
+            let daemon = place.serve(&[]);
+            let mut search = search(&place, &args);
+            let mut before = vec![0; read.min(plain.len() / 2)];
+            search
+                .stdout
+                .as_mut()
+                .unwrap()
+                .read_exact(&mut before)
+                .unwrap();
+            signal(&daemon, by);
+            let (out, said, status) = rest(search, before);
+            let is_same = super::combinations::without_times(&out)
+                == super::combinations::without_times(&plain);
+            assert!(
+                is_same,
+                "{shape:?} {read} {by:?}: {} and {} bytes, {said}",
+                out.len(),
+                plain.len()
+            );
+            assert_eq!(
+                (said.as_str(), status),
+                ("", Some(0)),
+                "{shape:?} {read} {by:?}"
+            );
+            end(daemon);
+            wait_until("it is gone", || place.daemons().is_empty());
+        }
+    }
+}
+
+#[test]
+fn d112_a_reader_that_takes_its_time_gets_everything_and_keeps_no_turn() {
+    let place = large();
+    let args = ["--max-results", "0", "needle"];
+    let plain = ok(&place.forge_search(&[&args[..], &["--daemon", "off"]].concat()));
+    let set = "tools.daemon.max_concurrent_queries=1";
+    let daemon = place.serve(&["--set", set]);
+    let args = [&args[..], &["--set", set]].concat();
+    let mut slow = search(&place, &args);
+    let mut before = vec![0; 10];
+    slow.stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut before)
+        .unwrap();
+    // A pager at its first screen.
+    std::thread::sleep(Duration::from_secs(7));
+    let counted = || ok(&place.ggrep(&["status", "--prometheus", "--set", set]));
+    wait_until("its turn is another one's", || {
+        counted().contains("forge_search_queries_in_flight 0\n")
+    });
+    let (out, said, status) = rest(slow, before);
+    assert!(out == plain, "{} and {} bytes", out.len(), plain.len());
+    assert_eq!((said.as_str(), status), ("", Some(0)));
+    end(daemon);
+}
+
+#[test]
+fn d113_a_search_of_a_large_tree_leaves_a_daemon_behind_if_it_is_to() {
+    let place = large();
+    let threshold = ["--set", "index_auto_threshold_files=500"];
+    let run = |more: &[&str]| ok(&place.forge_search(&[&["-l", "needle"], more].concat()));
+    let plain = run(&["--daemon", "off"]);
+    for none in [
+        &["--daemon", "start"][..],
+        &threshold,
+        &[
+            "--daemon",
+            "start",
+            "--index",
+            "off",
+            threshold[0],
+            threshold[1],
+        ],
+    ] {
+        assert_eq!(run(none), plain);
+        assert!(place.daemons().is_empty(), "{none:?}");
+    }
+    let starts = [&["--daemon", "start"], &threshold[..]].concat();
+    assert_eq!(run(&starts), plain);
+    wait_until("a daemon runs", || place.sockets().len() == 1);
+    let answered = || {
+        let said = place.forge_search(&[&["--debug", "-l", "needle"], &starts[..]].concat());
+        String::from_utf8_lossy(&said.stderr).contains("the daemon of the tree answered")
+    };
+    wait_until("it answers", answered);
+    assert_eq!(place.daemons().len(), 1);
+    let status = ok(&place.forge_search(&["status", threshold[0], threshold[1]]));
+    assert!(status.contains(place.root().to_str().unwrap()), "{status}");
+    assert_eq!(
+        ok(&place.forge_search(&["stop", threshold[0], threshold[1]])),
+        "stopped\n"
+    );
+    wait_until("it has ended", || place.daemons().is_empty());
+}

@@ -1,0 +1,89 @@
+//! Which files are searched among generated ignore files: those that git itself does not ignore.
+
+use std::process::{Command, Stdio};
+
+use super::*;
+use crate::differential::Seeded;
+use crate::differential::ignores::{DIRS, FILES, rules};
+use crate::skipped::skipped;
+
+/// Plants files, directories and ignore files below `dir`.
+fn plant(tree: &Tree, rng: &mut Seeded, dir: &str, depth: usize) {
+    for name in FILES.iter().filter(|_| rng.one_in(2)) {
+        tree.file(&format!("{dir}{name}"), "m\n");
+    }
+    if rng.one_in(2) {
+        let text = rules(rng);
+        tree.file(&format!("{dir}.gitignore"), format!("{text}# m\n"));
+    }
+    for name in DIRS {
+        if depth == 0 || !rng.one_in(3) {
+            continue;
+        }
+        let at = format!("{dir}{name}");
+        if !tree.path(&at).exists() {
+            plant(tree, rng, &format!("{at}/"), depth - 1);
+        }
+    }
+}
+
+fn git(tree: &Tree, args: &[&str]) -> std::io::Result<Vec<u8>> {
+    let mut git = Command::new("git");
+    git.arg("-C").arg(tree.root()).args(args);
+    for name in [
+        "GIT_DIR",
+        "GIT_INDEX_FILE",
+        "GIT_WORK_TREE",
+        "XDG_CONFIG_HOME",
+    ] {
+        git.env_remove(name);
+    }
+    // Without anybody's settings.
+    git.env("HOME", tree.root().join(".git"));
+    git.env("GIT_CONFIG_NOSYSTEM", "1").stdin(Stdio::null());
+    let output = git.output()?;
+    assert!(output.status.success(), "{output:?}");
+    Ok(output.stdout)
+}
+
+#[test]
+fn d83_generated_ignore_files_leave_the_files_of_git() {
+    let (mut files, mut left_out) = (0, 0);
+    for seed in 0..120 {
+        let mut rng = Seeded::new(seed);
+        let tree = Tree::new();
+        if let Err(error) = git(&tree, &["init", "-q"]) {
+            return skipped(format!("git can't be run: {error}"));
+        }
+        if rng.one_in(2) {
+            tree.file(".git/info/exclude", rules(&mut rng));
+        }
+        plant(&tree, &mut rng, "", 3);
+        let all = git(&tree, &["ls-files", "-z", "--others"]).unwrap();
+        let listed = git(&tree, &["ls-files", "-z", "--others", "--exclude-standard"]).unwrap();
+        let listed = std::str::from_utf8(&listed).unwrap();
+        let expected: BTreeSet<&str> = listed.split_terminator('\0').collect();
+        let request = json!({"path": ".", "query": "m", "include_hidden": true, "max_results": 100_000, "max_depth": 50,
+            "max_files": 100_000, "max_matches_per_file": 1});
+        let response = Files::new(tree.root()).config(widen).search(request);
+        assert!(response.errors.is_empty(), "{:?}", response.errors);
+        let found: BTreeSet<&str> = response.matches.iter().map(|one| &*one.path).collect();
+        let missing: Vec<_> = expected.difference(&found).collect();
+        let extra: Vec<_> = found.difference(&expected).collect();
+        assert!(
+            missing.is_empty() && extra.is_empty(),
+            "seed {seed}: git has {missing:?} beyond ours, we have {extra:?} beyond its"
+        );
+        let all = all.iter().filter(|byte| **byte == 0).count();
+        (files, left_out) = (files + found.len(), left_out + all - found.len());
+    }
+    assert!(left_out > 100, "{left_out}");
+    println!("{files} files are searched and {left_out} left out, as by git");
+}
+
+/// No limit cuts an answer.
+fn widen(config: &mut Config) {
+    config.search_files.max_results = 100_000;
+    config.search_files.max_files = 100_000;
+    config.search_files.max_depth = 50;
+}

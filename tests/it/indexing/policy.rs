@@ -1,0 +1,213 @@
+//! Denied patterns that change while there are indexes: files that are denied now are in none
+//! (SEC-LSI-02).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use forge_search::exec::stop::CancelHandle;
+use forge_search::format::lock::LockFile;
+use forge_search::index::builder::Built;
+use forge_search::tool::config::IndexStorage;
+use forge_search::tool::indexing::Foreground;
+use serde_json::{Value, json};
+
+use super::{Opened, World};
+use crate::index_support::{VARIANTS, locked};
+use crate::index_unfinished::Ending;
+use crate::support::Tree;
+
+/// A name that no other file has, and that some patterns deny.
+const DENIED: &str = "tell-nobody.secret";
+
+fn tree() -> Tree {
+    Tree::of([
+        ("src/open.txt", "a needle\n"),
+        ("src/other.txt", "straw\n"),
+        (&format!("src/{DENIED}"), "a needle\n"),
+    ])
+}
+
+/// A world with each way of keeping an index on a disk.
+fn worlds() -> impl Iterator<Item = World> {
+    let storages = VARIANTS.iter().map(|variant| variant.storage);
+    let mut storages: Vec<IndexStorage> = storages
+        .filter(|storage| *storage != IndexStorage::Memory)
+        .collect();
+    storages.dedup();
+    storages
+        .into_iter()
+        .map(|storage| World::over(tree()).config(|config| config.index_storage = storage))
+}
+
+impl World {
+    /// A process with these denied patterns, beside the default ones.
+    fn under(&self, patterns: &[&str]) -> Opened {
+        let mut setup = self.setup.clone();
+        setup.sandbox.denied_patterns = patterns.iter().map(|one| (*one).to_string()).collect();
+        let (tool, context) = setup.indexing_tool();
+        Opened { tool, context }
+    }
+
+    /// The directories of indexes in the cache.
+    fn indexes(&self) -> Vec<PathBuf> {
+        let names = self.kept().into_iter();
+        let names = names.filter(|name| name.len() == 32);
+        names.map(|name| self.cache.join(name)).collect()
+    }
+}
+
+fn request() -> Value {
+    json!({"pattern": "needle", "no_ignore": false})
+}
+
+fn build(opened: &Opened) -> Built {
+    opened.build().remove(0)
+}
+
+/// Whether any file below a directory holds a text.
+fn holds(dir: &Path, text: &str) -> bool {
+    fs::read_dir(dir).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            return holds(&path, text);
+        }
+        let bytes = fs::read(path).unwrap();
+        bytes
+            .windows(text.len())
+            .any(|part| part == text.as_bytes())
+    })
+}
+
+fn state(opened: &Opened) -> (String, Option<String>) {
+    let stats = opened.search(&request()).stats.unwrap();
+    (stats.index_safety_state, stats.index_uncertain_reason)
+}
+
+fn policy_changed() -> (String, Option<String>) {
+    let reason = Some("POLICY_CHANGED".to_string());
+    ("UNCERTAIN".to_string(), reason)
+}
+
+#[test]
+fn sec_lsi_02_an_index_that_was_built_under_fewer_patterns_is_removed_by_the_next_build() {
+    for world in worlds() {
+        let lax = world.under(&["**/*.old"]);
+        let built = build(&lax);
+        assert_eq!(built.meta.files, 3);
+        assert!(holds(&world.cache, DENIED));
+        let strict = world.under(&["**/*.old", "**/*.secret"]);
+        // Searches use nothing of it, and say why there is no index.
+        assert_eq!(state(&strict), policy_changed());
+        assert_eq!(strict.search(&request()).count, 1);
+        let why = strict.condition(world.tree.root()).why().unwrap();
+        assert!(why.contains("denied now"), "{why}");
+        let eviction = build(&strict).eviction;
+        assert_eq!(eviction.purged.len(), 1);
+        let purged = eviction.purged[0].root.as_deref();
+        assert_eq!(purged, Some(world.tree.root()));
+        assert!(eviction.evicted.is_empty() && eviction.unpurged.is_empty());
+        assert!(!holds(&world.cache, DENIED));
+        assert_eq!(world.indexes().len(), 1);
+        assert_eq!(state(&strict), ("COMPLETE".to_string(), None));
+        // Who has it open goes on with it, or without.
+        let found = lax.search(&request());
+        assert_eq!(found.count, 2);
+    }
+}
+
+#[test]
+fn sec_lsi_02_patterns_that_change_back_and_forth_leave_nothing_behind() {
+    for world in worlds() {
+        let strict = ["**/*.secret"];
+        build(&world.under(&strict));
+        // Fewer patterns: the other index has no entry that it should not have, and stays.
+        let lax = world.under(&[]);
+        assert_eq!(state(&lax), policy_changed());
+        assert!(build(&lax).eviction.purged.is_empty());
+        assert_eq!(world.indexes().len(), 2);
+        // More of them again: it is still there, and usable; the other one goes without a build.
+        let again = world.under(&strict);
+        assert_eq!(state(&again), ("COMPLETE".to_string(), None));
+        assert!(holds(&world.cache, DENIED));
+        assert_eq!(again.ensure(), [false]);
+        assert!(!holds(&world.cache, DENIED));
+        assert_eq!(world.indexes().len(), 1);
+        // Others of the same number.
+        let other = world.under(&["**/*.txt"]);
+        assert_eq!(state(&other), policy_changed());
+        assert_eq!(other.ensure(), [true]);
+        assert_eq!(world.indexes().len(), 1);
+        assert!(holds(&world.cache, DENIED) && !holds(&world.cache, "open.txt"));
+    }
+}
+
+#[test]
+fn sec_lsi_02_an_index_in_use_is_removed_the_next_time() {
+    for world in worlds() {
+        build(&world.under(&[]));
+        let dir = world.indexes().remove(0);
+        let strict = world.under(&["**/*.secret"]);
+        for which in [LockFile::Readers, LockFile::Writers] {
+            let lock = locked(&dir, which);
+            let eviction = build(&strict).eviction;
+            assert!(eviction.purged.is_empty());
+            assert_eq!(eviction.unpurged.len(), 1, "{which:?}");
+            assert_eq!(
+                (&eviction.unpurged[0].dir, &eviction.unpurged[0].problem),
+                (&dir, &None)
+            );
+            drop(lock);
+            assert!(holds(&dir, DENIED));
+        }
+        assert_eq!(build(&strict).eviction.purged.len(), 1);
+        assert!(!dir.exists() && !holds(&world.cache, DENIED));
+    }
+}
+
+/// Another tree's index is none of its business.
+#[test]
+fn sec_lsi_02_indexes_of_other_trees_stay() {
+    for world in worlds() {
+        let other = World {
+            tree: tree(),
+            setup: world.setup.clone(),
+            cache: world.cache.clone(),
+        };
+        let mut elsewhere = other.setup.clone();
+        elsewhere.working_dir = other.tree.root().to_path_buf();
+        let (tool, context) = elsewhere.indexing_tool();
+        build(&Opened { tool, context });
+        build(&world.under(&["**/*.secret"]));
+        assert_eq!(world.indexes().len(), 2);
+        assert!(holds(&world.cache, DENIED));
+    }
+}
+
+/// A build that was stopped has left names, too.
+#[test]
+fn sec_lsi_02_what_an_unfinished_build_has_left_is_removed() {
+    let world = World::over(tree());
+    for n in 0..3_000 {
+        world
+            .tree
+            .file(&format!("many/{n}.txt"), format!("straw {n}\n"));
+    }
+    let lax = world.under(&[]);
+    let host = Ending::after(1);
+    let sandbox = &lax.context.sandbox;
+    let stopped = lax
+        .indexes()
+        .build(world.tree.root(), sandbox.reach(), &host);
+    assert!(stopped.is_err());
+    let dir = world.indexes().remove(0);
+    assert!(dir.join("unfinished").exists() && holds(&dir, DENIED));
+    let strict = world.under(&["**/*.secret"]);
+    assert_eq!(state(&strict), policy_changed());
+    let host = Foreground::new(CancelHandle::new());
+    let sandbox = &strict.context.sandbox;
+    let built = strict
+        .indexes()
+        .build(world.tree.root(), sandbox.reach(), &host);
+    assert_eq!(built.unwrap().0.eviction.purged.len(), 1);
+    assert!(!holds(&world.cache, DENIED));
+}
