@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "allocator"))]
 #[global_allocator]
 static ALLOCATOR: forge_search::tool::cli::Allocator = forge_search::tool::cli::ALLOCATOR;
 

@@ -34,13 +34,13 @@ mod tui;
 
 #[cfg(unix)]
 pub use daemon::ggrep::main as ggrep;
-/// What the programs take memory from. It gives back what is not used for seconds, also while no thread asks for any: a daemon keeps
-/// nothing of what building its index took.
-#[cfg(target_os = "linux")]
+/// The allocator of the programs. It returns memory that is unused for half a second to the system,
+/// also while no thread allocates, so a daemon doesn't keep the memory of a finished build.
+#[cfg(all(target_os = "linux", feature = "allocator"))]
 pub use tikv_jemallocator::Jemalloc as Allocator;
 
-/// The allocator of the programs.
-#[cfg(target_os = "linux")]
+/// The instance of [`Allocator`] that the programs install.
+#[cfg(all(target_os = "linux", feature = "allocator"))]
 pub const ALLOCATOR: Allocator = tikv_jemallocator::Jemalloc;
 
 use std::io::{self, IsTerminal, Write};
