@@ -1,16 +1,37 @@
-# Recipes for `just`; `.ci/run` does not need it.
+# Recipes for `just`; `.ci/run` doesn't need it.
 
 # Lists the recipes.
 default:
     @"{{just_executable()}}" --list
 
-# Runs every test, with the external programs that `.ci/run` uses where they are installed.
-test *ARGS:
+# The features of the tests: everything but the allocator, which takes minutes to build.
+features := "--no-default-features --features cli,sqlite"
+
+# Installs the tools of the checks, and a commit hook that formats and lints the change.
+setup: tools
+    git config core.hooksPath .ci/hooks
+
+# Format, lints, and the unit tests of one LAYER (format, index, exec or tool) or of all: about a minute.
+check LAYER="":
+    cargo fmt
+    cargo clippy --locked --all-targets {{features}} -- -D warnings
+    cargo test --locked {{features}} --lib -- {{LAYER}}
+
+# Runs every test or those with a NAME, with the external programs that `.ci/run` uses where they are installed.
+test *NAME:
     #!/usr/bin/env bash
     set -euo pipefail
     source .ci/tools.sh
     use_installed_tools
-    cargo test --locked {{ARGS}}
+    cargo test --locked {{features}} {{NAME}}
+
+# Runs the suite RUNS times beside LOAD busy processes, and counts failures by name.
+steady RUNS="3" LOAD="0" *FILTER:
+    .ci/steady {{RUNS}} {{LOAD}} {{FILTER}}
+
+# The long proofs, at most an hour; `just prove fuzz miri` runs two of them.
+prove *STEPS:
+    .ci/prove {{STEPS}}
 
 # Most of the tests that are sized by the environment, 10 to 25 times as large as `.ci/run` has them: some hours.
 soak *ARGS:
@@ -35,12 +56,12 @@ soak *ARGS:
 lint:
     cargo fmt --check
     cargo fmt --check --manifest-path fuzz/Cargo.toml
-    cargo clippy --locked --all-targets --all-features -- -D warnings
+    cargo clippy --locked --all-targets {{features}} -- -D warnings
     cargo clippy --locked --no-default-features --lib -- -D warnings
 
 # The documentation of the library; warnings are errors.
 doc *ARGS:
-    RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --all-features {{ARGS}}
+    RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps {{features}} {{ARGS}}
 
 # All benches, or the named ones.
 bench *ARGS:
@@ -74,6 +95,7 @@ tools:
     set -euo pipefail
     source .ci/tools.sh
     install_tools
+    install_prove_tools
 
 # Everything that has to hold before a change is taken.
 ci:

