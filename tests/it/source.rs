@@ -1,6 +1,9 @@
 //! Reads the project's own files, for the tests that check rules about them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
 
 /// A file of the project as it is committed.
 pub(crate) struct SourceFile {
@@ -40,6 +43,62 @@ pub(crate) fn project_files() -> Vec<SourceFile> {
         });
     }
     files
+}
+
+/// The platform that the compiler builds for.
+fn host() -> String {
+    let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(compiler).arg("-vV").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.unwrap().to_string()
+}
+
+/// The source directories of the crates that this build depends on, sorted by name and version.
+pub(crate) fn dependencies() -> Vec<PathBuf> {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["metadata", "--offline", "--locked", "--format-version", "1"]);
+    // A build fetches only the crates of its platform and features.
+    command.args(["--filter-platform", &host()]);
+    if !cfg!(feature = "allocator") {
+        command.args(["--no-default-features", "--features", "cli"]);
+    }
+    if cfg!(feature = "sqlite") {
+        command.args(["--features", "sqlite"]);
+    }
+    let output = command.current_dir(root()).output().unwrap();
+    assert!(
+        output.status.success(),
+        "the sources of the dependencies are needed; run `cargo fetch` first: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut found: Vec<PathBuf> = metadata["packages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|package| package["source"].is_string())
+        .map(|package| {
+            let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+            manifest.parent().unwrap().to_path_buf()
+        })
+        // The lock file also names crates of other platforms, which are not fetched.
+        .filter(|dir| dir.is_dir())
+        .collect();
+    found.sort_by_key(|dir| dir.file_name().unwrap().to_os_string());
+    found
+}
+
+/// The source directory of the crate called `name`, which this build depends on.
+pub(crate) fn dependency(name: &str) -> PathBuf {
+    let is_it = |dir: &PathBuf| {
+        let dir_name = dir.file_name().unwrap().to_string_lossy().into_owned();
+        let version = dir_name
+            .strip_prefix(name)
+            .and_then(|rest| rest.strip_prefix('-'));
+        version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    dependencies().into_iter().find(is_it).unwrap()
 }
 
 /// The Rust sources among the project's files.

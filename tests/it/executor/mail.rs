@@ -3,6 +3,7 @@
 use forge_search::tool::executor::source::scan_mbox;
 
 use super::*;
+use crate::source::dependency;
 
 const MESSAGES: [&str; 6] = [
     // Encoded words, a name, quoted-printable; received later than it was sent.
@@ -446,36 +447,11 @@ fn exec_8_messages_that_would_take_minutes_are_passed_over() {
     );
 }
 
-/// The directory of the mail parser's own source, which has its public test messages.
-fn parser_source() -> PathBuf {
-    let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
-    let about = std::process::Command::new(rustc)
-        .arg("-vV")
-        .output()
-        .unwrap();
-    let about = String::from_utf8(about.stdout).unwrap();
-    let host = about.lines().find_map(|line| line.strip_prefix("host: "));
-    let output = std::process::Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
-        // What only other systems need was not fetched.
-        .args(["--filter-platform", host.unwrap()])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .unwrap();
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let packages = metadata["packages"].as_array().unwrap();
-    let parser = packages
-        .iter()
-        .find(|package| package["name"] == "mail-parser");
-    let manifest = parser.unwrap()["manifest_path"].as_str().unwrap();
-    Path::new(manifest).parent().unwrap().to_path_buf()
-}
-
 #[test]
 fn exec_5_the_public_test_messages_of_the_parser_are_read_to_the_last() {
     let mut world = World::new();
     let mut messages = Vec::new();
-    let mut todo = vec![parser_source().join("resources/eml")];
+    let mut todo = vec![dependency("mail-parser").join("resources/eml")];
     while let Some(dir) = todo.pop() {
         for entry in fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();

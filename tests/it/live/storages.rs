@@ -1,17 +1,19 @@
-//! The same life, however the index is kept: in memory, in mapped files, in SQLite.
+//! An index lives alike in memory, in mapped files and in SQLite.
 //!
-//! Most tests of this directory are about none of them. They are run in child processes, once with each way of keeping an index;
-//! those that are about one of them, or about what is on a disk, say so by [`How`].
+//! One test here leads an index of each storage through a whole life. The other tests of this directory
+//! use the storage that they name, or the one in `FORGE_SEARCH_TEST_STORAGE`: `.ci/prove` runs all of
+//! them with each storage.
 
 use std::collections::BTreeSet;
-use std::process::Command;
+use std::fs;
 
+use forge_search::index::watch::Heard;
 use forge_search::tool::config::IndexStorage;
 
-use super::MAPPED;
+use super::{LIVE, MAPPED, World, set};
 use crate::index_support::{VARIANTS, Variant};
 
-/// Says in the environment how indexes are to be kept. Without it, each test does it in its own way.
+/// The environment variable with the storage of all tests that may use any.
 const STORAGE: &str = "FORGE_SEARCH_TEST_STORAGE";
 
 /// The ways of keeping an index that this build knows.
@@ -64,36 +66,70 @@ fn asked() -> Option<IndexStorage> {
     Some(storage.unwrap_or_else(|| panic!("{STORAGE}={asked}: not in this build")))
 }
 
-/// Serves `FR-LSI-IDX-STOR-01`: what is shown of the life of an index does not depend on where it is.
+/// Leads an index of one storage through a whole life. Returns the answers and states of each stage.
+fn life(storage: IndexStorage) -> Vec<BTreeSet<String>> {
+    let variant = Variant { storage, ..LIVE };
+    let world = World::complete(How::Exactly(variant), |_| {});
+    let mut stages = vec![world.check_used("needle")];
+
+    // A file is changed in place, another one comes, a third one goes.
+    world.write("a/two.txt", "a needle, too\n");
+    world.hear_file("a/two.txt");
+    world.write("c/new.txt", "a new needle\n");
+    world.hear_subtree("c");
+    fs::remove_file(world.tree.path("a/one.txt")).unwrap();
+    world.hear_subtree("a/one.txt");
+    stages.push(world.check_used("needle"));
+    world.until_read();
+    stages.push(world.check_used("needle"));
+
+    // A directory gets another name.
+    fs::rename(world.tree.path("a/b"), world.tree.path("d")).unwrap();
+    world.hear_subtree("a/b");
+    world.hear_subtree("d");
+    world.until_read();
+    stages.push(world.check_used("needle"));
+
+    // The watcher loses events: everything is searched until the tree was compared.
+    world.write("nine.txt", "a needle that nobody heard of\n");
+    world.hear(Heard::Overflow);
+    world.until_complete();
+    world.until_used("needle");
+    stages.push(world.check_used("needle"));
+
+    // An ignore file hides a directory, and shows it again.
+    world.write(".ignore", "d/\n");
+    world.hear_file(".ignore");
+    world.until_used("needle");
+    stages.push(world.check_used("needle"));
+    fs::remove_file(world.tree.path(".ignore")).unwrap();
+    world.hear_subtree(".ignore");
+    world.until_used("needle");
+    stages.push(world.check_used("needle"));
+    stages
+}
+
+/// Serves `FR-LSI-IDX-STOR-01`: the storage of an index shows in no stage of its life.
 #[test]
 fn fr_lsi_idx_stor_01_an_index_lives_alike_in_memory_in_files_and_in_sqlite() {
-    let own = "live::storages::";
-    let mut ran: Vec<BTreeSet<String>> = Vec::new();
-    for storage in storages() {
-        let output = Command::new(std::env::current_exe().unwrap())
-            .args(["live::", "--skip", own])
-            .env(STORAGE, storage.as_str())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(
-            output.status.success(),
-            "with indexes kept in {}:\n{said}",
-            storage.as_str()
-        );
-        let passed = said.lines().filter_map(|line| {
-            let name = line.strip_prefix("test ")?.strip_suffix(" ... ok")?;
-            Some(name.to_string())
-        });
-        let passed: BTreeSet<String> = passed.collect();
-        println!(
-            "{}: {} tests of a living index",
-            storage.as_str(),
-            passed.len()
-        );
-        ran.push(passed);
+    let storages = storages();
+    assert_eq!(storages.len(), if cfg!(feature = "sqlite") { 3 } else { 2 });
+    for storage in storages {
+        let stages = life(storage);
+        let (one, two, three, six) = ("a/one.txt", "a/two.txt", "a/b/three.rs", "a/b/c/six.rs");
+        let edited = set([two, three, six, "c/new.txt"]);
+        let moved = set([two, "c/new.txt", "d/c/six.rs", "d/three.rs"]);
+        let found = set([two, "c/new.txt", "d/c/six.rs", "d/three.rs", "nine.txt"]);
+        let hidden = set([two, "c/new.txt", "nine.txt"]);
+        let expected = [
+            set([one, three, six]),
+            edited.clone(),
+            edited,
+            moved,
+            found.clone(),
+            hidden,
+            found,
+        ];
+        assert_eq!(stages, expected, "{storage:?}");
     }
-    assert_eq!(ran.len(), if cfg!(feature = "sqlite") { 3 } else { 2 });
-    assert!(ran[0].len() > 70, "{:?}", ran[0]);
-    assert!(ran.iter().all(|passed| *passed == ran[0]));
 }
