@@ -4,10 +4,8 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::support::GUARD;
 use forge_search::exec::stop::Clock;
-
-/// Longer than any work that a test waits for, also on a machine that is busy.
-const LONG: Duration = Duration::from_secs(60);
 
 /// A clock that stands still until it is told to jump, and counts the looks at it.
 #[derive(Clone, Debug)]
@@ -46,7 +44,7 @@ impl Gate {
         let (is_open, changed) = &*self.0;
         let open = is_open.lock().unwrap();
         let (open, _) = changed
-            .wait_timeout_while(open, LONG, |is_open| !*is_open)
+            .wait_timeout_while(open, GUARD, |is_open| !*is_open)
             .unwrap();
         assert!(*open, "nobody opened the gate");
     }
@@ -67,7 +65,7 @@ impl Gate {
 pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     let start = Instant::now();
     while !is_so() {
-        assert!(start.elapsed() < LONG, "it never came to this: {what}");
+        assert!(start.elapsed() < GUARD, "it never came to this: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -103,7 +101,7 @@ impl Clock for TickingClock {
 pub(crate) fn ends<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = channel();
     let thread = std::thread::spawn(move || send.send(act()));
-    match receive.recv_timeout(LONG) {
+    match receive.recv_timeout(GUARD) {
         Ok(value) => value,
         Err(RecvTimeoutError::Timeout) => panic!("it waits for something that does not come"),
         Err(RecvTimeoutError::Disconnected) => {

@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use forge_search::exec::detect::Tool;
 use forge_search::exec::engine::Engine;
@@ -28,6 +29,10 @@ use serde_json::Value;
 
 use crate::index_support::Kept;
 use crate::peers::peers;
+
+/// The guard against hangs, and the only upper bound on real time in this suite: no test waits longer for
+/// a state. A test that passes waits for none of it.
+pub(crate) const GUARD: Duration = Duration::from_secs(300);
 
 /// The engines that every case runs on, as far as their programs are installed.
 pub(crate) fn engines() -> Vec<(&'static str, Engines)> {

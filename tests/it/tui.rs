@@ -9,12 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::cli::command;
-use crate::support::terminal;
+use crate::support::{GUARD, terminal};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_forge-search");
-
-/// How long something may take to be shown.
-const LONG: Duration = Duration::from_secs(60);
 
 /// A program at a terminal of its own. Killed when dropped.
 struct Session {
@@ -87,7 +84,7 @@ impl Session {
             if is_so(&shown) {
                 return shown;
             }
-            assert!(began.elapsed() < LONG, "{what} never came:\n{shown}");
+            assert!(began.elapsed() < GUARD, "{what} never came:\n{shown}");
             thread::sleep(Duration::from_millis(10));
         }
     }
@@ -99,7 +96,7 @@ impl Session {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code();
             }
-            assert!(began.elapsed() < LONG, "it never ended:\n{}", self.shown());
+            assert!(began.elapsed() < GUARD, "it never ended:\n{}", self.shown());
             thread::sleep(Duration::from_millis(10));
         }
     }

@@ -3,6 +3,7 @@
 #[cfg(target_os = "linux")]
 mod limited;
 
+use crate::support::GUARD;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -16,9 +17,6 @@ use super::World;
 use crate::by_the_line::ByTheLine;
 use crate::index_support::locked;
 use crate::source::root;
-
-/// Longer than anything takes that is waited for.
-const LONG: Duration = Duration::from_secs(60);
 
 /// A process in which an index lives.
 struct Living(ByTheLine);
@@ -79,7 +77,7 @@ fn until(world: &World, process: &Living, state: &str, reason: Option<&str>) -> 
             assert_eq!(one["process"], process.id());
             return one.clone();
         }
-        assert!(start.elapsed() < LONG, "{all:?}");
+        assert!(start.elapsed() < GUARD, "{all:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -201,7 +199,7 @@ fn a_build_that_goes_on_elsewhere_is_shown() {
         if !one["build"].is_null() {
             break one;
         }
-        assert!(start.elapsed() < LONG);
+        assert!(start.elapsed() < GUARD);
     };
     assert_eq!(one["uncertain_reason"], Value::Null);
     let build = &one["build"];
@@ -239,7 +237,7 @@ fn who_waits_for_another_process_that_writes_says_so() {
         {
             break;
         }
-        assert!(start.elapsed() < LONG, "{one}");
+        assert!(start.elapsed() < GUARD, "{one}");
     }
     assert_eq!(process.ask("everyone")["count"], 1);
     drop(lock);

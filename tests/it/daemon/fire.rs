@@ -19,8 +19,9 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::program::{Place, kill, ok, text, wait_until};
-use super::{LONG, schemas};
+use super::schemas;
 use crate::cli::{SLOW, slow_text};
+use crate::support::GUARD;
 
 /// A number from the environment.
 fn number(name: &str, otherwise: u64) -> u64 {
@@ -46,7 +47,7 @@ struct Talk(UnixStream);
 impl Talk {
     fn open(socket: &Path, hello: &Value) -> Talk {
         let stream = UnixStream::connect(socket).unwrap();
-        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream.set_read_timeout(Some(GUARD)).unwrap();
         let mut talk = Talk(stream);
         let welcome = talk.ask(hello);
         assert_eq!(welcome["protocol_version"], 1, "{welcome}");
@@ -210,7 +211,10 @@ fn ggrep_frames_of_no_sense_do_no_harm_and_leave_nothing_behind() {
             println!("{count} frames: {before:?} before, {after:?} after (KiB, open files)");
             break;
         }
-        assert!(began.elapsed() < LONG, "{before:?} before, {after:?} after");
+        assert!(
+            began.elapsed() < GUARD,
+            "{before:?} before, {after:?} after"
+        );
         thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(place.daemons(), [pid], "the same one");

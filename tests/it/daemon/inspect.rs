@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use super::program::{Place, kill, ok, text};
 use super::queries::with_snapshot;
-use super::{LONG, World, schemas, small};
-use crate::support::Tree;
+use super::{World, schemas, small};
+use crate::support::{GUARD, Tree};
 
 fn search(query: &str) -> Value {
     json!({"type": "search", "query": query})
@@ -39,7 +39,7 @@ fn idle(world: &World) -> Value {
         if status["sync"]["state"] == "idle" {
             return status;
         }
-        assert!(began.elapsed() < LONG, "{status}");
+        assert!(began.elapsed() < GUARD, "{status}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -231,7 +231,7 @@ fn ggrep_health_warns_of_names_that_collide_and_of_leftovers() {
         if !message.contains("being written") {
             break health;
         }
-        assert!(began.elapsed() < LONG, "{health}");
+        assert!(began.elapsed() < GUARD, "{health}");
     };
     assert_eq!(health["ok"], true, "a warning is no failure: {health}");
     let (found, message) = severity(&health, "casefold_collisions");
@@ -379,7 +379,7 @@ fn ggrep_a_build_that_is_refused_is_told() {
     });
     let began = Instant::now();
     while status(&world)["sync"]["last_result"] != "failed" {
-        assert!(began.elapsed() < LONG, "{}", status(&world));
+        assert!(began.elapsed() < GUARD, "{}", status(&world));
         std::thread::sleep(Duration::from_millis(5));
     }
     let found = health(&world);
@@ -428,7 +428,7 @@ fn ggrep_a_snapshot_that_was_kept_has_one_name_in_every_process() {
         stamp.is_settled(wall_clock_ns())
     };
     while !walk(tree.root()).into_iter().all(is_settled) {
-        assert!(began.elapsed() < LONG, "files never settle");
+        assert!(began.elapsed() < GUARD, "files never settle");
         std::thread::sleep(Duration::from_millis(20));
     }
     let world = kept(tree, cache.path(), |_| {});
@@ -495,7 +495,7 @@ fn ipc_must_005_a_segment_too_many_is_not_opened_and_the_one_in_use_stays() {
             ..Surroundings::new(sandbox.reach().clone())
         };
         indexes.live(&config.search, &around).unwrap();
-        indexes.wait_live(tree.root(), LONG);
+        indexes.wait_live(tree.root(), GUARD);
         assert_eq!(indexes.open_segments(), 1);
         let tool =
             SearchTool::new(config.search.clone(), engines).with_indexes(Some(indexes.clone()));
@@ -512,7 +512,7 @@ fn ipc_must_005_a_segment_too_many_is_not_opened_and_the_one_in_use_stays() {
             report.works.merge.map(|merge| merge.succeeded)
         };
         let began = Instant::now();
-        while merged().is_none() && began.elapsed() < LONG {
+        while merged().is_none() && began.elapsed() < GUARD {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert_eq!(

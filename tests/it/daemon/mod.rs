@@ -26,7 +26,6 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use forge_search::tool::config::{Config, IndexMode, IndexStorage, Loader, Profile};
 use forge_search::tool::daemon::handshake::Store;
@@ -40,10 +39,7 @@ use forge_search::tool::search::{SearchTool, ToolContext};
 use forge_search::tool::search_files::FilesTool;
 use serde_json::{Value, json};
 
-use crate::support::Tree;
-
-/// Longer than anything takes that is waited for.
-const LONG: Duration = Duration::from_secs(30);
+use crate::support::{GUARD, Tree};
 
 /// A tree with a daemon.
 struct World {
@@ -91,7 +87,7 @@ impl World {
             indexes
                 .live(&config.search, &Surroundings::new(sandbox.reach().clone()))
                 .unwrap();
-            indexes.wait_live(tree.root(), LONG);
+            indexes.wait_live(tree.root(), GUARD);
         }
         // One without a daemon, to compare with.
         let tool = SearchTool::new(config.search.clone(), engines.clone());
@@ -137,7 +133,7 @@ impl World {
     /// Connects without saying anything.
     fn connect(&self) -> Wire {
         let stream = UnixStream::connect(self.path()).unwrap();
-        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream.set_read_timeout(Some(GUARD)).unwrap();
         Wire(stream)
     }
 

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use forge_search::tool::daemon::frame::{encode, read};
 use serde_json::{Value, json};
 
-use super::{LONG, schemas};
+use super::schemas;
 use crate::cli::command;
+use crate::support::GUARD;
 
 /// A tree, and a place for sockets of its own. Daemons that run when it is dropped are killed.
 pub(super) struct Place {
@@ -144,7 +145,7 @@ pub(super) fn kill(pid: i32, signal: rustix::process::Signal) {
 pub(super) fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is() {
-        assert!(began.elapsed() < LONG, "not in time: {what}");
+        assert!(began.elapsed() < GUARD, "not in time: {what}");
         thread::sleep(Duration::from_millis(5));
     }
 }

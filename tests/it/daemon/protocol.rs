@@ -14,9 +14,9 @@ use forge_search::tool::daemon::server::Settings;
 use forge_search::tool::daemon::socket::Access;
 use serde_json::json;
 
-use super::{LONG, World, small};
+use super::{World, small};
 use crate::hooked::Hooked;
-use crate::support::Tree;
+use crate::support::{GUARD, Tree};
 
 #[test]
 fn ipc_must_001_the_daemon_says_what_it_speaks_and_refuses_what_it_does_not() {
@@ -154,7 +154,7 @@ impl Held {
     fn wait(&self, count: usize) {
         let began = Instant::now();
         while self.entered.load(Ordering::SeqCst) < count {
-            assert!(began.elapsed() < LONG);
+            assert!(began.elapsed() < GUARD);
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -245,7 +245,7 @@ fn ggrep_more_queries_than_may_wait_are_told_to_come_again() {
             let _ = sender.send((answer, client));
         });
     }
-    let (answer, _client) = answers.recv_timeout(LONG).unwrap();
+    let (answer, _client) = answers.recv_timeout(GUARD).unwrap();
     let answer = answer.unwrap();
     super::schemas::check("query_error", &answer);
     assert_eq!(answer["error"]["code"], "busy", "{answer}");
@@ -373,7 +373,7 @@ fn ggrep_the_client_of_the_library_speaks_the_same() {
     let world = World::over(small(), Settings::default());
     let caller = Caller {
         client_id: Some("me"),
-        patience: LONG,
+        patience: GUARD,
         access: Access::Owner,
     };
     let mut connection = Connection::open(&world.path(), &world.store, caller).unwrap();
@@ -382,7 +382,7 @@ fn ggrep_the_client_of_the_library_speaks_the_same() {
         id: Some("x".to_string()),
         asked: Asked::Search(SearchQuery::new("socket")),
     };
-    let answer = connection.ask(&request, LONG).unwrap();
+    let answer = connection.ask(&request, GUARD).unwrap();
     let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
     assert_eq!(answer["request_id"], "x");
     let mut other = world.store.clone();

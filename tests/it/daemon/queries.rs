@@ -8,8 +8,8 @@ use forge_search::tool::config::IndexMode;
 use forge_search::tool::daemon::server::Settings;
 use serde_json::{Value, json};
 
-use super::{LONG, World, small};
-use crate::support::Tree;
+use super::{World, small};
+use crate::support::{GUARD, Tree};
 
 fn search(query: &str) -> Value {
     json!({"type": "search", "query": query})
@@ -31,7 +31,7 @@ pub(super) fn with_snapshot(world: &World, query: &Value) -> Value {
         if answer["snapshot_id"].is_string() {
             return answer;
         }
-        assert!(began.elapsed() < LONG, "{answer}");
+        assert!(began.elapsed() < GUARD, "{answer}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -419,7 +419,7 @@ fn ggrep_an_edit_before_a_question_is_seen_by_it_and_has_a_snapshot_of_its_own()
     let began = Instant::now();
     let id = |query: &str| with_snapshot(&world, &search(query))["snapshot_id"].clone();
     while id("x") != id("y") {
-        assert!(began.elapsed() < LONG);
+        assert!(began.elapsed() < GUARD);
     }
 }
 

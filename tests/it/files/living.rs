@@ -9,9 +9,7 @@ use forge_search::tool::indexing::Surroundings;
 
 use super::*;
 use crate::live::double::{Hands, Hearing, Watchers};
-
-/// Longer than anything takes that is waited for.
-const LONG: Duration = Duration::from_secs(30);
+use crate::support::GUARD;
 
 const FILES: [(&str, &str); 4] = [
     ("a/one.txt", "a needle in a haystack\nneedle\n"),
@@ -72,7 +70,7 @@ impl World {
             {
                 return;
             }
-            assert!(start.elapsed() < LONG, "{state}: {report:?}");
+            assert!(start.elapsed() < GUARD, "{state}: {report:?}");
             std::thread::sleep(Duration::from_millis(2));
         }
     }

@@ -14,6 +14,7 @@ use super::edition::{check_tidy, names};
 use super::program::World;
 use super::times;
 use crate::differential::Seeded;
+use crate::support::GUARD;
 
 /// How the program lives. A build reads so little at once that it can be stopped between two batches, and rests between them
 /// because somebody has just searched; and one edited file is worth a merge.
@@ -29,9 +30,6 @@ fn with_habits<'a>(args: &[&'a str]) -> Vec<&'a str> {
     let habits = HABITS.iter().flat_map(|habit| ["--set", habit]);
     args.iter().copied().chain(habits).collect()
 }
-
-/// How long anything is waited for that has to come.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A moment at which the program is killed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -102,7 +100,7 @@ impl Living {
             if stats["index_safety_state"] == "COMPLETE" && stats["index_exclusion_used"] == true {
                 return answer;
             }
-            assert!(started.elapsed() < PATIENCE, "{stats}");
+            assert!(started.elapsed() < GUARD, "{stats}");
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -186,7 +184,7 @@ impl Edited {
             if self.writes(before, Duration::from_millis(50)) {
                 return;
             }
-            assert!(started.elapsed() < PATIENCE, "nothing is merged: {answer}");
+            assert!(started.elapsed() < GUARD, "nothing is merged: {answer}");
         }
     }
 
@@ -278,7 +276,7 @@ impl Edited {
         self.forget_index();
         let mut living = Living::start(&self.world);
         living.ask("needle");
-        self.writes(&BTreeSet::new(), PATIENCE);
+        self.writes(&BTreeSet::new(), GUARD);
         self.sleep_up_to(building / 2);
         let started = Instant::now();
         living.send(Signal::TERM);
@@ -306,7 +304,7 @@ impl Edited {
         self.edit_until_merging(&mut living, &left);
         let started = Instant::now();
         while manifest() == before || !self.world.unfinished().is_empty() {
-            assert!(started.elapsed() < PATIENCE, "{what}: nothing is published");
+            assert!(started.elapsed() < GUARD, "{what}: nothing is published");
             let answer = living.ask(&self.needle());
             self.check(&answer, what);
         }
@@ -332,14 +330,14 @@ impl Times {
     fn measure(edited: &mut Edited) -> Times {
         let mut living = Living::start(&edited.world);
         living.ask("needle");
-        assert!(edited.writes(&BTreeSet::new(), PATIENCE));
+        assert!(edited.writes(&BTreeSet::new(), GUARD));
         let started = Instant::now();
         living.ask_until_complete("needle");
         let building = started.elapsed();
         edited.edit_until_merging(&mut living, &BTreeSet::new());
         let started = Instant::now();
         while !edited.world.unfinished().is_empty() {
-            assert!(started.elapsed() < PATIENCE);
+            assert!(started.elapsed() < GUARD);
         }
         let merging = started.elapsed();
         living.end();

@@ -16,10 +16,10 @@ use forge_search::tool::response::{BuildStats, Stats};
 use serde_json::json;
 
 use super::storages::How;
-use super::{LIVE, LONG, MAPPED, VARIANTS, Variant, World, set};
+use super::{LIVE, MAPPED, VARIANTS, Variant, World, set};
 use crate::index_support::{Host, deterministic_beside_a_worker, locked};
 use crate::indexing::keys::of_version;
-use crate::support::Tree;
+use crate::support::{GUARD, Tree};
 
 #[test]
 fn fr_lsi_bg_01_each_root_has_an_index_of_its_own_that_lives() {
@@ -31,7 +31,7 @@ fn fr_lsi_bg_01_each_root_has_an_index_of_its_own_that_lives() {
     let indexes = &world.setup.kept().indexes;
     for root in ["one", "two"] {
         let root = world.tree.path(root);
-        indexes.wait_live(&root, LONG).unwrap().unwrap();
+        indexes.wait_live(&root, GUARD).unwrap().unwrap();
         let report = indexes.live_report(&root).unwrap();
         assert_eq!(report.standing.state().as_str(), "COMPLETE");
         let (stats, _) =
@@ -78,7 +78,7 @@ fn fr_lsi_bg_04_nothing_lives_where_the_mode_is_off_and_no_watcher_where_none_is
     let world = World::new(LIVE, |config| config.index_watch = false);
     world.live();
     let indexes = &world.setup.kept().indexes;
-    indexes.wait_live(world.root(), LONG).unwrap().unwrap();
+    indexes.wait_live(world.root(), GUARD).unwrap().unwrap();
     assert_eq!(world.watchers.starts(), 0);
     assert!(!world.report().tracking);
     assert_eq!(world.check_used("needle").len(), 3);
@@ -297,7 +297,7 @@ fn fr_lsi_bg_22_a_build_that_fails_is_told_of_and_not_tried_again() {
         .setup
         .kept()
         .indexes
-        .wait_live(world.root(), LONG)
+        .wait_live(world.root(), GUARD)
         .unwrap();
     world.check_unused("needle", "ABSENT", None);
     assert_eq!(world.watchers.calls().len(), calls);
@@ -456,7 +456,7 @@ fn an_index_that_nobody_keeps_up_to_date_is_not_waited_for() {
     let world = World::of(Tree::new(), world.setup.clone().reopened()).taking(world);
     world.live();
     let indexes = world.setup.kept().indexes.clone();
-    let standing = indexes.wait_live(world.root(), LONG).unwrap();
+    let standing = indexes.wait_live(world.root(), GUARD).unwrap();
     assert_eq!(standing.unwrap().reason(), Some("OPEN_REQUIRES_VALIDATION"));
     world.check_used("needle");
 }

@@ -194,7 +194,9 @@ fn a_build_that_fails_after_a_loss_is_not_waited_for() {
     world.hear(Heard::Overflow);
     world.watchers.release();
     let indexes = world.setup.kept().indexes.clone();
-    let ended = indexes.wait_live(world.root(), super::LONG).unwrap();
+    let ended = indexes
+        .wait_live(world.root(), crate::support::GUARD)
+        .unwrap();
     assert_eq!(
         ended.map(|standing| standing.state().as_str()),
         Some("UNCERTAIN")

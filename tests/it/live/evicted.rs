@@ -142,7 +142,10 @@ fn fr_lsi_bg_50_what_another_process_has_built_is_compared_and_not_built_again()
     a.hands.put_forward(1_000_000);
     a.nudge();
     let indexes = a.setup.kept().indexes.clone();
-    indexes.wait_live(a.root(), super::LONG).unwrap().unwrap();
+    indexes
+        .wait_live(a.root(), crate::support::GUARD)
+        .unwrap()
+        .unwrap();
     assert_eq!(a.report().generation, generation);
 }
 

@@ -10,9 +10,9 @@ use forge_search::tool::config::{IntegrityCheck, SearchConfig};
 use forge_search::tool::response::Stats;
 
 use super::storages::How;
-use super::{LONG, LOOK, World};
+use super::{LOOK, World};
 use crate::index_support::{Host, locked};
-use crate::support::Tree;
+use crate::support::{GUARD, Tree};
 
 /// Longer than another process is waited for.
 const PATIENCE_MS: u64 = 61_000;
@@ -75,11 +75,11 @@ fn fr_lsi_idx_conc_02_an_index_is_built_in_memory_beside_a_writer_that_does_not_
     world.until("it says why", |report| report.why.is_some());
     let start = Instant::now();
     while world.standing().0 != "COMPLETE" {
-        assert!(start.elapsed() < LONG, "{:?}", world.report());
+        assert!(start.elapsed() < GUARD, "{:?}", world.report());
         world.hands.put_forward(1_000);
         std::thread::sleep(LOOK);
     }
-    assert!(start.elapsed() < LONG);
+    assert!(start.elapsed() < GUARD);
     world.check_used("needle");
     let stats = world.find("needle").0;
     assert_eq!(storage(&stats), ("memory", Some("LOCKED")));
@@ -120,7 +120,7 @@ fn fr_lsi_idx_conc_02_what_takes_too_much_memory_waits_for_the_other_process() {
     let (world, lock, _dir) = beside_a_writer_with(|config| config.index_max_memory_bytes = 600);
     let start = Instant::now();
     while !world.report().why.is_some_and(|why| why.contains("memory")) {
-        assert!(start.elapsed() < LONG, "{:?}", world.report());
+        assert!(start.elapsed() < GUARD, "{:?}", world.report());
         world.hands.put_forward(1_000);
         std::thread::sleep(LOOK);
     }

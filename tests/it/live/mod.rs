@@ -34,13 +34,10 @@ use forge_search::tool::response::{SearchResponse, Stats};
 use serde_json::{Value, json};
 
 use crate::index_support::{LIVE, VARIANTS, Variant, agree, as_json, without_stats};
-use crate::support::{Setup, Tree, paths};
+use crate::support::{GUARD, Setup, Tree, paths};
 
 use self::double::{Hands, Hearing, Watchers};
 use self::storages::How;
-
-/// Longer than anything takes that is waited for.
-const LONG: Duration = Duration::from_secs(30);
 
 /// A pause between two looks.
 const LOOK: Duration = Duration::from_millis(2);
@@ -174,7 +171,7 @@ impl World {
             if is_so(&report) {
                 return report;
             }
-            assert!(start.elapsed() < LONG, "{what}: {report:?}");
+            assert!(start.elapsed() < GUARD, "{what}: {report:?}");
             std::thread::sleep(LOOK);
         }
     }
@@ -204,7 +201,7 @@ impl World {
     fn until_held(&self) {
         let start = Instant::now();
         while !self.watchers.is_held() {
-            assert!(start.elapsed() < LONG, "nothing came: {:?}", self.report());
+            assert!(start.elapsed() < GUARD, "nothing came: {:?}", self.report());
             std::thread::sleep(LOOK);
         }
     }
@@ -230,7 +227,7 @@ impl World {
                 return told;
             }
             assert!(
-                start.elapsed() < LONG,
+                start.elapsed() < GUARD,
                 "{:?}: {:?}",
                 self.told(),
                 self.report()
@@ -301,7 +298,7 @@ impl World {
     fn until_used(&self, text: &str) {
         let start = Instant::now();
         while !self.find(text).0.index_exclusion_used {
-            assert!(start.elapsed() < LONG, "{:?}", self.report());
+            assert!(start.elapsed() < GUARD, "{:?}", self.report());
             std::thread::sleep(LOOK);
         }
     }

@@ -8,8 +8,8 @@ use std::time::Instant;
 use forge_search::index::watch::{Ear, Heard, NativeWatchers, WatchError, Watcher, WatcherFactory};
 use serde_json::json;
 
-use super::{LIVE, LONG, MAPPED, World, rounds};
-use crate::support::{SetAtEnd, Tree, paths};
+use super::{LIVE, MAPPED, World, rounds};
+use crate::support::{GUARD, SetAtEnd, Tree, paths};
 
 /// Renames in one storm.
 const RENAMES: usize = 2_000;
@@ -155,7 +155,7 @@ fn t_lsi_safe_01_events_that_the_system_loses_lose_no_match() {
         world.until_complete();
         world.until_read();
         assert_eq!(world.check_used(&needle).len(), 60);
-        assert!(start.elapsed() < LONG);
+        assert!(start.elapsed() < GUARD);
         println!(
             "round {round}: {:?}, complete again after {:?}",
             stats.index_uncertain_reason,

@@ -142,7 +142,7 @@ fn a_system_without_an_order_of_events_is_compared_by_each_search() {
         .setup
         .kept()
         .indexes
-        .wait_live(world.root(), super::LONG)
+        .wait_live(world.root(), crate::support::GUARD)
         .unwrap();
     assert!(!world.report().tracking);
     assert_eq!(world.find("needle").1.len(), 3);
@@ -333,7 +333,7 @@ fn enumeration_error_shows_until_everything_can_be_listed() {
         .setup
         .kept()
         .indexes
-        .wait_live(world.root(), super::LONG)
+        .wait_live(world.root(), crate::support::GUARD)
         .unwrap();
     let plain = world
         .setup
@@ -422,7 +422,9 @@ fn what_could_not_be_listed_is_looked_at_again_after_a_minute() {
         }
         world.until_standing("UNCERTAIN", Some("ENUMERATION_ERROR"));
         let indexes = &world.setup.kept().indexes;
-        indexes.wait_live(world.root(), super::LONG).unwrap();
+        indexes
+            .wait_live(world.root(), crate::support::GUARD)
+            .unwrap();
         // Nobody hears of that.
         fs::rename(outer.join("x"), &aside).unwrap();
         world.hands.put_forward(61_000);
@@ -450,7 +452,11 @@ fn enumeration_error_shows_where_nobody_watches_until_everything_can_be_listed()
             fs::rename(&aside, outer.join("x")).unwrap();
             world.live();
             let indexes = world.setup.kept().indexes.clone();
-            let settled = || indexes.wait_live(world.root(), super::LONG).unwrap();
+            let settled = || {
+                indexes
+                    .wait_live(world.root(), crate::support::GUARD)
+                    .unwrap()
+            };
             settled().unwrap();
             let reason = Some("ENUMERATION_ERROR");
             assert_eq!(world.standing(), ("UNCERTAIN", reason));
@@ -485,7 +491,7 @@ fn t_lsi_safe_05_build_budget_exceeded_shows_and_nothing_is_left_out() {
         .setup
         .kept()
         .indexes
-        .wait_live(world.root(), super::LONG)
+        .wait_live(world.root(), crate::support::GUARD)
         .unwrap();
     let calls = world.watchers.calls().len();
     world.hands.put_forward(100_000);
@@ -622,7 +628,7 @@ fn a_limit_of_watches_shows_with_what_to_do_and_searches_compare() {
         let all = 6;
         let indexes = world.setup.kept().indexes.clone();
         indexes
-            .wait_live(world.root(), super::LONG)
+            .wait_live(world.root(), crate::support::GUARD)
             .unwrap()
             .unwrap();
         let report = world.report();
@@ -652,7 +658,11 @@ fn fr_lsi_bg_50_where_a_tree_can_not_be_watched_the_index_is_built_again_when_se
         world.watchers.set_limit(Some(2));
         world.live();
         let indexes = world.setup.kept().indexes.clone();
-        let settled = || indexes.wait_live(world.root(), super::LONG).unwrap();
+        let settled = || {
+            indexes
+                .wait_live(world.root(), crate::support::GUARD)
+                .unwrap()
+        };
         settled().unwrap();
         assert!(!world.report().tracking);
         world.check_used("needle");
@@ -701,7 +711,7 @@ fn a_limit_that_is_met_later_shows_too() {
     // Whoever waits for it is told that it will not come to more.
     let indexes = world.setup.kept().indexes.clone();
     indexes
-        .wait_live(world.root(), super::LONG)
+        .wait_live(world.root(), crate::support::GUARD)
         .unwrap()
         .unwrap();
     world.write("b/new/deeper/new.txt", "a needle\n");

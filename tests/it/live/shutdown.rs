@@ -10,8 +10,9 @@ use forge_search::index::builder::Phase;
 use forge_search::index::watch::{Heard, NativeWatchers};
 
 use super::storages::How;
-use super::{LIVE, LONG, LOOK, MAPPED, World};
+use super::{LIVE, LOOK, MAPPED, World};
 use crate::index_support::Host;
+use crate::support::GUARD;
 
 impl World {
     /// Gives the index up, waits until no worker is left, and goes on with what is kept, as another process would.
@@ -21,7 +22,11 @@ impl World {
         let start = Instant::now();
         // The worker has the clock to the end.
         while Arc::strong_count(&self.hands) > 1 {
-            assert!(start.elapsed() < LONG, "{}", Arc::strong_count(&self.hands));
+            assert!(
+                start.elapsed() < GUARD,
+                "{}",
+                Arc::strong_count(&self.hands)
+            );
             std::thread::sleep(LOOK);
         }
         self
@@ -163,7 +168,7 @@ fn fr_lsi_bg_40_shutdown_gives_back_all_locks_descriptors_and_threads() {
     let until = |what: &str, is_so: &dyn Fn() -> bool| {
         let start = Instant::now();
         while !is_so() {
-            assert!(start.elapsed() < LONG, "{what}: {:?}", descriptors());
+            assert!(start.elapsed() < GUARD, "{what}: {:?}", descriptors());
             std::thread::sleep(LOOK);
         }
     };

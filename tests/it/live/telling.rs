@@ -123,7 +123,7 @@ fn each_of_several_indexes_of_a_root_is_told_of_and_what_is_left_behind_is_none(
     other.until_complete();
     let start = std::time::Instant::now();
     while one.told().len() < 2 {
-        assert!(start.elapsed() < super::LONG);
+        assert!(start.elapsed() < crate::support::GUARD);
     }
     assert!(!dead.exists());
     assert!(other.setup.kept().indexes.shut_down());

@@ -9,8 +9,8 @@ use forge_search::index::watch::Heard;
 use forge_search::tool::indexing::Report;
 use serde_json::json;
 
-use super::{FILES, LIVE, LONG, LOOK, MAPPED, World, set};
-use crate::support::Tree;
+use super::{FILES, LIVE, LOOK, MAPPED, World, set};
+use crate::support::{GUARD, Tree};
 
 #[test]
 fn fr_lsi_trk_04_what_was_heard_until_a_search_is_in_its_answer() {
@@ -322,7 +322,7 @@ fn a_tree_that_is_away_for_a_moment_is_not_taken_for_an_empty_one() {
     let until = |is_so: &dyn Fn(&Report) -> bool| {
         let start = std::time::Instant::now();
         while !is_so(&indexes.live_report(&root).unwrap()) {
-            assert!(start.elapsed() < LONG);
+            assert!(start.elapsed() < GUARD);
             std::thread::sleep(LOOK);
         }
     };

@@ -4,7 +4,8 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::{LONG, Living, World, living};
+use super::{Living, World, living};
+use crate::support::GUARD;
 
 /// Directories beside those that every tree here has.
 const DIRS: usize = 30;
@@ -77,7 +78,7 @@ fn settled(world: &World, process: &mut Living) -> serde_json::Value {
         {
             return one.clone();
         }
-        assert!(start.elapsed() < LONG, "{all:?}");
+        assert!(start.elapsed() < GUARD, "{all:?}");
     }
 }
 
