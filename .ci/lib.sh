@@ -114,3 +114,17 @@ quietly() {
         return 1
     fi
 }
+
+# use_memory_for_files: points TMPDIR at a directory in memory, where there is room. Most tests are about
+# files and few about the disk below them, so this spares the waiting for the disk. Other users may
+# write there, as in /tmp: some tests run parts of themselves as a user without rights.
+use_memory_for_files() {
+    if [ -w /dev/shm ] && [ "$(df --output=avail -m /dev/shm | tail -n 1)" -gt 4000 ]; then
+        TMPDIR="$(mktemp -d /dev/shm/forge-search.XXXXXX)"
+        chmod 1777 "$TMPDIR"
+        export TMPDIR
+    fi
+}
+remove_memory_files() {
+    case "${TMPDIR:-}" in /dev/shm/forge-search.*) rm -rf "$TMPDIR" ;; esac
+}

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::differential::Seeded;
 use crate::index_support::{Host, LIVE, Tally, VARIANTS, compare};
-use crate::support::{Setup, Tree};
+use crate::support::{Setup, Tree, seeds};
 
 /// Some hundred files, so that a search has many units.
 fn planted(rng: &mut Seeded) -> Tree {
@@ -139,7 +139,7 @@ fn edit(tree: &Tree, rng: &mut Seeded) -> String {
 #[test]
 fn searches_that_compare_along_the_way_find_what_a_walk_finds_after_any_edits() {
     let mut tally = Tally::default();
-    for round in 0..8 {
+    for round in 0..seeds(8) {
         let mut rng = Seeded::new(round + 7_000);
         let tree = planted(&mut rng);
         let variant = rng.pick(&VARIANTS);

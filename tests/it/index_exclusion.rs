@@ -23,7 +23,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use crate::differential::{Seeded, sources};
 use crate::index_support::{Host, LIVE, Variant};
-use crate::support::{Setup, Tree};
+use crate::support::{Setup, Tree, seeds};
 
 /// A tree with its index, and the contents of its files by rank.
 pub(crate) struct World {
@@ -343,7 +343,7 @@ fn check(world: &World, rng: &mut Seeded, patterns: u64) -> Counts {
 fn t_lsi_bloom_02_no_false_negatives() {
     let patterns = match std::env::var("FORGE_SEARCH_PATTERNS") {
         Ok(count) => count.parse().expect("FORGE_SEARCH_PATTERNS is a number"),
-        Err(_) => 2_000,
+        Err(_) => seeds(2_000),
     };
     let world = World::real();
     let counts = check(&world, &mut Seeded::new(1), patterns);
@@ -541,7 +541,7 @@ fn hostile(rng: &mut Seeded) -> Vec<u8> {
 #[test]
 fn t_lsi_bloom_02_no_false_negatives_in_hostile_files() {
     let mut counts = Counts::default();
-    for seed in 0..12 {
+    for seed in 0..seeds(12) {
         let mut rng = Seeded::new(seed);
         let tree = Tree::new();
         for n in 0..90 {

@@ -34,6 +34,16 @@ use crate::peers::peers;
 /// a state. A test that passes waits for none of it.
 pub(crate) const GUARD: Duration = Duration::from_secs(300);
 
+/// The number of seeds of a test with generated cases, `all` of them in the long proofs: a fifth by
+/// default, and all with `FORGE_SEARCH_TEST_SEEDS=all`.
+pub(crate) fn seeds(all: u64) -> u64 {
+    match std::env::var("FORGE_SEARCH_TEST_SEEDS").as_deref() {
+        Ok("all") => all,
+        Ok(other) => panic!("FORGE_SEARCH_TEST_SEEDS={other}: only `all` is known"),
+        Err(_) => all.div_ceil(5),
+    }
+}
+
 /// The engines that every case runs on, as far as their programs are installed.
 pub(crate) fn engines() -> Vec<(&'static str, Engines)> {
     let mut all = vec![("embedded", Engines::embedded())];

@@ -107,20 +107,21 @@ fn d112_of_a_very_long_answer_the_process_finds_the_rest() {
 #[test]
 fn d112_a_daemon_that_is_gone_in_mid_answer_costs_no_line() {
     let place = large();
-    for shape in [
-        &["needle"][..],
-        &["--rg-json", "needle"],
-        &["-c", "needle"],
-        &["-A2", "needle"],
+    let breaks = [
+        (1, Signal::KILL),
+        (70_000, Signal::KILL),
+        (600_000, Signal::STOP),
+        (1, Signal::TERM),
+    ];
+    for (shape, breaks) in [
+        (&["needle"][..], &breaks[..]),
+        (&["--rg-json", "needle"], &breaks[1..2]),
+        (&["-c", "needle"], &breaks[..1]),
+        (&["-A2", "needle"], &breaks[2..3]),
     ] {
         let args = [shape, &["--max-results", "0"]].concat();
         let plain = ok(&place.forge_search(&[&args[..], &["--daemon", "off"]].concat()));
-        for (read, by) in [
-            (1, Signal::KILL),
-            (70_000, Signal::KILL),
-            (600_000, Signal::STOP),
-            (1, Signal::TERM),
-        ] {
+        for &(read, by) in breaks {
             let daemon = place.serve(&[]);
             let mut search = search(&place, &args);
             let mut before = vec![0; read.min(plain.len() / 2)];
