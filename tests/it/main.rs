@@ -66,6 +66,7 @@ mod source;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod support;
+mod test_rules;
 #[cfg(unix)]
 mod tui;
 mod verification;
