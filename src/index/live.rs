@@ -165,6 +165,8 @@ pub struct Habits {
     pub reconcile_max: Duration,
     /// How often the whole tree is looked at although nothing is known to be amiss.
     pub reconcile_every: Duration,
+    /// How long the worker waits for the watcher's thread.
+    pub watcher_patience: Duration,
     /// How many files may be gone or beside the segment before a new one is built, if that is not a small share of all.
     pub merge_files: usize,
     /// The thresholds of `index_mode = "auto"`; `None` if the index is built whatever the size of the tree.
@@ -308,6 +310,13 @@ impl LiveIndex {
             .wait_timeout_while(status, timeout, waiting)
             .unwrap_or_else(PoisonError::into_inner);
         (!timed_out.timed_out()).then_some(status.standing)
+    }
+
+    /// Wakes the worker, which looks at the clock again. For hosts whose clock jumps, as in tests.
+    pub fn wake(&self) {
+        // A worker that has looked at the clock before the jump waits once the lock is free.
+        drop(self.shared.status());
+        self.shared.wake.notify_all();
     }
 
     /// Notes damage that showed while the index was used: it is not used again before it was built anew.

@@ -285,6 +285,7 @@ fn habits(config: &SearchConfig, around: &Surroundings) -> Habits {
         reconcile_max_files: config.reconcile_max_files,
         reconcile_max: Duration::from_millis(config.reconcile_max_ms),
         reconcile_every: around.reconcile_every,
+        watcher_patience: around.watcher_patience,
         merge_files: around.merge_files,
         thresholds: (config.index_mode == IndexMode::Auto).then_some(Thresholds {
             files: config.index_auto_threshold_files,

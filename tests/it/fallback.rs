@@ -9,7 +9,7 @@ use forge_search::tool::request::SearchRequest;
 use forge_search::tool::response::{SearchResponse, Stats};
 use serde_json::{Value, json};
 
-use crate::clocks::FakeClock;
+use crate::clocks::{FakeClock, Gate, until};
 use crate::hooked::{Hooked, broken};
 use crate::index_support::{Host, LIVE, compare};
 use crate::support::{Setup, Tree, engines, events, stable_json};
@@ -225,16 +225,19 @@ fn fr_lsi_fuz_g_02_attempts_honor_the_request() {
 
 /// Answers with a clock that goes on by `step` each time a file is about to be searched.
 fn stepping(tree: &Tree, step: Duration, timeout_ms: u64) -> (SearchResponse, Stats, usize) {
-    let clock = FakeClock::new();
-    let hands = clock.clone();
+    let (clock, over) = (FakeClock::new(), Gate::default());
+    let (hands, ended) = (clock.clone(), over.clone());
     let searched = Arc::new(AtomicUsize::new(0));
     let counted = searched.clone();
     let mut setup = falling_back(tree).threads(1);
     setup.engines = Hooked::new(move |_| {
         counted.fetch_add(1, Ordering::SeqCst);
         hands.jump(step);
-        // Long enough for the waiting call to look at the clock.
-        std::thread::sleep(Duration::from_millis(30));
+        let looks = hands.looks();
+        // A call that has its answer looks no more.
+        until("the call has looked at the clock", || {
+            hands.looks() > looks + 2 || ended.is_open()
+        });
         Ok(())
     })
     .batching(1, 1)
@@ -245,6 +248,7 @@ fn stepping(tree: &Tree, step: Duration, timeout_ms: u64) -> (SearchResponse, St
     request["timeout_ms"] = timeout_ms.into();
     let request = SearchRequest::from_value(request).unwrap();
     let mut response = setup.tool().search(&request, &context).unwrap();
+    over.open();
     let stats = response.stats.take().unwrap();
     (response, stats, searched.load(Ordering::SeqCst))
 }

@@ -495,7 +495,7 @@ fn edits_while_the_index_is_built_are_seen() {
             }
         });
         for pattern in ["needle", "thread", "absent"] {
-            used += compare(&setup, &json!({"pattern": pattern})).0.used;
+            compare(&setup, &json!({"pattern": pattern}));
             compare(&setup, &json!({"pattern": pattern, "path": "p"}));
         }
         // Right after a quiet build.
@@ -508,6 +508,7 @@ fn edits_while_the_index_is_built_are_seen() {
             }
         }
     }
+    println!("the index was used {used} times after quiet builds");
     assert!(used > 40, "the index was used {used} times only");
 }
 

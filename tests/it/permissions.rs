@@ -1,11 +1,12 @@
 //! Files that may not be read. Root may read everything, so where the tests run as root the checks run in
-//! a child process without privileges: this binary again, copied to where that user can start it.
+//! a child process without privileges: this binary again, linked to where that user can start it.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use forge_search::exec::stop::CancelHandle;
 use forge_search::format::lock::LockFile;
@@ -14,7 +15,7 @@ use forge_search::tool::indexing::{Condition, Foreground};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::support::{Setup, Tree, events};
+use crate::support::{GUARD, Setup, Tree, events};
 
 /// Says in the child's environment that it is the child, and where its tree is.
 const CHILD: &str = "FORGE_SEARCH_TEST_UNPRIVILEGED";
@@ -54,7 +55,7 @@ fn world_readable(path: &Path) {
 /// What a child prints when it has come to its end.
 const CHECKED: &str = "checked as the child of a test";
 
-/// A copy of this binary that any user can start, to run one of its tests in a child process.
+/// This binary where any user can start it, to run one of its tests in a child process.
 struct Program<'a> {
     dir: TempDir,
     test: &'a str,
@@ -65,7 +66,11 @@ impl Program<'_> {
         let dir = tempfile::tempdir().unwrap();
         world_readable(dir.path());
         let program = Program { dir, test };
-        fs::copy(std::env::current_exe().unwrap(), program.path()).unwrap();
+        let own = std::env::current_exe().unwrap();
+        // Another filesystem can't link to it.
+        if fs::hard_link(&own, program.path()).is_err() {
+            fs::copy(own, program.path()).unwrap();
+        }
         world_readable(&program.path());
         program
     }
@@ -88,13 +93,14 @@ impl Program<'_> {
             child.output()
         };
         let mut outcome = start();
-        for _ in 0..100 {
+        let started = Instant::now();
+        while started.elapsed() < GUARD {
             // A process that another test has just forked may still hold the copy open for writing.
             match &outcome {
                 Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {}
                 _ => break,
             }
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(20));
             outcome = start();
         }
         let output = outcome.unwrap();

@@ -54,6 +54,9 @@ impl<F: Fn(Progress) + Sync> BuildHost for Host<F> {
     }
 }
 
+/// How long a process that is hasty waits for a lock.
+const HASTY: Duration = Duration::from_millis(50);
+
 /// A tree with an index that is kept somewhere.
 struct Place<'a> {
     setup: Setup,
@@ -69,7 +72,8 @@ impl<'a> Place<'a> {
             config.index_storage = storage;
             config.index_path = Some(cache.to_path_buf());
             config.index_regex_strategy = RegexStrategy::Boolean;
-            config.index_lock_timeout_ms = 50;
+            config.index_lock_timeout_ms = 60_000;
+            config.default_timeout_ms = 600_000;
             config.emit_stats = true;
         });
         Place {
@@ -78,6 +82,14 @@ impl<'a> Place<'a> {
             cache: cache.to_path_buf(),
             key: OnceLock::new(),
         }
+    }
+
+    /// The same, for a process that waits for a lock for a short time only.
+    fn hasty(mut self) -> Place<'a> {
+        self.setup = self.setup.config(|config| {
+            config.index_lock_timeout_ms = HASTY.as_millis() as u64;
+        });
+        self
     }
 
     /// As a process that has just started finds it.

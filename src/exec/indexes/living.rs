@@ -31,6 +31,9 @@ use crate::index::watch::{Barrier, Ear, Heard, NativeWatchers, WatcherFactory};
 /// How often a whole tree is compared with its index although nothing is known to be amiss: what raises no event shows then.
 const RECONCILE_EVERY: Duration = Duration::from_secs(15 * 60);
 
+/// How long a worker waits for its watcher's thread, while no search waits for either.
+const WATCHER_PATIENCE: Duration = Duration::from_secs(2);
+
 /// Files beside a segment that each search can as well look through: building a new one copies all of it.
 const MERGE_FILES: usize = 2_048;
 
@@ -78,6 +81,8 @@ pub struct Surroundings {
     pub watchers: Arc<dyn WatcherFactory>,
     /// How often a whole tree is compared with its index although nothing is known to be amiss.
     pub reconcile_every: Duration,
+    /// How long a worker waits for its watcher's thread.
+    pub watcher_patience: Duration,
     /// How many files may be gone or changed before a new segment is built, if that is not a small share of all.
     pub merge_files: usize,
 }
@@ -93,6 +98,7 @@ impl Surroundings {
             wall: system_wall_clock(),
             watchers: Arc::new(NativeWatchers),
             reconcile_every: RECONCILE_EVERY,
+            watcher_patience: WATCHER_PATIENCE,
             merge_files: MERGE_FILES,
         }
     }
@@ -209,6 +215,14 @@ impl Indexes {
     /// that took longer than `timeout`; `None` if none lives there.
     pub fn wait_live(&self, root: &Path, timeout: Duration) -> Option<Option<Standing>> {
         Some(self.living_at(root)?.index.wait(timeout))
+    }
+
+    /// Wakes the workers of the living indexes, which look at the clock again. For hosts whose
+    /// clock jumps, as in tests.
+    pub fn wake_living(&self) {
+        for living in self.living.get().into_iter().flatten() {
+            living.index.wake();
+        }
     }
 
     /// Says why the living index of a root could not follow its tree, and what to do, so that each search would compare instead; finds out

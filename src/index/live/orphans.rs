@@ -14,9 +14,6 @@ use super::Shared;
 use crate::index::dirty::Work;
 use crate::index::pace::millis;
 
-/// How long the watcher's thread is waited for where no search waits.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
-
 /// Between two looks at a tree, so much later that what was written before the second one shows in the times of its file.
 const APART: Duration = Duration::from_secs(5);
 

@@ -9,7 +9,7 @@ use super::apply::{Applied, PORTION};
 use super::building::{build, is_spread_out, is_unkept, measure, merge, take_over};
 use super::reconcile::reconcile;
 use super::status::{Cooldown, Status};
-use super::{Opened, Shared, lock, orphans, tokenize};
+use super::{Opened, Shared, lock, tokenize};
 use crate::index::dirty::Work;
 use crate::index::pace::millis;
 use crate::index::snapshot::StorageMode;
@@ -381,7 +381,7 @@ fn drain(shared: &Shared, works: &[Work], timers: &mut Timers) {
                 return;
             }
         };
-        let orphaned = shared.orphaned(&nowhere, orphans::PATIENCE);
+        let orphaned = shared.orphaned(&nowhere, shared.habits.watcher_patience);
         let mut status = shared.status();
         status.take_off(portion);
         if let Some(why) = orphaned {

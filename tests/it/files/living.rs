@@ -8,7 +8,10 @@ use forge_search::tool::config::IndexStorage;
 use forge_search::tool::indexing::Surroundings;
 
 use super::*;
+use crate::clocks::{FakeClock, Gate, until};
+use crate::hooked::Hooked;
 use crate::live::double::{Hands, Hearing, Watchers};
+use crate::live::patient;
 use crate::support::GUARD;
 
 const FILES: [(&str, &str); 4] = [
@@ -32,6 +35,8 @@ impl World {
         let files = Files::new(tree.root()).config(|config| {
             config.search_files.index_watch_debounce_ms = 5;
             config.search.index_idle_boost_ms = 0;
+            patient(&mut config.search);
+            config.search_files.default_timeout_ms = 600_000;
         });
         let files = files
             .config(change)
@@ -48,9 +53,11 @@ impl World {
             clock: hands.clone(),
             wall: Arc::new(move || hands.wall_ns()),
             watchers: Arc::new(Hearing(world.watchers.clone())),
+            watcher_patience: GUARD,
             ..Surroundings::new(world.files.context().sandbox.reach().clone())
         };
         let config = FilesTool::search_config(&world.files.config);
+        world.hands.wakes(world.files.indexes());
         world.files.indexes().live(&config, &around).unwrap();
         world
     }
@@ -300,25 +307,62 @@ fn t_sfi_09_an_exact_search_without_matches_is_repeated_up_to_the_passes() {
 fn fr_sfi_fuz_05_a_pass_that_takes_too_long_ends_fallback_and_not_the_call() {
     // Nothing is as it is asked for, which is seen at once; what is similar takes minutes to find.
     let tree = Tree::of([("a", "ab".repeat(8 << 20))]);
-    let files = Files::new(tree.root()).config(|config| {
+    let mut files = Files::new(tree.root()).config(|config| {
         config.search_files.fuzzy_fallback = true;
         config.search_files.fuzzy_threshold = 0.5;
         config.search_files.max_file_size_bytes = 64 << 20;
     });
+    let (clock, begun) = (FakeClock::new(), Gate::default());
+    let exact = begun.clone();
+    files.engines = Hooked::new(move |_| {
+        exact.open();
+        Ok(())
+    })
+    .engines();
     let mut context = files.context();
     context.default_timeout = Some(Duration::from_secs(5));
-    let ended = |query: String| {
+    context.clock = Arc::new(clock.clone());
+    let call = |query: String| {
         let request = json!({"path": ".", "query": query});
-        let response = files.tool().call(request, &context).unwrap();
+        files.tool().call(request, &context)
+    };
+    let ended = |response: FilesResponse| {
         assert_eq!((response.returned, response.truncated), (0, false));
         assert!(response.to_json().contains(r#""mode":"exact""#));
         let fallback = response.stats.fallback.unwrap();
         let ended = serde_json::to_value(fallback.fallback_ended).unwrap();
         (ended, fallback.fuzzy_passes_used)
     };
-    assert_eq!(ended("n".repeat(500)), (json!("TIMEOUT"), 1));
+    // By how many looks at the clock the exact search ends is for the scheduler to say.
+    let (start, mut looks) = (Instant::now(), 50);
+    let response = loop {
+        let response = std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| call("n".repeat(500)));
+            begun.wait();
+            let before = clock.looks();
+            until("it has gone on for a while", || {
+                clock.looks() > before + looks
+            });
+            clock.jump(Duration::from_secs(5));
+            waiting.join().unwrap()
+        });
+        // A call that has no time left for its exact search fails.
+        match response {
+            Ok(response) => {
+                let fallback = response.stats.fallback.as_ref().unwrap();
+                if fallback.fuzzy_passes_used > 0 {
+                    break response;
+                }
+            }
+            Err(error) => assert!(matches!(error, ToolError::Timeout { .. }), "{error}"),
+        }
+        assert!(start.elapsed() < GUARD, "{looks} looks");
+        looks *= 2;
+    };
+    assert_eq!(ended(response), (json!("TIMEOUT"), 1));
     // More than is looked for in that way.
-    assert_eq!(ended("n".repeat(600)), (json!("QUERY_TOO_LONG"), 0));
+    let response = call("n".repeat(600)).unwrap();
+    assert_eq!(ended(response), (json!("QUERY_TOO_LONG"), 0));
 }
 
 #[test]

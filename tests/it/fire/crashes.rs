@@ -86,7 +86,7 @@ fn step(store: &Store, which: usize, before: &State, number: u64) -> State {
 
 #[test]
 fn a_loss_of_power_at_any_operation_leaves_the_old_index_or_the_new_one() {
-    let wanted = 2_500 * times() as usize;
+    let wanted = 500 * times() as usize;
     let (tally, _) = lose_power::<Plain>(Forgotten::Nothing, wanted)
         .unwrap_or_else(|problem| panic!("{problem}"));
     println!("{wanted} different images: {tally:?}");
@@ -111,7 +111,7 @@ fn a_forgotten_sync_shows_after_a_loss_of_power() {
 fn a_second_loss_of_power_while_the_first_one_is_cleared_up_changes_nothing() {
     const IMAGES_OF_EACH: usize = 8;
 
-    let wanted = 300 * times() as usize;
+    let wanted = 150 * times() as usize;
     let scratch = tempfile::tempdir().unwrap();
     let (first, second) = (scratch.path().join("first"), scratch.path().join("second"));
     let opened = store(&second.join("cache/store"), None);

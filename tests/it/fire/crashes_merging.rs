@@ -377,7 +377,7 @@ fn counted(lives: &[Growing]) -> BTreeMap<String, usize> {
 
 #[test]
 fn a_loss_of_power_at_any_operation_of_a_merge_leaves_what_was_or_what_is_to_be() {
-    let wanted = 1_500 * times() as usize;
+    let wanted = 1_000 * times() as usize;
     let lost = lose_power::<Growing>(Forgotten::Nothing, wanted);
     let (tally, lives) = lost.unwrap_or_else(|problem| panic!("{problem}"));
     let counted = counted(&lives);
@@ -410,7 +410,7 @@ fn a_second_loss_of_power_while_a_tree_is_merged_or_gone_on_with_changes_nothing
     const IMAGES_OF_EACH: usize = 8;
     const RECOVERIES: [Act; 3] = [Act::Build, Act::Merge, Act::LeaveOff];
 
-    let wanted = 200 * times() as usize;
+    let wanted = 100 * times() as usize;
     let scratch = tempfile::tempdir().unwrap();
     let (first, second) = (scratch.path().join("first"), scratch.path().join("second"));
     let opened = store(&second.join("cache/store"), None);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use forge_search::format::error::FormatErrorKind;
 use forge_search::format::storage::Privacy;
@@ -14,6 +14,8 @@ use super::disks::Overtaken;
 use super::edition::{Edition, check_tidy, key, load, store};
 use super::times;
 use crate::child::{self, Started};
+use crate::clocks::until;
+use crate::support::SetAtEnd;
 
 /// Says in the environment of a child which store it is to write to or read from.
 const STORE: &str = "FORGE_SEARCH_TEST_CROWD";
@@ -24,9 +26,6 @@ const ROLE: &str = "FORGE_SEARCH_TEST_CROWD_ROLE";
 /// How long writers wait for the lock.
 const TIMEOUT: Duration = Duration::from_millis(250);
 
-/// What may be in the way beside the lock: sixteen of them share few processors.
-const SLACK: Duration = Duration::from_secs(20);
-
 fn patient(root: &Path) -> Store {
     Store::open(root.to_path_buf(), Privacy::Required, TIMEOUT).unwrap()
 }
@@ -35,49 +34,66 @@ fn editions() -> Vec<Edition> {
     (1..=6).map(Edition::new).collect()
 }
 
-/// Publishes one edition after the other; returns how often that went well and how often somebody else had the lock.
-fn write(root: &Path, seed: usize, done: &dyn Fn() -> bool) -> (u64, u64) {
+/// How often something was done, and how often something was met by that.
+#[derive(Default)]
+struct Counts {
+    done: AtomicU64,
+    met: AtomicU64,
+}
+
+impl Counts {
+    fn done(&self) -> u64 {
+        self.done.load(Ordering::SeqCst)
+    }
+
+    fn met(&self) -> u64 {
+        self.met.load(Ordering::SeqCst)
+    }
+}
+
+/// Publishes one edition after the other. Counts how often that went well, and how often another
+/// writer had the lock.
+fn write(root: &Path, seed: usize, counts: &Counts, done: &dyn Fn() -> bool) {
     let (editions, store) = (editions(), patient(root));
-    let (mut published, mut locked) = (0, 0);
     let mut next = seed;
     while !done() {
         next += 1;
-        let started = Instant::now();
         match editions[next % editions.len()].publish(&store, &key(1)) {
-            Ok(_) => published += 1,
+            Ok(_) => {
+                counts.done.fetch_add(1, Ordering::SeqCst);
+            }
             Err(BuildError::Format(error)) => {
                 let FormatErrorKind::Locked { waited } = error.kind() else {
                     panic!("{error}");
                 };
-                assert!(*waited >= TIMEOUT && *waited < TIMEOUT * 2, "{waited:?}");
-                assert!(started.elapsed() < TIMEOUT + SLACK);
-                locked += 1;
+                assert!(*waited >= TIMEOUT, "{waited:?}");
+                counts.met.fetch_add(1, Ordering::SeqCst);
             }
             Err(error) => panic!("{error}"),
         }
     }
-    (published, locked)
 }
 
-/// Loads the index again and again, and looks at its number; returns how often, and how many numbers there were.
-fn read(root: &Path, mapped: bool, done: &dyn Fn() -> bool) -> (u64, u64) {
+/// Loads the index again and again, and looks at its number. Counts how often, and the most numbers
+/// that one reader has seen.
+fn read(root: &Path, mapped: bool, counts: &Counts, done: &dyn Fn() -> bool) {
     let editions = editions();
     let store = patient(root).mapped(mapped);
-    let (mut loads, mut numbers, mut last) = (0, 0, 0);
+    let (mut numbers, mut last) = (0, 0);
     while !done() {
         let found = load(&store, &key(1)).unwrap_or_else(|error| panic!("{error}"));
         let found = found.expect("there is one from the start");
         let known = editions.iter().any(|edition| edition.answer == found);
         assert!(known, "a state that nobody published: {found}");
-        loads += 1;
+        counts.done.fetch_add(1, Ordering::SeqCst);
         let listed = store.look_at(&store.dir_of(&key(1)));
         let manifest = listed.manifest.unwrap_or_else(|error| panic!("{error}"));
         let number = manifest.state.sequence;
         assert!(number >= last, "{number} after {last}");
         numbers += u64::from(number > last);
         last = number;
+        counts.met.fetch_max(numbers, Ordering::SeqCst);
     }
-    (loads, numbers)
 }
 
 #[test]
@@ -88,44 +104,38 @@ fn readers_in_a_crowd_of_writers_see_whole_states_in_order() {
         let role = std::env::var(ROLE).unwrap();
         let end = root.with_file_name("end");
         let done = || end.exists();
-        let (count, _) = match role.as_str() {
-            "writer" => write(&root, 3, &done),
-            _ => read(&root, true, &done),
-        };
+        let counts = Counts::default();
+        match role.as_str() {
+            "writer" => write(&root, 3, &counts, &done),
+            _ => read(&root, true, &counts, &done),
+        }
         let said = end.with_file_name(format!("{role}-{}", std::process::id()));
-        std::fs::write(said, count.to_string()).unwrap();
+        std::fs::write(said, counts.done().to_string()).unwrap();
         return;
     }
-    let time = Duration::from_secs(6 * times());
+    let wanted = 100 * times();
     let place = tempfile::tempdir().unwrap();
     let root = place.path().join("store");
     Edition::new(1).publish(&patient(&root), &key(1)).unwrap();
     let over = AtomicBool::new(false);
     let done = || over.load(Ordering::Relaxed);
-    let (published, locked) = (AtomicU64::new(0), AtomicU64::new(0));
-    let (loads, numbers) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (writers, readers) = (Counts::default(), Counts::default());
     let test = "fire::crowd::readers_in_a_crowd_of_writers_see_whole_states_in_order";
     std::thread::scope(|scope| {
+        let _even_after_a_panic = SetAtEnd(&over);
         let children = ["writer", "writer", "reader", "reader"].map(|role| {
             let environment = [(STORE, root.as_os_str()), (ROLE, role.as_ref())];
             Started::new(test, &environment)
         });
         for n in 0..6 {
             let (root, done) = (&root, &done);
-            let (published, locked) = (&published, &locked);
-            let (loads, numbers) = (&loads, &numbers);
-            scope.spawn(move || {
-                let (ok, busy) = write(root, n, done);
-                published.fetch_add(ok, Ordering::Relaxed);
-                locked.fetch_add(busy, Ordering::Relaxed);
-            });
-            scope.spawn(move || {
-                let (all, different) = read(root, n % 2 == 0, done);
-                loads.fetch_add(all, Ordering::Relaxed);
-                numbers.fetch_max(different, Ordering::Relaxed);
-            });
+            let (writers, readers) = (&writers, &readers);
+            scope.spawn(move || write(root, n, writers, done));
+            scope.spawn(move || read(root, n % 2 == 0, readers, done));
         }
-        std::thread::sleep(time);
+        until("enough was written and read", || {
+            writers.done() >= wanted && readers.done() >= 2 * wanted && readers.met() >= wanted / 5
+        });
         over.store(true, Ordering::Relaxed);
         std::fs::write(place.path().join("end"), "").unwrap();
         for child in children {
@@ -138,11 +148,11 @@ fn readers_in_a_crowd_of_writers_see_whole_states_in_order() {
         let numbers = of_role.map(|name| std::fs::read_to_string(place.path().join(name)).unwrap());
         numbers.map(|text| text.parse::<u64>().unwrap()).sum()
     };
-    let published = published.into_inner() + said("writer");
-    let loads = loads.into_inner() + said("reader");
-    let (locked, numbers) = (locked.into_inner(), numbers.into_inner());
+    let published = writers.done() + said("writer");
+    let loads = readers.done() + said("reader");
+    let (locked, numbers) = (writers.met(), readers.met());
     println!(
-        "{time:?}: {published} publications, {locked} times the lock was not to be had; {loads} loads, up to \
+        "{published} publications, {locked} times the lock was not to be had; {loads} loads, up to \
          {numbers} different publications seen by one reader"
     );
     let plain = store(&root, None);
@@ -150,7 +160,6 @@ fn readers_in_a_crowd_of_writers_see_whole_states_in_order() {
     // Each publication has taken a number of its own, and none was lost.
     let last = plain.look_at(&dir).manifest.unwrap().state.sequence;
     assert_eq!(last, published + 1);
-    assert!(published > 30 && loads > 100 && numbers > 10);
     Edition::new(2).publish(&plain, &key(1)).unwrap();
     check_tidy(&dir, "after the crowd");
 }

@@ -12,20 +12,22 @@ use super::edition::check_tidy;
 use super::program::World;
 use super::times;
 use crate::differential::Seeded;
+use crate::support::GUARD;
 
 #[test]
 fn a_program_that_is_killed_while_it_builds_leaves_an_index_or_none() {
-    let kills = 30 * times();
+    let kills = 8 * times();
     let world = World::new();
     let started = Instant::now();
     world.ok(&["index", "build"]);
     let once = started.elapsed();
     let mut rng = Seeded::new(1);
+    let start = Instant::now();
     let (mut round, mut in_time, mut left_behind, mut first_builds) = (0, 0, 0, 0);
     // Whether a kill comes in time is for the scheduler to say, so there are as many rounds as it takes.
     while in_time < kills || left_behind * 5 < kills {
         assert!(
-            round < kills * 20,
+            start.elapsed() < GUARD * times() as u32,
             "{round} rounds, {in_time} kills in time, {left_behind} left an unfinished file"
         );
         round += 1;
@@ -99,9 +101,10 @@ fn a_writer_that_is_stopped_keeps_the_lock_and_nobody_from_searching() {
     world.ok(&["index", "build"]);
     let mut longest = Duration::ZERO;
     let (mut done, mut round) = (0, 0);
+    let start = Instant::now();
     while done < rounds {
         assert!(
-            round < rounds * 50,
+            start.elapsed() < GUARD * times() as u32,
             "{done} of {round} were stopped in time"
         );
         round += 1;
@@ -138,8 +141,7 @@ fn a_writer_that_is_stopped_keeps_the_lock_and_nobody_from_searching() {
         assert!(!other.status.success());
         assert!(said.contains("locked by another process"), "{said}");
         assert!(said.contains("try again"), "{said}");
-        assert!(waited >= Duration::from_millis(250), "{waited:?}");
-        assert!(waited < Duration::from_secs(20), "{waited:?}");
+        assert!(waited >= Duration::from_millis(300), "{waited:?}");
         // A search that would build goes on without an index that is kept.
         let found = world.run(&["--index", "on", "--set", timeout, &needle]);
         let out = String::from_utf8_lossy(&found.stdout);

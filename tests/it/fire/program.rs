@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::edition::names;
 use crate::cli::forge_search;
+use crate::support::GUARD;
 
 /// A tree for the real program, and a cache beside it.
 pub(super) struct World {
@@ -98,7 +99,7 @@ impl World {
             if child.try_wait().unwrap().is_some() {
                 return false;
             }
-            assert!(started.elapsed() < Duration::from_secs(60));
+            assert!(started.elapsed() < GUARD);
             std::thread::sleep(Duration::from_micros(200));
         }
         true

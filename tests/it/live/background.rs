@@ -312,9 +312,8 @@ fn fr_lsi_bg_22_a_build_that_fails_is_tried_again_where_that_is_configured() {
     world.live();
     world.until("it failed", |report| report.why.is_some());
     let calls = world.watchers.calls().len();
-    world.hands.put_forward(1_000_000);
     world.watchers.hold("a");
-    world.nudge();
+    world.hands.put_forward(1_000_000);
     world.until_held();
     assert!(world.watchers.calls().len() > calls);
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use forge_search::index::pace::Clock;
 use forge_search::index::watch::{Ear, Heard, WatchError, Watcher, WatcherFactory};
-use forge_search::tool::indexing::wall_clock_ns;
+use forge_search::tool::indexing::{Indexes, wall_clock_ns};
 
 /// What becomes of cookies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -276,10 +276,14 @@ impl Watcher for Double {
     }
 }
 
+type OnJump = Box<dyn Fn() + Send + Sync>;
+
 /// A clock that goes as the system's does until it is stopped, and can be put forward.
 pub(crate) struct Hands {
     start: Instant,
     ahead_ms: AtomicU64,
+    /// Called after each jump: wakes the workers that wait for a time.
+    on_jump: Mutex<Option<OnJump>>,
     stopped_ms: Mutex<Option<u64>>,
     /// How wrong the clock on the wall is.
     skew_ns: AtomicI64,
@@ -290,6 +294,7 @@ impl Default for Hands {
         Hands {
             start: Instant::now(),
             ahead_ms: AtomicU64::new(0),
+            on_jump: Mutex::default(),
             stopped_ms: Mutex::default(),
             skew_ns: AtomicI64::new(0),
         }
@@ -318,9 +323,23 @@ impl Hands {
         wall_clock_ns().saturating_add(self.skew_ns.load(Ordering::SeqCst))
     }
 
-    /// Puts it forward.
+    /// Puts it forward, and wakes the workers of the indexes that live by it.
     pub(crate) fn put_forward(&self, ms: u64) {
         self.ahead_ms.fetch_add(ms, Ordering::SeqCst);
+        if let Some(on_jump) = &*self.on_jump.lock().unwrap() {
+            on_jump();
+        }
+    }
+
+    /// Has these indexes live by this clock.
+    pub(crate) fn wakes(&self, indexes: &Arc<Indexes>) {
+        let indexes = Arc::downgrade(indexes);
+        let wake = move || {
+            if let Some(indexes) = indexes.upgrade() {
+                indexes.wake_living();
+            }
+        };
+        *self.on_jump.lock().unwrap() = Some(Box::new(wake));
     }
 }
 

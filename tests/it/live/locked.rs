@@ -10,7 +10,7 @@ use forge_search::tool::config::{IntegrityCheck, SearchConfig};
 use forge_search::tool::response::Stats;
 
 use super::storages::How;
-use super::{LOOK, World};
+use super::{LOOK, World, patient};
 use crate::index_support::{Host, locked};
 use crate::support::{GUARD, Tree};
 
@@ -27,7 +27,7 @@ fn beside_a_writer_with(change: impl Fn(&mut SearchConfig)) -> (World, DirLock, 
         config.index_lock_timeout_ms = 5;
         change(config);
     });
-    world.setup.build(&Host::hasty());
+    build_by_another(&world);
     let dir = world.setup.kept().dir();
     for entry in fs::read_dir(&dir).unwrap() {
         let path = entry.unwrap().path();
@@ -39,6 +39,12 @@ fn beside_a_writer_with(change: impl Fn(&mut SearchConfig)) -> (World, DirLock, 
     let lock = locked(&dir, LockFile::Writers);
     world.live();
     (world, lock, dir)
+}
+
+/// Builds the index as another process does, which waits for the lock.
+fn build_by_another(world: &World) {
+    let another = world.setup.clone().config(patient);
+    another.reopened().build(&Host::hasty());
 }
 
 fn storage(stats: &Stats) -> (&str, Option<&str>) {
@@ -159,7 +165,7 @@ fn fr_lsi_idx_conc_02_a_writer_of_old_is_not_taken_for_one_of_now() {
     let (world, lock, dir) = beside_a_writer();
     world.until("it says why", |report| report.why.is_some());
     drop(lock);
-    world.setup.build(&Host::hasty());
+    build_by_another(&world);
     world.hands.put_forward(5_000);
     world.until_complete();
     // An hour later it goes, and another process begins to build it.
@@ -192,8 +198,7 @@ fn fr_lsi_idx_conc_02_what_is_complete_is_not_opened_again() {
     world.hands.stop();
     world.until("it says why", |report| report.why.is_some());
     drop(lock);
-    let other = world.setup.clone().reopened();
-    other.build(&Host::hasty());
+    build_by_another(&world);
     // The next search takes it up.
     world.find("needle");
     let epoch = world.until_complete().epoch;

@@ -61,6 +61,13 @@ const FILES: [(&str, &str); 9] = [
     ("nine.txt", "the last straw\n"),
 ];
 
+/// Keeps the limits of the product out of the way of tests that are about something else.
+pub(crate) fn patient(config: &mut SearchConfig) {
+    config.default_timeout_ms = 600_000;
+    config.index_lock_timeout_ms = 60_000;
+    config.index_shutdown_timeout_ms = 60_000;
+}
+
 /// How often what depends on luck is repeated.
 fn rounds() -> usize {
     let rounds = std::env::var("FORGE_SEARCH_TEST_ROUNDS");
@@ -86,6 +93,7 @@ impl World {
         let setup = tree.setup().config(|config| {
             config.index_watch_debounce_ms = 5;
             config.index_idle_boost_ms = 0;
+            patient(config);
         });
         let setup = setup.config(change).with_indexes(variant);
         World::of(tree, setup)
@@ -123,9 +131,11 @@ impl World {
             clock: hands.clone(),
             wall: Arc::new(move || hands.wall_ns()),
             watchers,
+            watcher_patience: GUARD,
             ..Surroundings::new(self.setup.context().sandbox.reach().clone())
         };
         let indexes = &self.setup.kept().indexes;
+        self.hands.wakes(indexes);
         indexes.live(&self.setup.config, &around).unwrap();
     }
 
@@ -187,6 +197,16 @@ impl World {
     #[track_caller]
     fn until_complete(&self) -> Report {
         self.until_standing("COMPLETE", None)
+    }
+
+    /// Waits until the index is complete and the worker has nothing to do, and stops the clock:
+    /// what is due later is done when the test puts the clock forward.
+    #[track_caller]
+    fn until_at_rest(&self) {
+        self.until("it is complete and the worker rests", |report| {
+            report.standing.allows_exclusion() && !report.busy
+        });
+        self.hands.stop();
     }
 
     /// Waits until nothing is searched because it has only just changed.

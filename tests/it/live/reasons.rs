@@ -656,6 +656,8 @@ fn fr_lsi_bg_50_where_a_tree_can_not_be_watched_the_index_is_built_again_when_se
     for is_limit in [true, false] {
         let world = World::new(LIVE, |config| config.index_watch = is_limit);
         world.watchers.set_limit(Some(2));
+        // A build takes no time: how long the worker rests follows from that.
+        world.hands.stop();
         world.live();
         let indexes = world.setup.kept().indexes.clone();
         let settled = || {

@@ -36,9 +36,7 @@ impl World {
 /// The end of input and a signal may come together, and whoever is second must not end the process before the first is done.
 #[test]
 fn fr_lsi_bg_40_a_second_shutdown_waits_for_the_first() {
-    let world = World::new(How::OnDisk, |config| {
-        config.index_shutdown_timeout_ms = 5_000
-    });
+    let world = World::new(How::OnDisk, |_| {});
     let shut_down = || {
         let indexes = world.setup.kept().indexes.clone();
         std::thread::spawn(move || indexes.shut_down())
@@ -60,8 +58,12 @@ fn fr_lsi_bg_40_a_second_shutdown_waits_for_the_first() {
     assert!(first.join().unwrap() && second.join().unwrap());
 }
 
+/// Only the first one waits for a worker that does not end. If each did, all of them together
+/// would take longer than the guard.
 #[test]
 fn fr_lsi_bg_43_however_many_end_it_each_waits_once() {
+    const LATER: usize = 1_000;
+
     let world = World::new(How::OnDisk, |config| config.index_shutdown_timeout_ms = 500);
     world.watchers.hold("a/b/c");
     world.live();
@@ -74,11 +76,11 @@ fn fr_lsi_bg_43_however_many_end_it_each_waits_once() {
     for one in all {
         assert!(!one.join().unwrap(), "it was left behind");
     }
-    let elapsed = start.elapsed();
-    assert!(
-        (500..1_500).contains(&elapsed.as_millis()),
-        "{elapsed:?} for all of them"
-    );
+    assert!(start.elapsed() >= Duration::from_millis(500));
+    for n in 0..LATER {
+        assert!(!world.setup.kept().indexes.shut_down());
+        assert!(start.elapsed() < GUARD, "{n} of {LATER}");
+    }
     world.watchers.release();
 }
 
@@ -87,9 +89,7 @@ fn fr_lsi_bg_40_shutdown_ends_the_worker_and_its_watcher() {
     let world = World::complete(How::OnDisk, |_| {});
     world.write("a/two.txt", "a needle, too\n");
     world.hear_file("a/two.txt");
-    let start = Instant::now();
     assert!(world.setup.kept().indexes.shut_down());
-    assert!(start.elapsed() < Duration::from_secs(5));
     assert!(!world.report().tracking);
     // What was published can be used by whoever comes next.
     assert_eq!(
@@ -241,9 +241,7 @@ fn fr_lsi_bg_40_shutdown_gives_back_all_locks_descriptors_and_threads() {
 
 #[test]
 fn fr_lsi_bg_42_a_shutdown_before_anything_was_written_leaves_nothing() {
-    let world = World::new(How::OnDisk, |config| {
-        config.index_shutdown_timeout_ms = 5_000
-    });
+    let world = World::new(How::OnDisk, |_| {});
     world.watchers.hold("a/b/c");
     world.live();
     world.until_held();
@@ -281,7 +279,6 @@ fn fr_lsi_bg_43_a_build_that_can_not_end_in_time_is_left_behind_and_publishes_no
     assert!(!world.setup.kept().indexes.shut_down());
     let took = start.elapsed();
     assert!(took >= Duration::from_millis(200), "{took:?}");
-    assert!(took < Duration::from_secs(10), "{took:?}");
     // It holds nothing that searches need.
     assert_eq!(world.find("needle").1.len(), 3);
     world.watchers.release();
@@ -319,9 +316,7 @@ fn fr_lsi_bg_43_a_reconcile_that_can_not_end_in_time_is_left_behind() {
 fn dropping_the_indexes_ends_them() {
     let mut world = World::complete(MAPPED, |_| {});
     let hands = world.hands.clone();
-    let start = Instant::now();
     world.setup.kept = None;
-    assert!(start.elapsed() < Duration::from_secs(5));
     // This one, and that of the world.
     assert_eq!(Arc::strong_count(&hands), 2);
 }
@@ -329,17 +324,15 @@ fn dropping_the_indexes_ends_them() {
 #[test]
 fn fr_lsi_bg_40_dropping_the_indexes_ends_a_build() {
     let mut world = World::new(MAPPED, |config| {
-        // Beside a search it rests for a minute after its first files.
-        config.index_build_throttle_ms = 60_000;
+        // Beside a search it rests for an hour after its first files.
+        config.index_build_throttle_ms = 3_600_000;
         config.index_idle_boost_ms = 600_000;
-        config.index_shutdown_timeout_ms = 20_000;
     });
     let searching = world.live_beside_a_search();
     world.until_in_phase(Phase::Tokenize);
     assert_eq!(world.standing().0, "BUILDING");
-    let (hands, start) = (world.hands.clone(), Instant::now());
+    let hands = world.hands.clone();
     world.setup.kept = None;
     drop(searching);
-    assert!(start.elapsed() < Duration::from_secs(10));
     assert_eq!(Arc::strong_count(&hands), 2);
 }

@@ -16,7 +16,8 @@ use serde_json::Value;
 use super::Engine;
 use super::requests::eligible;
 use crate::index_support::{Host, VARIANTS, Variant, as_json};
-use crate::support::{Setup, Tree, check_response};
+use crate::live::patient;
+use crate::support::{GUARD, Setup, Tree, check_response};
 
 fn setup(tree: &Tree) -> Setup {
     tree.setup()
@@ -133,11 +134,13 @@ impl Alive {
         let setup = setup(tree)
             .config(|config| {
                 config.index_watch_debounce_ms = 5;
+                patient(config);
                 config.reconcile_max_files = [50_000, 5][usize::from(seed % 4 == 3)];
             })
             .with_indexes(variant);
         let process = Process::new(setup);
         let mut around = Surroundings::new(process.context.sandbox.reach().clone());
+        around.watcher_patience = GUARD;
         if seed % 4 >= 2 {
             // As good as always at work beside searches.
             around.merge_files = 10;
@@ -157,7 +160,8 @@ impl Engine for Alive {
     fn settle(&self) {
         let indexes = &self.0.setup.kept().indexes;
         let root = &self.0.setup.working_dir;
-        indexes.wait_live(root, Duration::from_secs(20)).unwrap();
+        let settled = indexes.wait_live(root, GUARD).unwrap();
+        settled.expect("the index settles");
     }
 }
 
