@@ -359,10 +359,8 @@ fn a_call_that_takes_too_long_is_an_error() {
     // The host's time counts, not the configured one.
     context.clock = files.context().clock;
     context.default_timeout = Some(std::time::Duration::ZERO);
-    let began = std::time::Instant::now();
     let error = files.tool().search(&long, &context).unwrap_err();
     assert_eq!(error.code(), "timeout");
-    assert!(began.elapsed() < std::time::Duration::from_secs(200));
     context.default_timeout = Some(std::time::Duration::from_secs(600));
     let request = FilesRequest::new(".", "abab");
     // As many as are taken from one file.

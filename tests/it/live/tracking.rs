@@ -100,6 +100,7 @@ fn fr_lsi_trk_05_files_and_subtrees_are_marked() {
     fs::rename(world.tree.path("new"), world.tree.path("b/moved")).unwrap();
     world.hear_subtree("new");
     world.hear_subtree("b/moved");
+    world.until_used("needle");
     assert_eq!(world.check_used("needle").len(), 5);
     fs::remove_dir_all(world.tree.path("b/moved")).unwrap();
     fs::write(world.tree.path("b/moved"), "a needle\n").unwrap();
