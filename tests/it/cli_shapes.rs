@@ -477,14 +477,14 @@ fn what_ends_a_line_is_no_part_of_it_in_any_shape() {
 fn long_lines_with_many_matches_take_no_longer_than_they_are_long() {
     let tree = tempfile::tempdir().unwrap();
     fs::write(tree.path().join("a.js"), "a".repeat(2_000_000)).unwrap();
-    // Quadratic would be minutes.
+    // Quadratic would be hours.
     let began = std::time::Instant::now();
     let told = run(tree.path(), &["--rg-json", "a"]);
     assert_eq!(told.status.code(), Some(0));
     assert!(told.stdout.len() > 40_000_000);
     let told = run(tree.path(), &["--count-matches", "a"]);
     assert_eq!(lines(&told), ["a.js:2000000"]);
-    assert!(began.elapsed() < Duration::from_secs(60));
+    assert!(began.elapsed() < crate::support::GUARD);
 }
 
 #[test]
