@@ -8,6 +8,8 @@ use std::process::{Command, Output, Stdio};
 use serde_json::{Value, json};
 
 use crate::by_the_line::ByTheLine;
+use crate::slow::slow_files;
+pub(crate) use crate::slow::{SLOW, slow_text};
 use crate::support::GUARD;
 
 fn tree() -> tempfile::TempDir {
@@ -810,12 +812,7 @@ fn an_interrupt_ends_a_search_at_once() {
     use rustix::process::Signal;
 
     let tree = tree();
-    let long = tree.path().join("long");
-    fs::create_dir(&long).unwrap();
-    fs::write(long.join("0.txt"), slow_text(10_000_000)).unwrap();
-    for n in 1..40 {
-        fs::hard_link(long.join("0.txt"), long.join(format!("{n}.txt"))).unwrap();
-    }
+    slow_files(&tree.path().join("long"));
     let mut child = forge_search(tree.path())
         .args(["--timeout-ms", "600000", SLOW, "long"])
         .stdout(Stdio::null())
@@ -834,27 +831,6 @@ fn an_interrupt_ends_a_search_at_once() {
     // The whole search would take longer.
     assert!(started.elapsed() < GUARD);
     assert_eq!(status.code(), Some(130));
-}
-
-/// An expression that takes a minute for 10 MB of [`slow_text`]: too many states to be remembered, and nothing that could be looked for instead.
-pub(crate) const SLOW: &str = "(?:[ab]{150}a){4}[cd]";
-
-/// A line of letters without a pattern, in which [`SLOW`] does not match.
-pub(crate) fn slow_text(len: usize) -> String {
-    let mut state = 1u64;
-    let mut next = move || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        state >> 63 == 0
-    };
-    (1..=len)
-        .map(|n| match (n % 500, next()) {
-            (0, _) => 'c',
-            (_, true) => 'a',
-            (_, false) => 'b',
-        })
-        .collect()
 }
 
 #[cfg(unix)]

@@ -18,9 +18,10 @@ use forge_search::tool::daemon::frame::{encode, read};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::program::{Place, kill, ok, slow_files, text, wait_until};
+use super::program::{Place, kill, ok, text, wait_until};
 use super::schemas;
 use crate::cli::SLOW;
+use crate::slow::slow_files;
 use crate::support::GUARD;
 
 /// A number from the environment.
@@ -539,7 +540,7 @@ fn ggrep_a_daemon_that_is_killed_at_any_moment_is_replaced_by_one_that_is_right(
 fn ggrep_a_signal_cancels_what_runs_and_the_daemon_ends_in_time() {
     let place = Place::new();
     // The whole search would take longer than the guard.
-    slow_files(&place, "slow");
+    slow_files(&place.root().join("slow"));
     let sets = [
         "--set",
         "index_mode=off",

@@ -9,8 +9,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use forge_search::tool::daemon::identity::socket_name;
 use serde_json::{Value, json};
 
-use super::program::{Place, kill, ok, slow_files, text, wait_until};
+use super::program::{Place, kill, ok, text, wait_until};
 use crate::cli::{SLOW, slow_text};
+use crate::slow::slow_files;
 use crate::support::GUARD;
 
 pub(super) const PROGRAM: &str = env!("CARGO_BIN_EXE_forge-search");
@@ -282,7 +283,7 @@ fn mcp_whoever_asks_for_it_is_told_how_far_the_index_is() {
         assert!(shown(&answer).contains("timed out after"), "{answer}");
         // Who did not ask hears nothing.
         assert_eq!(wire.heard, [Value::Null; 0]);
-        slow_files(&place, "slow");
+        slow_files(&place.root().join("slow"));
         let request = json!({"pattern": SLOW, "path": "slow", "timeout_ms": 600_000});
         wire.call(2, request, json!({"progressToken": "mine"}));
         let heard: Vec<Value> = (0..3).map(|_| wire.next()).collect();
@@ -311,7 +312,7 @@ fn mcp_whoever_asks_for_it_is_told_how_far_the_index_is() {
 #[test]
 fn mcp_a_call_in_the_process_itself_can_be_given_up() {
     let place = place();
-    slow_files(&place, "slow");
+    slow_files(&place.root().join("slow"));
     let mut wire = Wire::greeted(&place, &["--no-daemon"]);
     let request = json!({"pattern": SLOW, "path": "slow", "timeout_ms": 600_000});
     wire.call(1, request, json!({}));
@@ -438,7 +439,7 @@ fn mcp_roots_that_change_leave_nothing_open() {
 #[test]
 fn mcp_what_a_client_that_is_gone_has_asked_for_is_given_up() {
     let place = place();
-    slow_files(&place, "slow");
+    slow_files(&place.root().join("slow"));
     let mut wire = Wire::greeted(&place, &["--no-daemon"]);
     for id in 1..9 {
         let request = json!({"pattern": SLOW, "path": "slow", "timeout_ms": 600_000});

@@ -15,6 +15,7 @@ mod page;
 mod parts;
 mod people;
 mod places;
+mod played;
 mod program;
 mod protocol;
 mod queries;

@@ -8,8 +8,9 @@ use std::time::Instant;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::program::{Place, kill, ok, slow_files, text};
+use super::program::{Place, kill, ok, text};
 use crate::cli::SLOW;
+use crate::slow::slow_files;
 use crate::support::GUARD;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_forge-search");
@@ -298,7 +299,7 @@ fn web_status_and_health_are_the_daemons() {
 fn web_a_search_ends_when_its_browser_has_gone() {
     let place = Place::new();
     // The whole search would take longer than the guard.
-    slow_files(&place, "slow");
+    slow_files(&place.root().join("slow"));
     let page = Page::serve(&place);
     let in_flight = || page.get("/api/status").json()["status"]["queries"]["in_flight"].clone();
     let request = json!({"pattern": SLOW, "path": "slow", "timeout_ms": 600_000});

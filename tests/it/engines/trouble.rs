@@ -242,7 +242,7 @@ fn fr_ls_exe_04_program_is_killed_at_the_timeout() {
     let pid = dir.path().join("pid");
     for (tool, rest) in [(Tool::Ripgrep, ":x"), (Tool::Ugrep, "")] {
         // It reports the first two files, if it is asked about them, and hangs.
-        let said = dir.path().join(format!("{tool}"));
+        let said = dir.path().join(format!("said-{tool}"));
         let script = format!(
             "trap '' TERM; echo $$ >> '{pid}'
              case \" $* \" in *' {first} '*)
