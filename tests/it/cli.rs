@@ -8,6 +8,9 @@ use std::process::{Command, Output, Stdio};
 use serde_json::{Value, json};
 
 use crate::by_the_line::ByTheLine;
+use crate::slow::slow_files;
+pub(crate) use crate::slow::{SLOW, slow_text};
+use crate::support::GUARD;
 
 fn tree() -> tempfile::TempDir {
     let tmp = tempfile::tempdir().unwrap();
@@ -34,7 +37,9 @@ pub(crate) fn command(program: &str, dir: &Path) -> Command {
         .env_remove("XDG_CONFIG_HOME")
         .env_remove("XDG_CACHE_HOME")
         .env_remove("XDG_RUNTIME_DIR")
-        .env_remove("FORGE_SEARCH_CONFIG");
+        .env_remove("FORGE_SEARCH_CONFIG")
+        // So that a busy machine changes no answer.
+        .env("FORGE_SEARCH_PATIENCE_MS", "60000");
     command
 }
 
@@ -794,7 +799,7 @@ fn until_caught(child: &std::process::Child, signal: rustix::process::Signal) {
     }
     let started = Instant::now();
     while is_caught() != Some(true) {
-        assert!(started.elapsed() < Duration::from_secs(60), "no handler");
+        assert!(started.elapsed() < GUARD, "no handler");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -802,14 +807,14 @@ fn until_caught(child: &std::process::Child, signal: rustix::process::Signal) {
 #[cfg(unix)]
 #[test]
 fn an_interrupt_ends_a_search_at_once() {
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use rustix::process::Signal;
 
     let tree = tree();
-    fs::write(tree.path().join("long.txt"), slow_text(10_000_000)).unwrap();
+    slow_files(&tree.path().join("long"));
     let mut child = forge_search(tree.path())
-        .args(["--timeout-ms", "600000", SLOW, "long.txt"])
+        .args(["--timeout-ms", "600000", SLOW, "long"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -823,29 +828,9 @@ fn an_interrupt_ends_a_search_at_once() {
     let id = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(id, Signal::INT).unwrap();
     let status = child.wait().unwrap();
-    assert!(started.elapsed() < Duration::from_secs(5));
+    // The whole search would take longer.
+    assert!(started.elapsed() < GUARD);
     assert_eq!(status.code(), Some(130));
-}
-
-/// An expression that takes a minute for 10 MB of [`slow_text`]: too many states to be remembered, and nothing that could be looked for instead.
-pub(crate) const SLOW: &str = "(?:[ab]{150}a){4}[cd]";
-
-/// A line of letters without a pattern, in which [`SLOW`] does not match.
-pub(crate) fn slow_text(len: usize) -> String {
-    let mut state = 1u64;
-    let mut next = move || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        state >> 63 == 0
-    };
-    (1..=len)
-        .map(|n| match (n % 500, next()) {
-            (0, _) => 'c',
-            (_, true) => 'a',
-            (_, false) => 'b',
-        })
-        .collect()
 }
 
 #[cfg(unix)]
@@ -887,7 +872,7 @@ fn a_signal_ends_a_process_that_waits_for_a_request() {
         let ended = loop {
             match child.try_wait().unwrap() {
                 Some(ended) => break ended,
-                None if started.elapsed() > Duration::from_secs(5) => {
+                None if started.elapsed() > GUARD => {
                     child.kill().unwrap();
                     panic!("{args:?} goes on after {signal:?}");
                 }

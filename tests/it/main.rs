@@ -62,6 +62,7 @@ mod properties;
 #[cfg(unix)]
 mod request_lines;
 mod skipped;
+mod slow;
 mod source;
 #[cfg(feature = "sqlite")]
 mod sqlite;

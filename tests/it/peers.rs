@@ -3,12 +3,13 @@
 //! Continuous integration installs them and sets `FORGE_SEARCH_REQUIRE_PEERS`, so that a missing one fails. On a
 //! machine that has nothing but the Rust toolchain the tests that need one are skipped, and say so.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Mutex};
 
 use forge_search::exec::detect::{Detected, SearchPath, Tool, detect};
-use forge_search::exec::stop::SystemClock;
 
+use crate::clocks::FakeClock;
 use crate::skipped::skipped;
 
 /// The variable that names a further version of a program.
@@ -19,13 +20,25 @@ fn variable(tool: Tool) -> &'static str {
     }
 }
 
+/// Finds a program, which is asked for its version once in all tests.
 fn find(tool: Tool, configured: &Path) -> Result<Detected, String> {
+    type Found = BTreeMap<(Tool, PathBuf), Result<Detected, String>>;
+    static FOUND: LazyLock<Mutex<Found>> = LazyLock::new(Mutex::default);
+    let mut found = FOUND.lock().unwrap();
+    let key = (tool, configured.to_path_buf());
+    let known = found.entry(key);
+    known.or_insert_with(|| look(tool, configured)).clone()
+}
+
+fn look(tool: Tool, configured: &Path) -> Result<Detected, String> {
     let path = std::env::var_os("PATH");
     let search = SearchPath {
         path: path.as_deref(),
         working_dir: Path::new("/"),
     };
-    detect(tool, configured, search, Arc::new(SystemClock)).map_err(|error| error.to_string())
+    // On a clock that stands still no program is late.
+    let clock = Arc::new(FakeClock::new());
+    detect(tool, configured, search, clock).map_err(|error| error.to_string())
 }
 
 /// Finds the program on the search path.

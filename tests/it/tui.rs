@@ -240,27 +240,32 @@ fn tui_gives_the_terminal_back_when_a_signal_ends_it() {
     assert!(!session.screen.lock().unwrap().screen().alternate_screen());
 }
 
+/// An editor that reports interrupts until it reads `more`. It numbers its words by its runs, whose
+/// file is `$0`: the words of an earlier run are still on the screen.
+const EDITOR: &str = "echo >> \"$0\"; n=$(($(wc -l < \"$0\"))); trap \"echo caught $n.\" INT; echo begun $n.; \
+    until [ \"$line\" = more ]; do read line; done";
+
 #[test]
 fn tui_an_interrupt_in_the_editor_is_the_editors() {
     let place = place();
+    let rounds = place.path().join("rounds");
     let mut tui = tui(place.path(), &["retry"]);
-    tui.env(
-        "EDITOR",
-        "sh -c 'trap \"echo caught\" INT; echo begun; until [ \"$line\" = more ]; do read line; done' editor",
-    );
+    tui.env("EDITOR", format!("sh -c '{EDITOR}' '{}'", rounds.display()));
     let mut session = Session::start(tui, 80, 24);
     session.until("what is found", |shown| {
         shown.contains("2 lines,") && !shown.contains('…')
     });
-    for _ in 0..2 {
+    for round in 1..=2 {
         session.type_in("\r");
-        session.until("the editor", |shown| shown.contains("begun"));
+        let begun = format!("begun {round}.");
+        session.until("the editor", |shown| shown.contains(&begun));
         session.type_in("\u{3}");
-        session.until("the interrupt", |shown| shown.contains("caught"));
+        let caught = format!("caught {round}.");
+        session.until("the interrupt", |shown| shown.contains(&caught));
         session.type_in("\nmore\n");
         // Again, after it was asked for again.
         session.until("what was found", |shown| {
-            shown.contains("2 lines,") && !shown.contains('…')
+            shown.contains("2 lines,") && !shown.contains('…') && !shown.contains(&begun)
         });
     }
     session.type_in("\u{1b}");

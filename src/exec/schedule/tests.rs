@@ -231,6 +231,9 @@ fn run<S: FileSource>(
     })
 }
 
+/// How long a test waits before it counts as hung.
+const GUARD: Duration = Duration::from_secs(300);
+
 fn options(max_results: usize, max_files: u64, threads: usize) -> RunOptions {
     RunOptions {
         limits: Limits {
@@ -239,7 +242,7 @@ fn options(max_results: usize, max_files: u64, threads: usize) -> RunOptions {
             report: Report::Lines,
         },
         threads,
-        deadline: Deadline::after(Duration::from_secs(60), Arc::new(SystemClock)),
+        deadline: Deadline::after(GUARD, Arc::new(SystemClock)),
         cancel: CancelHandle::new(),
         abandoned: Abandoned::default(),
     }
@@ -315,6 +318,15 @@ proptest! {
         prop_assert_eq!(run.files_scanned, scanned);
         prop_assert!(!run.timed_out);
         prop_assert_eq!(run.failure, None);
+    }
+}
+
+/// Waits until something is so; a panic says that it never was.
+fn await_that(what: &str, is_so: impl Fn() -> bool) {
+    let began = SystemClock.now();
+    while !is_so() {
+        assert!(SystemClock.now() - began < GUARD, "never: {what}");
+        thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -403,21 +415,15 @@ fn a_worker_that_never_looks_up_is_left_behind_and_counted() {
     let mut options = options(1000, 1000, 1);
     options.deadline = Deadline::after(Duration::from_secs(10), clock);
     let abandoned = options.abandoned.clone();
-    let started = SystemClock.now();
+    // The worker is held until this has returned.
     let run = run(tree, Arc::new(fake), &options).unwrap();
-    let took = SystemClock.now() - started;
-    assert!(took < Duration::from_millis(1000), "{took:?}");
     assert!(run.timed_out);
     assert_eq!(shown(&run), [("00.000".to_string(), 1)]);
     assert_eq!(abandoned.count(), 1);
     release.store(true, Ordering::Release);
-    for _ in 0..2000 {
-        if abandoned.count() == 0 {
-            return;
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    panic!("the worker that ended is still counted");
+    await_that("the worker that ended is not counted", || {
+        abandoned.count() == 0
+    });
 }
 
 #[test]
@@ -432,19 +438,28 @@ fn too_many_abandoned_workers_refuse_the_next_call() {
     assert!(matches!(error, RunError::NoWorkers(message) if message.contains("still busy")));
 }
 
+/// A clock at whose tenth look an abandoned worker ends.
+#[derive(Debug)]
+struct Finishing(AtomicUsize, Abandoned);
+impl Clock for Finishing {
+    fn now(&self) -> Instant {
+        if self.0.fetch_add(1, Ordering::AcqRel) == 10 {
+            self.1.0.fetch_sub(1, Ordering::AcqRel);
+        }
+        SystemClock.now()
+    }
+}
+
 #[test]
 fn workers_that_are_only_finishing_do_not_refuse_the_next_call() {
-    let options = options(10, 10, 1);
+    let mut options = options(10, 10, 1);
     let busy = options.abandoned.clone();
     busy.0.store(ABANDONED_LIMIT, Ordering::Release);
-    let finishing = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(50));
-        busy.0.store(ABANDONED_LIMIT - 1, Ordering::Release);
-    });
+    let clock = Finishing(AtomicUsize::new(0), busy.clone());
+    options.deadline = Deadline::after(GUARD, Arc::new(clock));
     let (tree, _tmp) = Tree::new(vec![Node::Files(1)]);
     let run = run(tree, Arc::new(Fake::new(|_, _| Ok(hit(1)))), &options).unwrap();
-    finishing.join().unwrap();
-    assert_eq!(run.count, 1);
+    assert_eq!((run.count, busy.count()), (1, ABANDONED_LIMIT - 1));
 }
 
 #[test]
@@ -636,12 +651,9 @@ fn the_first_part_is_handed_out_while_the_search_goes_on() {
     let seen = taken.clone();
     // The last file is searched only once the first one was handed out.
     let fake = Fake::new(move |name, _| {
-        for _ in 0..20_000 {
-            if name == "00.039" && !seen.load(Ordering::Acquire) {
-                thread::sleep(Duration::from_millis(1));
-            }
-        }
-        assert!(name != "00.039" || seen.load(Ordering::Acquire));
+        await_that("the first file is handed out", || {
+            name != "00.039" || seen.load(Ordering::Acquire)
+        });
         Ok(hit(1))
     });
     let options = options(1000, 1000, 2);

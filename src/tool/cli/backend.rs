@@ -223,9 +223,11 @@ impl Backend {
         });
         // A call has time of its own; how a daemon is, is worth the wait.
         let greeting = match given_up {
-            None => GREETING,
+            None => meant.patience(GREETING),
             Some(_) if is_late => GLANCE,
-            Some(_) => GREETING.min(time.saturating_sub(MARGIN) / 2),
+            Some(_) => meant
+                .patience(GREETING)
+                .min(time.saturating_sub(MARGIN) / 2),
         };
         let client = Client {
             daemon: &meant,

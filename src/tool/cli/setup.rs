@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::signals::Signals;
 use crate::exec::detect::SearchPath;
@@ -59,6 +60,10 @@ pub(super) struct Environment {
     pub(super) editor: Option<std::ffi::OsString>,
     /// `NO_COLOR` is set, or `TERM` is `dumb`.
     pub(super) plain: bool,
+    /// The least time that daemons and git are waited for, of those limits that are usually short. It
+    /// is not documented: tests set it, so that a busy machine changes no answer.
+    #[cfg(unix)]
+    pub(super) least_patience: Option<Duration>,
     /// `TERM` is `dumb`: the terminal can't move its cursor.
     pub(super) dumb: bool,
 }
@@ -109,8 +114,18 @@ impl Environment {
             #[cfg(unix)]
             editor: set("VISUAL").or_else(|| set("EDITOR")),
             plain: set("NO_COLOR").is_some() || dumb,
+            #[cfg(unix)]
+            least_patience: set("FORGE_SEARCH_PATIENCE_MS")
+                .and_then(|ms| ms.to_str()?.parse().ok())
+                .map(Duration::from_millis),
             dumb,
         }
+    }
+
+    /// Returns how long something is waited for that usually is for `usual`.
+    #[cfg(unix)]
+    pub(super) fn patience(&self, usual: Duration) -> Duration {
+        self.least_patience.map_or(usual, |least| usual.max(least))
     }
 
     /// Returns git's file of what is to be ignored everywhere, if it is there now, by the settings as they are now, those of

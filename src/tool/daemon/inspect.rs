@@ -59,6 +59,7 @@ pub(super) struct Inspected<'a> {
     pub(super) log: Option<&'a Path>,
     pub(super) git: Option<&'a Path>,
     pub(super) git_settings: &'a [(OsString, OsString)],
+    pub(super) git_patience: Option<Duration>,
     /// What ends the looking.
     pub(super) stop: &'a Stop,
     pub(super) started_ns: i64,
@@ -145,7 +146,7 @@ impl Inspected<'_> {
             dir,
             excludes: self.context.global_excludes.as_deref(),
             user: self.git_settings,
-            time,
+            time: self.git_patience.map_or(time, |least| time.max(least)),
             clock: self.context.clock.clone(),
             stop: self.stop,
         })

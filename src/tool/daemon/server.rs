@@ -30,6 +30,9 @@ const BACKLOG: usize = 64 << 20;
 /// How long the end waits for what runs on threads and was told to end.
 const LAST: Duration = Duration::from_millis(100);
 
+/// How long a server waits at least for its first request, however soon it is to end without more.
+const FIRST: Duration = Duration::from_secs(60);
+
 /// How long a stale server that ends by itself may be idle: clients have another one.
 const STALE: Duration = Duration::from_secs(60);
 
@@ -115,7 +118,9 @@ struct Shared {
     metrics: Metrics,
     settings: Settings,
     ending: Arc<watch::Sender<bool>>,
-    /// When somebody last asked for something.
+    /// When the server began.
+    began: Instant,
+    /// When somebody last asked for something; when the server began, if nobody has.
     asked: Mutex<Instant>,
     /// Connections that there may be more.
     room: Arc<Semaphore>,
@@ -154,10 +159,12 @@ impl Server {
             .build()?;
         let ending = Arc::new(watch::Sender::new(false));
         let service = Arc::new(service);
+        let began = service.clock().now();
         let shared = Arc::new(Shared {
+            began,
             gate: Gate::new(settings.bounds, service.clock().clone()),
             metrics: Metrics::new(settings.slow),
-            asked: Mutex::new(service.clock().now()),
+            asked: Mutex::new(began),
             room: Arc::new(Semaphore::new(settings.connections)),
             backlog: Arc::new(Semaphore::new(BACKLOG)),
             place: (path.clone(), socket.identity()),
@@ -306,6 +313,12 @@ async fn end_when_idle(shared: Arc<Shared>) {
             .now()
             .saturating_duration_since(asked);
         let busy = shared.gate.counts() != (0, 0);
+        let look = most;
+        // A client that started the daemon may be slow to ask its first question.
+        let most = match asked == shared.began {
+            true => most.max(FIRST),
+            false => most,
+        };
         let most = match shared.service.is_stale() {
             true => most.min(STALE),
             false => most,
@@ -314,7 +327,8 @@ async fn end_when_idle(shared: Arc<Shared>) {
             shared.ending.send_replace(true);
             return;
         }
-        let left = most.saturating_sub(idle).clamp(NAP, STALE);
+        // The first question may come at any time.
+        let left = most.saturating_sub(idle).min(look).clamp(NAP, STALE);
         tokio::select! {
             _ = ending.wait_for(|ending| *ending) => return,
             () = sleep(left) => {}

@@ -67,6 +67,8 @@ pub struct Parts {
     pub git: Option<PathBuf>,
     /// Environment variables that lead git to the user's own configuration.
     pub git_settings: Vec<(OsString, OsString)>,
+    /// The least time that git gets for an answer; some seconds at most if absent.
+    pub git_patience: Option<Duration>,
     /// Computes the fingerprint of the configuration as it is now; nothing for one that never changes.
     pub fingerprint: Option<Fingerprint>,
 }
@@ -105,6 +107,7 @@ pub struct Service {
     log: Option<PathBuf>,
     git: Option<PathBuf>,
     git_settings: Vec<(OsString, OsString)>,
+    git_patience: Option<Duration>,
     /// What ends those who look how it is.
     looking: Stop,
     fingerprint: Option<Fingerprint>,
@@ -303,6 +306,7 @@ impl Service {
             log: parts.log,
             git: parts.git,
             git_settings: parts.git_settings,
+            git_patience: parts.git_patience,
             looking: Stop::default(),
             fingerprint: parts.fingerprint,
             stale: AtomicBool::new(false),
@@ -421,6 +425,7 @@ impl Service {
             log: self.log.as_deref(),
             git: self.git.as_deref(),
             git_settings: &self.git_settings,
+            git_patience: self.git_patience,
             stop: &self.looking,
             started_ns: self.started_ns,
             stale: self.is_stale(),

@@ -20,7 +20,8 @@ use crate::tool::config::ScopeKind;
 /// How long a search may take (EXEC §8).
 pub const TIME: Duration = Duration::from_secs(30);
 
-/// How long a database that can't be opened at a moment is tried again, and how long to wait before that.
+/// How long a database that can't be opened at a moment is tried again by default, and how long to wait
+/// before that.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -69,6 +70,8 @@ pub struct Worker {
     pub time: Duration,
     /// Bytes of addresses that it may use; [`MEMORY`] at most.
     pub memory: u64,
+    /// How long a database that can't be opened at a moment is tried again.
+    pub patience: Duration,
     /// What tells the time.
     pub clock: Arc<dyn Clock>,
 }
@@ -89,6 +92,7 @@ impl Worker {
             args,
             time: TIME,
             memory: MEMORY,
+            patience: PATIENCE,
             clock: Arc::new(SystemClock),
         }
     }
@@ -175,7 +179,7 @@ impl Host for Worker {
     fn run(&self, job: &Job) -> Result<Done, Fault> {
         let told = Told::Search(job.clone());
         let deadline = Deadline::after(self.time.min(TIME), self.clock.clone());
-        let patience = Deadline::after(PATIENCE, self.clock.clone());
+        let patience = Deadline::after(self.patience, self.clock.clone());
         loop {
             match self.ask_until(&told, &deadline)? {
                 Answer::Found {

@@ -1,14 +1,22 @@
 //! The progress of an index build, for a client that sent a progress token.
 
+use std::time::{Duration, Instant};
+
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 
 use crate::tool::indexing::BuildReport;
 
-/// The progress of a build, as a client sees it: each report has more files than the last one.
+/// How long a client hears nothing at most while a build goes on.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// How much the number of a report grows where no file was added. The protocol asks for growth.
+const SIGN_OF_LIFE: f64 = 0.001;
+
+/// The progress of a build, as a client sees it. The number of each report is larger than the last.
 pub(super) struct Reporting {
     token: ProgressToken,
-    /// The files of the last report.
-    reported: Option<u64>,
+    /// The number of the last report, and its time.
+    reported: Option<(f64, Instant)>,
 }
 
 impl Reporting {
@@ -20,12 +28,22 @@ impl Reporting {
         }
     }
 
-    /// Returns the next report of a build, if there is progress.
-    pub(super) fn of(&mut self, build: &BuildReport) -> Option<ProgressNotificationParam> {
-        if self.reported.is_some_and(|last| build.files_done <= last) {
-            return None;
-        }
-        self.reported = Some(build.files_done);
+    /// Returns the next report of a build, if files were added or a second has passed since the last.
+    pub(super) fn of(
+        &mut self,
+        build: &BuildReport,
+        now: Instant,
+    ) -> Option<ProgressNotificationParam> {
+        // Numbers of files are exact in a float.
+        let files = build.files_done as f64;
+        let progress = match self.reported {
+            Some((last, at)) if files <= last => {
+                let is_silent = now.saturating_duration_since(at) >= SILENCE;
+                is_silent.then_some(last + SIGN_OF_LIFE)?
+            }
+            _ => files,
+        };
+        self.reported = Some((progress, now));
         let phase = build.phase.map_or("ENUMERATE", |phase| phase.as_str());
         let (done, total) = (build.files_done, build.files_total);
         let message = match total {
@@ -36,8 +54,7 @@ impl Reporting {
                 "an index is being built ({phase}, {done} of {total} files); until it is complete, everything is searched"
             ),
         };
-        // Numbers of files are exact in a float.
-        let report = ProgressNotificationParam::new(self.token.clone(), done as f64);
+        let report = ProgressNotificationParam::new(self.token.clone(), progress);
         let report = match total {
             0 => report,
             total => report.with_total(total as f64),
@@ -50,9 +67,12 @@ impl Reporting {
 mod tests {
     use super::*;
     use crate::exec::indexes::Phase;
+    use crate::exec::stop::{Clock, SystemClock};
 
     #[test]
     fn mcp_progress_is_reported_when_there_is_more_of_it() {
+        let began = SystemClock.now();
+        let after = |ms| began + Duration::from_millis(ms);
         let report = |phase, done, total| BuildReport {
             phase,
             files_total: total,
@@ -62,13 +82,26 @@ mod tests {
         };
         let token = ProgressToken(rmcp::model::NumberOrString::Number(1));
         let mut reporting = Reporting::new(token);
-        let first = reporting.of(&report(None, 0, 0)).unwrap();
+        let first = reporting.of(&report(None, 0, 0), began).unwrap();
         assert_eq!((first.progress, first.total), (0.0, None));
         assert!(first.message.unwrap().contains("ENUMERATE"));
-        assert_eq!(reporting.of(&report(Some(Phase::Tokenize), 0, 10)), None);
-        let next = reporting.of(&report(Some(Phase::Tokenize), 4, 10)).unwrap();
+        let at_rest = report(Some(Phase::Tokenize), 0, 10);
+        assert_eq!(reporting.of(&at_rest, after(999)), None);
+        let next = report(Some(Phase::Tokenize), 4, 10);
+        let next = reporting.of(&next, after(999)).unwrap();
         assert_eq!((next.progress, next.total), (4.0, Some(10.0)));
         assert!(next.message.unwrap().contains("4 of 10 files"));
-        assert_eq!(reporting.of(&report(Some(Phase::Tokenize), 3, 10)), None);
+        // A build that adds no file for a second is told of all the same, and the number grows.
+        let at_rest = report(Some(Phase::Tokenize), 3, 10);
+        assert_eq!(reporting.of(&at_rest, after(1_998)), None);
+        let mut last = 4.0;
+        for n in 2..5 {
+            let alive = reporting.of(&at_rest, after(n * 1_000)).unwrap();
+            assert!(alive.progress > last && alive.progress < 5.0, "{alive:?}");
+            assert_eq!(reporting.of(&at_rest, after(n * 1_000 + 999)), None);
+            last = alive.progress;
+        }
+        let next = report(Some(Phase::Tokenize), 5, 10);
+        assert_eq!(reporting.of(&next, after(4_999)).unwrap().progress, 5.0);
     }
 }

@@ -276,7 +276,10 @@ impl Server {
                 _ = ticks.tick(), if reporting.is_some() => {
                     let tree = tree.clone();
                     let building = blocking(move || tree.building()).await;
-                    let due = building.ok().flatten().and_then(|build| reporting.as_mut()?.of(&build));
+                    let due = building.ok().flatten().and_then(|build| {
+                        let now = Instant::now().into_std();
+                        reporting.as_mut()?.of(&build, now)
+                    });
                     if let Some(due) = due {
                         // Whoever does not hear it gets the answer all the same.
                         let _ = context.peer.notify_progress(due).await;

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::World;
 use crate::index_support::locked;
+use crate::support::GUARD;
 
 #[test]
 fn wait_index_answers_with_an_index_from_the_first_request_on() {
@@ -189,7 +190,7 @@ fn wait_for_unfinished_file(world: &World, child: &mut Child) {
             return;
         }
         assert!(child.try_wait().unwrap().is_none(), "the build ended early");
-        assert!(started.elapsed() < Duration::from_secs(30));
+        assert!(started.elapsed() < GUARD);
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -197,7 +198,14 @@ fn wait_for_unfinished_file(world: &World, child: &mut Child) {
 #[test]
 fn a_signal_stops_a_build_and_leaves_the_old_index() {
     let world = World::new();
-    world.run(&["index", "build"]).ok();
+    // Minutes of each build of many files are still to come when the signal does.
+    let slowly = [
+        "--set",
+        "index_max_memory_bytes=8192",
+        "--set",
+        "index_build_throttle_ms=250",
+    ];
+    world.run(&[&["index", "build"], &slowly[..]].concat()).ok();
     let manifest = fs::read(world.kept()[0].join("manifest")).unwrap();
     add_many_files(&world);
     let search = ["--index", "on", "greet"];
@@ -213,6 +221,7 @@ fn a_signal_stops_a_build_and_leaves_the_old_index() {
     ] {
         let mut child = world.program(&world.tree, args);
         let mut child = child
+            .args(slowly)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -233,20 +242,23 @@ fn a_signal_stops_a_build_and_leaves_the_old_index() {
             manifest
         );
     }
-    world.run(&["index", "verify"]).ok();
+    world
+        .run(&[&["index", "verify"], &slowly[..]].concat())
+        .ok();
 }
 
 /// Runs a build whose standard error is a terminal; returns what was written there.
 fn build_on_a_terminal(world: &World, environment: &[(&str, &str)]) -> String {
-    on_a_terminal(world, &["index", "build", "--json"], environment, || {})
+    on_a_terminal(world, &["index", "build", "--json"], environment, |_| {})
 }
 
-/// Runs the program with a terminal as its standard error, and `meanwhile` beside it; returns what was written there.
+/// Runs the program with a terminal as its standard error; returns what was written there. `seen` gets
+/// all of that so far, whenever there is more.
 fn on_a_terminal(
     world: &World,
     args: &[&str],
     environment: &[(&str, &str)],
-    meanwhile: impl FnOnce(),
+    mut seen: impl FnMut(&str),
 ) -> String {
     let (mut master, slave) = crate::support::terminal();
     let mut program = world.program(&world.tree, args);
@@ -260,10 +272,12 @@ fn on_a_terminal(
         .unwrap();
     // The last copy of the terminal's other end goes with the child.
     drop(program);
-    meanwhile();
-    let mut shown = Vec::new();
+    let (mut shown, mut bytes) = (Vec::new(), [0; 4096]);
     // It ends with an error when nobody has the other end any more.
-    let _ = master.read_to_end(&mut shown);
+    while let Ok(count @ 1..) = master.read(&mut bytes) {
+        shown.extend_from_slice(&bytes[..count]);
+        seen(&String::from_utf8_lossy(&shown));
+    }
     assert_eq!(child.wait().unwrap().code(), Some(0));
     String::from_utf8(shown).unwrap()
 }
@@ -288,15 +302,17 @@ fn a_terminal_sees_that_another_process_is_waited_for() {
     world.run(&["index", "build"]).ok();
     world.write("src/new.rs", "fn greet_too() {}\n");
     let request = r#"{"pattern": "greet_too"}"#;
-    for timeout in ["index_lock_timeout_ms=20", "index_lock_timeout_ms=5000"] {
+    for timeout in ["index_lock_timeout_ms=20", "index_lock_timeout_ms=600000"] {
         let dir = world.kept().remove(0);
-        let lock = locked(&dir, LockFile::Writers);
+        let mut lock = Some(locked(&dir, LockFile::Writers));
         let args = ["call", "--wait-index", "--set", timeout, request];
-        let shown = on_a_terminal(&world, &args, &[], || {
-            std::thread::sleep(Duration::from_millis(700));
-            drop(lock);
+        let waits = "waiting for another process";
+        let shown = on_a_terminal(&world, &args, &[], |shown| {
+            if shown.contains(waits) {
+                lock = None;
+            }
         });
-        let waiting = shown.find("waiting for another process").expect(&shown);
+        let waiting = shown.find(waits).expect(&shown);
         // So small a tree is listed and read in less time than passes between two looks at how far it is.
         let phases = ["listing files", "reading", "writing the index"];
         let building = phases.iter().filter_map(|phase| shown.find(phase)).min();

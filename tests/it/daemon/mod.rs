@@ -15,6 +15,7 @@ mod page;
 mod parts;
 mod people;
 mod places;
+mod played;
 mod program;
 mod protocol;
 mod queries;
@@ -103,6 +104,7 @@ impl World {
             log: None,
             git: git(),
             git_settings: Vec::new(),
+            git_patience: Some(GUARD),
             fingerprint: None,
         });
         let service = service.unwrap();
@@ -197,8 +199,8 @@ impl Wire {
     fn send(&mut self, message: &Value) {
         let text = message.to_string();
         let length = u32::try_from(text.len()).unwrap();
-        self.send_bytes(&length.to_be_bytes());
-        self.send_bytes(text.as_bytes());
+        // All at once: a hasty daemon does not wait for the rest of a message.
+        self.send_bytes(&[&length.to_be_bytes(), text.as_bytes()].concat());
     }
 
     /// Returns the next payload; nothing at the end.

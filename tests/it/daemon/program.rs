@@ -435,51 +435,6 @@ fn ggrep_cli_err_wrong_options_are_told_as_json_where_that_is_wanted() {
 }
 
 #[test]
-fn ggrep_a_daemon_that_is_busy_costs_a_search_a_quarter_of_its_time() {
-    use forge_search::tool::daemon::handshake::{PROTOCOL_VERSIONS, Store, receive};
-    use forge_search::tool::daemon::socket::SocketPlaces;
-    let place = Place::new();
-    let alone = ok(&place.forge_search(&["retry"]));
-    let status: Value = serde_json::from_str(&ok(&place.ggrep(&["status", "--json"]))).unwrap();
-    let named = |name: &str| status[name].as_str().unwrap().to_string();
-    let store = Store {
-        store_id: named("store_id"),
-        config_fingerprint: named("config_fingerprint"),
-    };
-    let places = SocketPlaces {
-        runtime_dir: Some(place.dir().join("run")),
-        ..SocketPlaces::default()
-    };
-    let socket = places.path_for(&store);
-    fs::create_dir_all(socket.parent().unwrap()).unwrap();
-    let private = fs::Permissions::from_mode(0o700);
-    fs::set_permissions(socket.parent().unwrap(), private).unwrap();
-    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-    let lock = fs::File::create(socket.with_added_extension("lock")).unwrap();
-    lock.lock().unwrap();
-    // Greets as one should, takes in what is asked, and never answers.
-    let busy = thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let hello = read(&mut stream, 1 << 20).unwrap().unwrap();
-        let (_, welcome) = receive(&hello, &store, &PROTOCOL_VERSIONS).unwrap();
-        let welcome = serde_json::to_vec(&welcome).unwrap();
-        std::io::Write::write_all(&mut stream, &encode(&welcome, 1 << 20).unwrap()).unwrap();
-        let asked = read(&mut stream, 1 << 20).unwrap().unwrap();
-        // Until it is given up.
-        assert!(read(&mut stream, 1 << 20).unwrap().is_none());
-        asked
-    });
-    let began = Instant::now();
-    let found = place.forge_search(&["--timeout-ms", "6000", "retry"]);
-    let took = began.elapsed();
-    assert_eq!(ok(&found), alone);
-    // Had it waited for longer, there would be no time left for an answer.
-    assert!(took >= Duration::from_millis(1_500), "{took:?}");
-    let asked: Value = serde_json::from_slice(&busy.join().unwrap()).unwrap();
-    assert_eq!(asked["type"], "tool");
-}
-
-#[test]
 fn ggrep_the_daemon_of_another_place_for_sockets_is_found() {
     let place = Place::new();
     ok(&place.ggrep(&["retry"]));

@@ -1,6 +1,6 @@
 //! Programs and files that go wrong (FR-LS-ERR-02 to FR-LS-ERR-06, FR-LSI-EXIT-01, FR-LSI-EXIT-02).
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use forge_search::exec::collect::{Found, Limits};
 use forge_search::exec::eligible::ListSource;
@@ -10,7 +10,9 @@ use forge_search::exec::stop::{CancelHandle, Deadline};
 use std::ops::ControlFlow;
 
 use super::*;
+use crate::clocks::{FakeClock, until};
 use crate::peers::peer;
+use crate::support::GUARD;
 
 fn failure(result: Result<Vec<FileOutcome>, EngineError>) -> (String, Option<String>) {
     match result {
@@ -19,12 +21,17 @@ fn failure(result: Result<Vec<FileOutcome>, EngineError>) -> (String, Option<Str
     }
 }
 
+/// A deadline that only a search that hangs reaches.
+fn unhurried() -> Deadline {
+    Deadline::after(GUARD, Arc::new(SystemClock))
+}
+
 /// Returns the parts of an answer and its closing facts.
 fn scheduled(
     engine: &dyn Engine,
     pattern: &str,
     tree: &Tree,
-    timeout: Duration,
+    deadline: Deadline,
 ) -> (Vec<Found>, Run) {
     let query = Arc::new(Query::new(&[pattern], &options()).unwrap());
     let options = RunOptions {
@@ -34,7 +41,7 @@ fn scheduled(
             report: Report::Lines,
         },
         threads: 2,
-        deadline: Deadline::after(timeout, Arc::new(SystemClock)),
+        deadline,
         cancel: CancelHandle::new(),
         abandoned: Abandoned::default(),
     };
@@ -235,27 +242,39 @@ fn fr_ls_exe_04_program_is_killed_at_the_timeout() {
     let pid = dir.path().join("pid");
     for (tool, rest) in [(Tool::Ripgrep, ":x"), (Tool::Ugrep, "")] {
         // It reports the first two files, if it is asked about them, and hangs.
+        let said = dir.path().join(format!("said-{tool}"));
         let script = format!(
             "trap '' TERM; echo $$ >> '{pid}'
-             case \" $* \" in *' {first} '*) printf '{first}\\0001{rest}\\n{second}\\0001{rest}\\n' ;; esac
+             case \" $* \" in *' {first} '*)
+                 printf '{first}\\0001{rest}\\n{second}\\0001{rest}\\n'; : > '{said}' ;;
+             esac
              while :; do sleep 1; done",
             pid = pid.display(),
+            said = said.display(),
             first = first.display(),
             second = second.display(),
         );
         let engine = fake(tool, dir.path(), &script);
-        let begin = Instant::now();
-        let (_, run) = scheduled(engine.as_ref(), "foo", &tree, Duration::from_millis(400));
-        let took = begin.elapsed();
-        assert!(took < Duration::from_millis(450), "{took:?}");
+        // The time is over once the program has reported them.
+        let clock = FakeClock::new();
+        let deadline = Deadline::after(Duration::from_millis(400), Arc::new(clock.clone()));
+        let (_, run) = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                until("the program reports", || said.exists());
+                clock.jump(Duration::from_millis(400));
+            });
+            scheduled(engine.as_ref(), "foo", &tree, deadline)
+        });
         assert!(run.timed_out && run.failure.is_none(), "{run:?}");
         // More could have been reported of either.
         assert_eq!(run.totals.results, 0);
-        std::thread::sleep(Duration::from_millis(100));
-        for number in std::fs::read_to_string(&pid).unwrap().lines() {
-            let alive = Path::new("/proc").join(number).exists();
-            assert!(!alive, "{number} is still there");
-        }
+        until("no process is left", || {
+            let numbers = std::fs::read_to_string(&pid).unwrap();
+            let mut processes = numbers
+                .lines()
+                .map(|number| Path::new("/proc").join(number));
+            processes.all(|process| !process.exists())
+        });
     }
 }
 
@@ -269,11 +288,11 @@ fn fr_ls_exe_05_no_event_after_max_results() {
         );
     }
     for engine in engines() {
-        let (parts, run) = scheduled(engine.as_ref(), "foo", &tree, Duration::from_secs(60));
+        let (parts, run) = scheduled(engine.as_ref(), "foo", &tree, unhurried());
         assert_eq!((run.totals.results, run.timed_out), (1000, false));
         assert!(run.cuts.max_results && run.failure.is_none());
         assert_eq!(run.totals.files_scanned, 6);
-        let same = scheduled(&Embedded::default(), "foo", &tree, Duration::from_secs(60));
+        let same = scheduled(&Embedded::default(), "foo", &tree, unhurried());
         assert_eq!((parts, run.totals.files_scanned), (same.0, 6));
     }
 }
@@ -434,9 +453,9 @@ fn fr_lsi_exe_04_chunks_do_not_move_the_cut() {
             },
         );
     }
-    let expected = scheduled(&Embedded::default(), "foo", &tree, Duration::from_secs(60));
+    let expected = scheduled(&Embedded::default(), "foo", &tree, unhurried());
     for engine in engines() {
-        let found = scheduled(engine.as_ref(), "foo", &tree, Duration::from_secs(60));
+        let found = scheduled(engine.as_ref(), "foo", &tree, unhurried());
         assert_eq!(found.0, expected.0);
         assert_eq!(found.1.cuts, expected.1.cuts);
         let scanned = |run: &Run| run.totals.files_scanned;

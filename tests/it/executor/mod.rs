@@ -11,7 +11,9 @@ mod tokens;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
+use forge_search::exec::stop::Clock;
 use forge_search::tool::config::{ExecutorConfig, ScopeConfig, ScopeKind};
 use forge_search::tool::executor::failure::Reason;
 use forge_search::tool::executor::host::{Done, Host, Worker};
@@ -22,6 +24,8 @@ use forge_search::tool::executor::worker::Job;
 use forge_search::tool::executor::{Execution, Executor};
 use jiff::Timestamp;
 use serde_json::{Value, json};
+
+use crate::support::GUARD;
 
 /// The moment at which all of it happens.
 const NOW: &str = "2026-01-01T12:00:00Z";
@@ -103,9 +107,24 @@ impl World {
     }
 }
 
+/// A clock that takes ten seconds for one: the 30 seconds of a search are [`GUARD`].
+#[derive(Debug)]
+struct SlowClock(Instant);
+
+impl Clock for SlowClock {
+    fn now(&self) -> Instant {
+        self.0 + self.0.elapsed() / 10
+    }
+}
+
 fn worker() -> Worker {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_forge-search"));
-    Worker::new(program, vec!["execute-worker".into()])
+    let worker = Worker::new(program, vec!["execute-worker".into()]);
+    Worker {
+        patience: worker.patience / 10,
+        clock: Arc::new(SlowClock(Instant::now())),
+        ..worker
+    }
 }
 
 fn lease(task: &str, capability: &str, scope: &str) -> Lease {

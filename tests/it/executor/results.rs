@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
-use std::time::Duration;
 
 use super::*;
 
@@ -92,7 +91,7 @@ impl Meeting {
         self.1.notify_all();
         let waited = self
             .1
-            .wait_timeout_while(come, Duration::from_secs(60), |come| *come < all)
+            .wait_timeout_while(come, GUARD, |come| *come < all)
             .unwrap();
         assert!(!waited.1.timed_out(), "{} of {all} have come", waited.0);
     }

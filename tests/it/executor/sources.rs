@@ -339,7 +339,10 @@ fn exec_5_a_database_that_is_opened_and_closed_all_the_time_is_read() {
     let path = world.path("data.db");
     database(&path, "wal").close().unwrap();
     world.scope("people", ScopeKind::Sqlite, "data.db");
-    let executor = world.real();
+    let executor = world.executor(Worker {
+        patience: GUARD,
+        ..worker()
+    });
     let over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         let at_end = SetAtEnd(&over);

@@ -77,11 +77,9 @@ fn a_search_that_takes_its_time_gets_every_worker_it_has_work_for() {
     let seen = workers.clone();
     let mut fake = Fake::new(move |name, _| {
         let wanted = if name < "00.008" { 3 } else { 0 };
-        for _ in 0..5000 {
-            if seen.load(Ordering::Acquire) < wanted {
-                thread::sleep(Duration::from_millis(1));
-            }
-        }
+        await_that("there are enough workers", || {
+            seen.load(Ordering::Acquire) >= wanted
+        });
         Ok(hit(1))
     });
     fake.workers = workers.clone();

@@ -186,7 +186,8 @@ impl PersonSearch<'_> {
     #[cfg(unix)]
     fn patience(&self) -> Duration {
         let quarter = self.timeout.map(|timeout| timeout / 4);
-        quarter.map_or(PATIENCE, |quarter| quarter.min(PATIENCE))
+        let most = self.environment.patience(PATIENCE);
+        quarter.map_or(most, |quarter| quarter.min(most))
     }
 
     #[cfg(unix)]
@@ -207,7 +208,7 @@ impl PersonSearch<'_> {
             rules: Rules {
                 client_id: None,
                 starts: false,
-                greeting: GREETING,
+                greeting: daemon.patience(GREETING),
                 first_message: self.patience(),
                 waits_while_busy: false,
                 same_release: true,

@@ -59,7 +59,7 @@ pub(in super::super) fn examine(
         around: None,
     };
     let mut problems = Vec::new();
-    let caller = meant.caller(None, PATIENCE);
+    let caller = meant.caller(None, meant.patience(PATIENCE));
     let mut connection = match Connection::open(&meant.socket, &meant.store, caller) {
         Err(ClientError::Unreachable(_)) => {
             report.around = around(root, setup, environment);
@@ -77,7 +77,9 @@ pub(in super::super) fn examine(
     report.running = true;
     report.version = Some(connection.welcome.binary_version.clone());
     let mut ask = |asked, patience| connection.ask(&Request { id: None, asked }, patience);
-    match ask(Asked::Status, PATIENCE).map(|answer| serde_json::from_slice::<Status>(&answer)) {
+    match ask(Asked::Status, meant.patience(PATIENCE))
+        .map(|answer| serde_json::from_slice::<Status>(&answer))
+    {
         Ok(Ok(status)) => {
             report.pid = status.daemon.pid;
             report.sync = Some(status.sync.state);
@@ -86,7 +88,9 @@ pub(in super::super) fn examine(
         Ok(Err(_)) => {}
         Err(error) => problems.push(format!("the daemon does not say how it is: {error}")),
     }
-    match ask(Asked::Health, HEALTH).map(|answer| serde_json::from_slice::<Health>(&answer)) {
+    match ask(Asked::Health, meant.patience(HEALTH))
+        .map(|answer| serde_json::from_slice::<Health>(&answer))
+    {
         Ok(Ok(health)) => {
             for check in health.checks {
                 let said = format!("{}: {}", check.code, check.message);

@@ -88,14 +88,8 @@ impl Client<'_> {
     pub(in super::super) fn ask(&self, request: &Request) -> Result<Answering, Unanswered> {
         let mut left = AGAIN;
         let mut is_started = false;
-        let mut last = None;
         loop {
-            let (mut connection, was_started) =
-                self.connect().map_err(|error| match (error, last.take()) {
-                    // The last one ended, and there is no other.
-                    (Unanswered::NotRunning(_), Some(last)) => Unanswered::Ended(last),
-                    (error, _) => error,
-                })?;
+            let (mut connection, was_started) = self.connect()?;
             is_started |= was_started;
             if self.rules.same_release
                 && connection.welcome.binary_version != env!("CARGO_PKG_VERSION")
@@ -117,7 +111,6 @@ impl Client<'_> {
                     return Err(Unanswered::Ended(answer));
                 }
                 left -= 1;
-                last = Some(answer);
                 continue;
             }
             let first = answer.map_err(Unanswered::Client)?;
@@ -170,7 +163,8 @@ impl Client<'_> {
     }
 }
 
-/// Returns whether the daemon was about to end: it was gone before it answered, or took back what it had begun.
+/// Returns whether the daemon was about to end: it was gone before it answered, or took back what it
+/// had begun. This client cancels nothing by its id, so a cancellation is never its user's.
 fn is_over(answer: &Result<Vec<u8>, ClientError>) -> bool {
     match answer {
         Err(ClientError::Gone(_)) => true,

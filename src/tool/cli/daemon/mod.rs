@@ -43,6 +43,8 @@ pub(super) struct Meant {
     state: Option<PathBuf>,
     /// Who asks, unless that is said: the program that started this one.
     parent: String,
+    /// The least time that it is waited for, if the environment says one.
+    least_patience: Option<Duration>,
 }
 
 impl Meant {
@@ -74,6 +76,7 @@ impl Meant {
                 log: None,
                 state: state.clone(),
                 parent: parent(),
+                least_patience: environment.least_patience,
             })
         })
     }
@@ -125,6 +128,7 @@ impl Meant {
             log: None,
             state,
             parent: parent(),
+            least_patience: environment.least_patience,
         })
     }
 }
@@ -142,6 +146,11 @@ fn running(store: &Store, state: Option<&Path>, environment: &Environment) -> Op
 }
 
 impl Meant {
+    /// Returns how long it is waited for where that usually is `usual`.
+    pub(super) fn patience(&self, usual: Duration) -> Duration {
+        self.least_patience.map_or(usual, |least| usual.max(least))
+    }
+
     /// Returns who may use it.
     pub(super) fn access(&self) -> Access {
         access(&self.config)

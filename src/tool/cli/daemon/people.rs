@@ -172,8 +172,9 @@ fn about(path: Option<&str>, message: &str) -> String {
 /// Says on standard error why there is no answer.
 pub(super) fn complain(failure: &Failure) {
     let error = &failure.error;
-    let again = error
-        .retry_after_ms
-        .map_or(String::new(), |ms| format!("; try again in {ms} ms"));
+    let again = error.retry_after_ms.map_or(String::new(), |ms| match ms {
+        0 => "; try again".to_string(),
+        ms => format!("; try again in {ms} ms"),
+    });
     complain_as("ggrep", &format!("{}{again}", error.message));
 }

@@ -342,6 +342,7 @@ pub(in super::super) fn live_service(
         log,
         git: environment.programs(&meant.root).find("git"),
         git_settings: environment.git_settings.clone(),
+        git_patience: environment.least_patience,
         fingerprint: Some(Arc::new(move || {
             let now = match load_config(&arguments, &began) {
                 Ok(config) => {
@@ -377,6 +378,7 @@ pub(in super::super) struct Own {
     log: Option<PathBuf>,
     git: Option<PathBuf>,
     git_settings: Vec<(OsString, OsString)>,
+    git_patience: Option<Duration>,
     fingerprint: Option<Fingerprint>,
 }
 
@@ -404,6 +406,7 @@ pub(in super::super) fn service(
         log: own.log,
         git: own.git,
         git_settings: own.git_settings,
+        git_patience: own.git_patience,
         fingerprint: own.fingerprint,
     })
     .map_err(|error| failed(&error.to_string()))

@@ -63,12 +63,13 @@ const LOOKS: u32 = 5;
 ///
 /// What it says of why it can't begin.
 pub(super) fn in_background(meant: &Meant) -> Result<PathBuf, String> {
-    let until = Deadline::after(PATIENCE, Arc::new(SystemClock));
-    let caller = meant.caller(None, PATIENCE);
+    let patience = meant.patience(PATIENCE);
+    let until = Deadline::after(patience, Arc::new(SystemClock));
+    let caller = meant.caller(None, patience);
     if meant.log.is_some() && Connection::open(&meant.socket, &meant.store, caller).is_ok() {
         return Err("a daemon answers already, which logs where it was told to; end it with `ggrep stop` first, or leave out --log".to_string());
     }
-    connect_or_start(meant, None, &until, PATIENCE)
+    connect_or_start(meant, None, &until, patience)
         .map(|connected| connected.socket)
         .map_err(|error| match error {
             Unconnected::Client(error) => error.to_string(),
@@ -120,7 +121,7 @@ pub(in super::super) fn connect_or_start(
     let mut meant = Cow::Borrowed(meant);
     let mut turn = None;
     let all = until.remaining();
-    let began = Deadline::after(PATIENCE, Arc::new(SystemClock));
+    let began = Deadline::after(meant.patience(PATIENCE), Arc::new(SystemClock));
     let mut lost = LOST;
     while !began.remaining().is_zero() {
         let left = until.remaining();
@@ -215,13 +216,14 @@ fn start(meant: &Meant, left: Duration) -> Result<(), Unconnected> {
         args.extend(["--set".into(), setting.into()]);
     }
     let invocation = Invocation::new(&program, &args);
-    let begun = start_in_background(invocation, is_inherited, &[ALLOCATOR], left.min(PATIENCE))
+    let patience = meant.patience(PATIENCE);
+    let begun = start_in_background(invocation, is_inherited, &[ALLOCATOR], left.min(patience))
         .map_err(|error| not_started(error.to_string()))?;
     match begun {
         // It goes on; whoever has no more time asks again later.
-        None if left < PATIENCE => Err(Unconnected::Client(ClientError::Late(left))),
+        None if left < patience => Err(Unconnected::Client(ClientError::Late(left))),
         None => Err(not_started(format!(
-            "the daemon did not begin within {PATIENCE:?}"
+            "the daemon did not begin within {patience:?}"
         ))),
         // Somebody has ended it again already, and it did that in order.
         Some(begun) if begun.exit == Some(Exit::Code(0)) => Ok(()),

@@ -86,12 +86,25 @@ pub(super) async fn answer(asked: Asked, coming: Coming<'_>, shared: &Arc<Shared
     answer.facts = answer.facts.or(facts);
     shared.metrics.ended(&answer, waited, took);
     note(&answer, coming.active.id.as_deref(), waited, took, shared);
-    answer.payload
+    match answer.outcome {
+        Outcome::Failed(ErrorCode::Cancelled) => given_up(&coming),
+        _ => answer.payload,
+    }
 }
 
-/// Says that nobody waits for an answer any more, or that there is nobody to give one.
+/// Says that a request was cancelled: by its client, or by the end of the daemon. Only after the
+/// latter it is worth asking again, which `retry_after_ms` says.
 fn given_up(coming: &Coming<'_>) -> Vec<u8> {
-    payload(&ended(StopReason::Cancelled).of(coming.active.id.clone()))
+    let failure = match coming.active.is_cancelled() {
+        true => ended(StopReason::Cancelled),
+        false => {
+            let message = "the daemon ended before it answered";
+            let mut failure = Failure::new(ErrorCode::Cancelled, message);
+            failure.error.retry_after_ms = Some(0);
+            failure
+        }
+    };
+    payload(&failure.of(coming.active.id.clone()))
 }
 
 /// Returns of which kind a query is, by which it is expected to take its time.

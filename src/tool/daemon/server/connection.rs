@@ -4,6 +4,7 @@
 
 use std::io;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -60,12 +61,19 @@ pub(super) struct Active {
     pub(super) ending: Ending,
     /// Told when the ending is.
     pub(super) told: Notify,
+    /// Whether the client cancelled it by its id.
+    is_cancelled: AtomicBool,
 }
 
 impl Active {
     fn end(&self, reason: StopReason) {
         self.ending.end(reason);
         self.told.notify_one();
+    }
+
+    /// Returns whether the client itself cancelled the request by its id.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::SeqCst)
     }
 }
 
@@ -95,7 +103,11 @@ impl Unanswered {
     fn cancel(&self, id: &str) -> bool {
         let all = self.lock();
         let meant = all.iter().filter(|one| one.id.as_deref() == Some(id));
-        meant.map(|one| one.end(StopReason::Cancelled)).count() > 0
+        let cancelled = meant.map(|one| {
+            one.is_cancelled.store(true, Ordering::SeqCst);
+            one.end(StopReason::Cancelled);
+        });
+        cancelled.count() > 0
     }
 
     fn cancel_all(&self) {

@@ -33,11 +33,11 @@ const HEALTH: Duration = Duration::from_secs(120);
 fn ask_running(meant: &Meant, asked: Asked) -> Result<Option<Vec<u8>>, Ended> {
     // Reading all of an index takes its time.
     let patience = match asked {
-        Asked::Health => HEALTH,
-        _ => STATUS,
+        Asked::Health => meant.patience(HEALTH),
+        _ => meant.patience(STATUS),
     };
     let request = Request { id: None, asked };
-    let caller = meant.caller(None, STATUS);
+    let caller = meant.caller(None, meant.patience(STATUS));
     match Connection::open(&meant.socket, &meant.store, caller) {
         Ok(mut connection) => {
             let answer = match connection.ask(&request, patience) {
@@ -270,7 +270,8 @@ pub(super) fn stop(
     let meant = meant_by(&args.which, environment)?;
     let before = Identity::of(&meant.socket);
     let stopped = ask_running(&meant, Asked::Shutdown)?.is_some();
-    let most = Duration::from_millis(meant.config.search.index_shutdown_timeout_ms) + GRACE;
+    let shutdown = Duration::from_millis(meant.config.search.index_shutdown_timeout_ms);
+    let most = meant.patience(shutdown + GRACE);
     if !has_ended(&meant, before, most) {
         return Err(Ended::failed(
             ErrorCode::Timeout,
