@@ -268,13 +268,14 @@ fn mcp_whoever_asks_for_it_is_told_how_far_the_index_is() {
         for n in 0..400 {
             place.write(&format!("many/{n}.txt"), &format!("file {n}\n").repeat(50));
         }
+        // The build goes on for as long as this test does.
         let slowly = [
             "--set",
             "index_mode=on",
             "--set",
             "index_max_memory_bytes=8192",
             "--set",
-            "index_build_throttle_ms=250",
+            "index_build_throttle_ms=60000",
         ];
         let mut wire = Wire::greeted(&place, &[&slowly, more].concat());
         let request = json!({"pattern": SLOW, "path": "slow.txt", "timeout_ms": 1_000});
