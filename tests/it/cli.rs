@@ -795,6 +795,7 @@ fn until_caught(child: &std::process::Child, signal: rustix::process::Signal) {
         Some(mask & bit != 0)
     };
     if !cfg!(target_os = "linux") {
+        // Real time: other systems don't tell which signals a process handles.
         return std::thread::sleep(Duration::from_millis(300));
     }
     let started = Instant::now();

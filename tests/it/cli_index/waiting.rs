@@ -70,6 +70,7 @@ fn wait_index_waits_for_whoever_is_building() {
     ];
     let mut child = world.program(&world.tree, &args);
     let mut child = child.stdout(Stdio::piped()).spawn().unwrap();
+    // Real time: twenty times the timeout of the lock, after which it would have ended.
     std::thread::sleep(Duration::from_millis(400));
     assert!(child.try_wait().unwrap().is_none(), "it did not wait");
     drop(lock);

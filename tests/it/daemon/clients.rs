@@ -13,7 +13,7 @@ use std::time::Duration;
 use forge_search::tool::daemon::frame::{encode, read};
 use serde_json::{Value, json};
 
-use super::program::{Place, kill, ok, text, wait_until};
+use super::program::{Place, halt, kill, ok, text, wait_until};
 
 /// Plays a daemon that answers every handshake so, and everything else as it is told to; returns its socket, and how much was asked after
 /// the handshake.
@@ -262,7 +262,7 @@ fn ggrep_a_daemon_that_does_not_answer_holds_nobody_up_for_long() {
     let place = Place::new();
     let mut daemon = place.serve(&[]);
     let pid = i32::try_from(daemon.id()).unwrap();
-    kill(pid, rustix::process::Signal::STOP);
+    halt(pid);
     // The daemon stays as it is, so whatever ends has not waited for it. With the limits of the
     // product, not with those of tests.
     let ask = |program: &str, args: &[&str]| {

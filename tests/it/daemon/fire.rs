@@ -202,6 +202,7 @@ fn ggrep_frames_of_no_sense_do_no_harm_and_leave_nothing_behind() {
     };
     // What is used once is there afterwards.
     fire(count / 4, 1);
+    // Real time: a daemon doesn't tell when it has returned its memory.
     thread::sleep(Duration::from_millis(200));
     let before = held(pid);
     fire(count, 2);

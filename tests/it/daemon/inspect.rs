@@ -16,7 +16,7 @@ use forge_search::tool::sandbox::Sandbox;
 use forge_search::tool::search::{SearchTool, ToolContext};
 use serde_json::{Value, json};
 
-use super::program::{Place, kill, ok, text};
+use super::program::{Place, halt, kill, ok, text};
 use super::queries::with_snapshot;
 use super::{World, schemas, small};
 use crate::support::{GUARD, Tree};
@@ -567,7 +567,7 @@ fn ggrep_doctor_says_how_the_daemon_is_and_starts_none() {
         "{shown}"
     );
     // One that hangs is something to be done about.
-    kill(daemon.id().cast_signed(), rustix::process::Signal::STOP);
+    halt(daemon.id().cast_signed());
     let mut hasty = place.command(env!("CARGO_BIN_EXE_forge-search"), &["doctor"]);
     let told = hasty.env_remove("FORGE_SEARCH_PATIENCE_MS").output();
     let told = told.unwrap();

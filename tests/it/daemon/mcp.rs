@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use forge_search::tool::daemon::identity::socket_name;
 use serde_json::{Value, json};
 
-use super::program::{Place, kill, ok, text, wait_until};
+use super::program::{Place, halt, kill, ok, text, wait_until};
 use crate::cli::{SLOW, slow_text};
 use crate::slow::slow_files;
 use crate::support::GUARD;
@@ -489,7 +489,7 @@ fn mcp_a_daemon_that_does_not_greet_is_not_waited_for() {
     assert_eq!(found(&wire.answer(1)), 2);
     let daemons = place.daemons();
     assert_eq!(daemons.len(), 1);
-    kill(daemons[0], rustix::process::Signal::STOP);
+    halt(daemons[0]);
     place.write("src/more.rs", "retry_delay\n");
     wire.call(2, request.clone(), json!({}));
     let answer = wire.answer(2);

@@ -2,7 +2,6 @@
 
 use std::io::Read;
 use std::process::{Child, Stdio};
-use std::time::Duration;
 
 use rustix::process::Signal;
 
@@ -171,8 +170,7 @@ fn d112_a_reader_that_takes_its_time_gets_everything_and_keeps_no_turn() {
         .unwrap()
         .read_exact(&mut before)
         .unwrap();
-    // A pager at its first screen.
-    std::thread::sleep(Duration::from_secs(7));
+    // A pager at its first screen: the daemon stops waiting for it after some seconds.
     let counted = || ok(&place.ggrep(&["status", "--prometheus", "--set", set]));
     wait_until("its turn is another one's", || {
         counted().contains("forge_search_queries_in_flight 0\n")

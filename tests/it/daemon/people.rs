@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::program::{Place, kill, ok, text};
+use super::program::{Place, halt, kill, ok, text};
 
 #[test]
 fn ggrep_ask_is_the_same_program_by_another_name() {
@@ -99,7 +99,7 @@ fn ggrep_status_is_a_short_table_and_lists_all_daemons() {
     assert_eq!(trees, [other.to_str().unwrap(), own.to_str().unwrap()]);
     // One that does not answer is there all the same.
     let stopped = cell(&all, "pid").parse().unwrap();
-    kill(stopped, rustix::process::Signal::STOP);
+    halt(stopped);
     let all: Value =
         serde_json::from_str(&ok(&place.ggrep(&["status", "--all", "--json"]))).unwrap();
     kill(stopped, rustix::process::Signal::CONT);

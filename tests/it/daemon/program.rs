@@ -142,6 +142,22 @@ pub(super) fn kill(pid: i32, signal: rustix::process::Signal) {
     let _ = rustix::process::kill_process(pid, signal);
 }
 
+/// Stops a process, and returns when none of its threads runs any more.
+pub(super) fn halt(pid: i32) {
+    kill(pid, rustix::process::Signal::STOP);
+    let is_stopped = |stat: String| {
+        let (_, state) = stat.rsplit_once(") ").unwrap();
+        state.starts_with('T')
+    };
+    wait_until("all threads have stopped", || {
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        threads.flatten().all(|thread| {
+            let stat = fs::read_to_string(thread.path().join("stat"));
+            stat.is_ok_and(is_stopped)
+        })
+    });
+}
+
 pub(super) fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is() {

@@ -93,7 +93,8 @@ fn bytes_are_the_reason_wherever_they_cut() {
     let whole = files.search(request.clone());
     assert_eq!(whole.truncated_reason, Some(TruncatedReason::MaxResults));
     let cut = Files {
-        max_output_bytes: Some(whole.to_json().len() - 1),
+        // `elapsed_ms` may have fewer digits the second time.
+        max_output_bytes: Some(whole.to_json().len() - 10),
         ..files
     };
     let response = cut.search(request);
