@@ -78,6 +78,7 @@ impl World {
             wall: Arc::new(wall_clock_ns),
             log: None,
             git: None,
+            git_patience: None,
             git_settings: Vec::new(),
             fingerprint: None,
         })

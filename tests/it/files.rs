@@ -31,6 +31,7 @@ use crate::cases::{
     ExpectError, Node, TreeRef, build, check_entries, check_error, in_root, is_requirement,
     json_of, message_of, unfold,
 };
+use crate::clocks::FakeClock;
 use crate::index_support::{Host, LIVE, VARIANTS, Variant, agreeing};
 use crate::support::{Tree, engines};
 
@@ -43,6 +44,8 @@ pub(crate) struct Files {
     max_output_bytes: Option<usize>,
     available_capacity_bytes: Option<usize>,
     indexes: Option<Arc<Indexes>>,
+    /// The clock of calls, if not the system's.
+    clock: Option<FakeClock>,
     /// Removed with the last of those who use it.
     place: Arc<tempfile::TempDir>,
 }
@@ -58,6 +61,7 @@ impl Files {
             max_output_bytes: None,
             available_capacity_bytes: None,
             indexes: None,
+            clock: None,
             place: Arc::new(tempfile::tempdir().unwrap()),
         }
     }
@@ -72,7 +76,16 @@ impl Files {
         let mut context = ToolContext::new(Arc::new(sandbox));
         context.max_output_bytes = self.max_output_bytes;
         context.available_capacity_bytes = self.available_capacity_bytes;
+        if let Some(clock) = &self.clock {
+            context.clock = Arc::new(clock.clone());
+        }
         context
+    }
+
+    /// The same with a clock that stands still, so that `elapsed_ms` always has one digit.
+    fn timeless(mut self) -> Files {
+        self.clock = Some(FakeClock::new());
+        self
     }
 
     /// Sets up indexes, which are not built yet.

@@ -8,7 +8,7 @@ use crate::source::dependencies;
 use crate::support::Tree;
 
 /// As many files as are enough to hold every kind of text.
-const FILES: usize = 2_000;
+const FILES: usize = 1_000;
 
 /// Generated tables of megabytes would take most of the time and show nothing new.
 const LARGEST: u64 = 300_000;
