@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::index_support::VARIANTS;
 use crate::oracle::{Pattern, World, expected};
-use crate::support::{Setup, Tree, events, stable_json};
+use crate::support::{Setup, Tree, events, seeds, stable_json};
 
 /// Names that order, hide and confuse: prefixes of each other, both sides of `/`, twins of one key, invalid
 /// bytes.
@@ -112,13 +112,13 @@ pub(crate) fn request() -> impl Strategy<Value = Value> {
         )
 }
 
-/// Enough for every run; `PROPTEST_CASES` asks for more.
+/// The cases of each property; `PROPTEST_CASES` asks for more.
 pub(crate) fn settings() -> ProptestConfig {
     let default = ProptestConfig::default();
     match std::env::var_os("PROPTEST_CASES") {
         Some(_) => default,
         None => ProptestConfig {
-            cases: 120,
+            cases: u32::try_from(seeds(200)).unwrap(),
             ..default
         },
     }
