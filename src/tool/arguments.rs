@@ -198,6 +198,22 @@ fn whole_number(value: &mut Value) {
     }
 }
 
+/// Names that models give to fields of other tools, and the fields that they may mean.
+const SYNONYMS: [(&str, &[&str]); 12] = [
+    ("pattern", &["query", "name"]),
+    ("query", &["pattern", "name"]),
+    ("regex", &["pattern", "query"]),
+    ("text", &["pattern", "query"]),
+    ("directory", &["path"]),
+    ("dir", &["path"]),
+    ("root", &["path"]),
+    ("limit", &["max_results"]),
+    ("head_limit", &["max_results"]),
+    ("include", &["include_glob", "include_globs", "globs"]),
+    ("exclude", &["exclude_glob", "exclude_globs", "globs"]),
+    ("include_hidden", &["hidden"]),
+];
+
 /// Refuses unknown fields, with the nearest known one (FR-LS-02b).
 fn check_names(fields: &Map<String, Value>, schema: &Value) -> Result<(), ToolError> {
     let known: Vec<&str> = schema["properties"]
@@ -208,13 +224,16 @@ fn check_names(fields: &Map<String, Value>, schema: &Value) -> Result<(), ToolEr
         if known.contains(&name.as_str()) {
             continue;
         }
+        let synonyms = SYNONYMS.iter().find(|(other, _)| other == name);
+        let synonym = synonyms.and_then(|(_, all)| all.iter().find(|one| known.contains(one)));
         let nearest = known
             .iter()
             .map(|known| (strsim::jaro_winkler(known, &shortened(name, 64)), *known))
             .max_by(|a, b| a.0.total_cmp(&b.0))
             .filter(|(likeness, _)| *likeness > 0.75);
+        let nearest = synonym.copied().or(nearest.map(|(_, nearest)| nearest));
         let hint = match nearest {
-            Some((_, nearest)) => format!("did you mean `{nearest}`?"),
+            Some(nearest) => format!("did you mean `{nearest}`?"),
             None => format!("known fields are {}", known.join(", ")),
         };
         return Err(ToolError::bad_args(format!(

@@ -209,7 +209,7 @@ impl SearchTool {
                 globs: request.globs.clone(),
                 types: types.collect(),
                 globs_from: None,
-                no_git_dirs: request.hidden,
+                no_git_dirs: true,
                 binary: BinaryRule::UntilNul,
             },
             shown: Shown {

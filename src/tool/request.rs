@@ -79,7 +79,7 @@ pub struct SearchRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<String>")]
     pub exclude_glob: Option<Vec<String>>,
-    /// An older name of `include_glob`, which wins if both are given.
+    /// Older name of `include_glob`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<String>")]
     pub glob: Option<Vec<String>>,
@@ -103,7 +103,7 @@ pub struct SearchRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1), extend("default" = 200))]
     pub max_results: Option<u64>,
-    /// Matching lines of one file. What it leaves out is not said.
+    /// Matching lines of one file; a note says where there are more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub max_matches_per_file: Option<u64>,
@@ -111,7 +111,7 @@ pub struct SearchRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub max_files: Option<u64>,
-    /// Larger files are passed over without a word, in bytes.
+    /// Larger files are skipped, and counted in a note; in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub max_file_size_bytes: Option<u64>,
@@ -119,7 +119,7 @@ pub struct SearchRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1), extend("default" = 20000))]
     pub timeout_ms: Option<u64>,
-    /// Approximate matching: the most characters put in, left out or changed, 1 (strict) to 4 (loose).
+    /// Approximate matching: the most edits of a match, 1 to 4.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1, max = 4))]
     pub fuzzy: Option<u64>,

@@ -24,6 +24,7 @@ struct World {
 }
 
 /// What a run of the program left behind.
+#[derive(Debug)]
 struct Ran {
     status: i32,
     out: String,

@@ -49,6 +49,32 @@ fn prints(dir: &Path, args: &[&str], expected: &str) {
 const OF_A: &str = "src/a.rs:1:1:needle one\nsrc/a.rs:3:1:needle two\nsrc/a.rs:4:1:needle three\n";
 
 #[test]
+fn quiet_prints_nothing_whatever_else_is_asked_for() {
+    let tree = tree();
+    let dir = tree.path();
+    for more in [
+        &["needle"][..],
+        &["-c", "needle"],
+        &["-l", "needle"],
+        &["--vimgrep", "needle"],
+        &["--json", "needle"],
+        &["--rg-json", "needle"],
+        &["--files"],
+    ] {
+        for args in [[&["-q"], more].concat(), [more, &["-q"]].concat()] {
+            assert_eq!(
+                run(dir, &args),
+                (0, String::new(), String::new()),
+                "{args:?}"
+            );
+        }
+    }
+    assert_eq!(run(dir, &["-q", "-c", "absent"]).0, 1);
+    // The last one of these wins, too.
+    assert_eq!(run(dir, &["--no-messages", "--messages", "absent"]).0, 1);
+}
+
+#[test]
 fn the_last_of_competing_flags_wins() {
     let tree = tree();
     let dir = tree.path();

@@ -464,7 +464,7 @@ const LIMITS: &str = "Limits";
 const HOW: &str = "Index and configuration";
 
 /// Flags of which the last one decides what is printed.
-const SHAPES: [&str; 11] = [
+const SHAPES: [&str; 10] = [
     "files_with_matches",
     "count",
     "count_matches",
@@ -474,7 +474,6 @@ const SHAPES: [&str; 11] = [
     "vimgrep",
     "json",
     "rg_json",
-    "quiet",
     "lines",
 ];
 
@@ -592,8 +591,8 @@ pub(super) struct SearchArgs {
     /// Print the JSON that ripgrep prints with --json.
     #[arg(long, overrides_with_all = SHAPES, help_heading = OUTPUT)]
     pub(super) rg_json: bool,
-    /// Print nothing; the exit status says whether a line matches.
-    #[arg(short = 'q', long, overrides_with_all = SHAPES, help_heading = OUTPUT)]
+    /// Print nothing, whatever else is asked for; the exit status says whether a line matches.
+    #[arg(short = 'q', long, help_heading = OUTPUT)]
     pub(super) quiet: bool,
     /// Print lines, which is the default.
     #[arg(long, hide = true, overrides_with_all = SHAPES)]
@@ -659,8 +658,11 @@ pub(super) struct SearchArgs {
     #[arg(long, help_heading = OUTPUT)]
     pub(super) stats: bool,
     /// Print no messages about files that could not be read.
-    #[arg(long, help_heading = OUTPUT)]
+    #[arg(long, overrides_with = "messages", help_heading = OUTPUT)]
     pub(super) no_messages: bool,
+    /// Print messages about files that could not be read, which is the default.
+    #[arg(long, hide = true, overrides_with = "no_messages")]
+    pub(super) messages: bool,
 
     /// Show at most NUM matching lines of a file.
     #[arg(short = 'm', long, value_name = "NUM", value_parser = at_least_one(), help_heading = LIMITS)]

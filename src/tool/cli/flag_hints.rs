@@ -41,7 +41,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
         "expressions have the syntax of Rust's regex crate, without backreferences and lookaround",
     ),
     (
-        &["-r", "-R", "--replace", "--recursive", "--passthru"],
+        &["-r", "-R", "--replace", "--recursive"],
         "nothing is replaced; directories are always searched with everything below them",
     ),
     (
@@ -49,15 +49,16 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
         "patterns are always extended expressions, and files are UTF-8, or UTF-16 with a byte-order mark",
     ),
     (
-        &[
-            "-a",
-            "--text",
-            "--no-text",
-            "--binary",
-            "--no-binary",
-            "--null-data",
-        ],
+        &["-a", "--text", "--no-text", "--binary", "--no-binary"],
         "a file with a zero byte is binary; where it is named and matches, that is said",
+    ),
+    (
+        &["--passthru"],
+        "only lines with a match are printed; -C shows lines around them",
+    ),
+    (
+        &["--null-data"],
+        "lines end with a line feed; tr '\\0' '\\n' <FILE | forge-search takes items that end with a zero byte",
     ),
     (
         &[
@@ -171,7 +172,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     ),
     (&["--trace"], "--debug prints what the program does"),
     (
-        &["--messages", "--no-stats", "--no-json", "--no-max-columns"],
+        &["--no-stats", "--no-json", "--no-max-columns"],
         "it is the default; leave it out",
     ),
 ];

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use self::living::{living_json, print_living};
 use super::args::{IndexArgs, IndexCommand, SetupArgs};
 use super::building::{failed, refuse_wide, report_eviction, roots, with_host};
-use super::setup::{Environment, Setup, prepare};
+use super::setup::{Environment, Setup, load_config, prepare};
 use super::show::{self, bytes, seconds, share, things, timestamp};
 use super::{FAILED, Failure, complain};
 use crate::format::error::FormatError;
@@ -23,6 +23,7 @@ use crate::index::snapshot::Snapshot;
 use crate::index::store::{Evicted, Spared};
 use crate::index::token::TokenStatus;
 use crate::index::walk::IgnoreRules;
+use crate::tool::config::Config;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::{Condition, Contents, Indexes, LivingIndex, OUT_OF_RANGE, RootStatus};
 use crate::tool::render::escape_controls;
@@ -69,8 +70,24 @@ struct BuiltRoot {
     time: Duration,
 }
 
+/// The milliseconds for which a person's build waits for another process that builds: a day.
+const UNHURRIED_MS: u64 = 86_400_000;
+
+/// Returns the setup of a build that a person asks for: it waits until another build has ended, and
+/// shows that it waits, unless `index_lock_timeout_ms` is set.
+fn patient(mut args: SetupArgs, environment: &Environment) -> Result<SetupArgs, ToolError> {
+    let configured = load_config(&args, environment)?
+        .search
+        .index_lock_timeout_ms;
+    if configured == Config::library_default().search.index_lock_timeout_ms {
+        args.set
+            .push(format!("index_lock_timeout_ms={UNHURRIED_MS}"));
+    }
+    Ok(args)
+}
+
 fn build(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
-    let setup = prepare(&setup_args(args), environment, &[])?;
+    let setup = prepare(&patient(setup_args(args), environment)?, environment, &[])?;
     let indexes = setup.tool.indexes().ok_or_else(is_off)?;
     let roots = roots(indexes)?;
     for root in &roots {

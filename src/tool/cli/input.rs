@@ -7,7 +7,7 @@
 //! | a pipe that a shell made, as in `cmd \| forge-search x` | the pipe, which is waited for |
 //! | a pipe or socket that the starting program made, with data | the pipe |
 //! | such a one without data | the working directory, and a message says so |
-//! | one that the starting shell or script has as its own standard input | it, if it has data or somebody else than an agent above may still write; else the working directory |
+//! | one that the starting shell or script has as its own standard input | it, if it has data or somebody else than an agent above may still write; else the working directory, and where it has ended a message says so |
 //!
 //! A shell makes a pipe for a command and keeps no end of it. A program that starts a command may
 //! keep the other end open without ever writing; so does an agent, whose shell hands its own
@@ -129,12 +129,14 @@ mod unix {
                 Waiting::End => Input::TreeBesideSilentPipe,
                 _ => Input::Stdin,
             },
+            // An agent keeps its own standard input open for as long as it lives: of that nothing is said.
             Origin::Agent => match waiting(AT_ONCE) {
                 Waiting::Data => Input::Stdin,
-                _ => Input::Tree,
+                Waiting::Nothing => Input::Tree,
+                Waiting::End => Input::TreeBesideSilentPipe,
             },
             Origin::Inherited => match waiting(AT_ONCE) {
-                Waiting::End => Input::Tree,
+                Waiting::End => Input::TreeBesideSilentPipe,
                 _ => Input::Stdin,
             },
         }
@@ -227,8 +229,14 @@ mod unix {
                     Origin::BetweenPrograms,
                     [Input::Stdin, Input::Stdin, Input::TreeBesideSilentPipe],
                 ),
-                (Origin::Agent, [Input::Stdin, Input::Tree, Input::Tree]),
-                (Origin::Inherited, [Input::Stdin, Input::Stdin, Input::Tree]),
+                (
+                    Origin::Agent,
+                    [Input::Stdin, Input::Tree, Input::TreeBesideSilentPipe],
+                ),
+                (
+                    Origin::Inherited,
+                    [Input::Stdin, Input::Stdin, Input::TreeBesideSilentPipe],
+                ),
             ];
             for (origin, expected) in table {
                 let found = [Data, Nothing, End].map(|waiting| decide_of(origin, |_| waiting));

@@ -98,6 +98,25 @@ fn files_are_found_by_glob_type_depth_and_directory() {
 }
 
 #[test]
+fn rules_that_bring_all_back_show_nothing_of_git() {
+    let world = World::new();
+    fs::create_dir_all(world.dir.path().join(".git/sub")).unwrap();
+    fs::write(world.dir.path().join(".git/sub/q.txt"), "").unwrap();
+    fs::write(
+        world.dir.path().join(".gitignore"),
+        "*\n!*/\n!*.txt\n!.git/**\n",
+    )
+    .unwrap();
+    for hidden in [false, true] {
+        let found = world.paths(json!({"globs": ["*.txt"], "hidden": hidden}));
+        assert_eq!(found, ["tests/surprise/libel.txt"], "{hidden}");
+    }
+    // Unless the path names it.
+    let named = world.paths(json!({"path": ".git", "name": "q.txt"}));
+    assert_eq!(named, [".git/sub/q.txt"]);
+}
+
+#[test]
 fn a_name_typed_in_part_finds_the_best_path_first() {
     let world = World::new();
     let found = world.find(json!({"name": "srlib"}));

@@ -469,19 +469,16 @@ fn tool(
     request: Value,
     response: Option<Value>,
 ) -> Tool {
-    let schema = match request {
+    let mut schema = match request {
         Value::Object(schema) => schema,
         _ => JsonObject::new(),
     };
+    // The description of the tool says it already, and each byte of a list costs its reader.
+    schema.remove("description");
     let mut tool = Tool::new(name, about.to_string(), Arc::new(schema)).with_title(title);
     tool.output_schema = response.map(|response| Arc::new(fields_schema(response)));
-    tool.annotations = Some(
-        ToolAnnotations::new()
-            .read_only(true)
-            .destructive(false)
-            .idempotent(true)
-            .open_world(false),
-    );
+    // The other hints mean something only for tools that change things.
+    tool.annotations = Some(ToolAnnotations::new().read_only(true).open_world(false));
     tool
 }
 

@@ -42,7 +42,7 @@ pub struct FilesRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Mode", extend("default" = "exact"))]
     pub mode: Option<Mode>,
-    /// How letters compare; `smart` is sensitive if the query holds an ASCII uppercase letter.
+    /// `smart`: sensitive if the query has an uppercase ASCII letter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Case", extend("default" = "smart"))]
     pub case: Option<Case>,
@@ -77,11 +77,11 @@ pub struct FilesRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool", extend("default" = false))]
     pub include_hidden: Option<bool>,
-    /// Search files that symbolic links lead to; links to directories are never followed.
+    /// Search files behind symbolic links, but no directories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool", extend("default" = false))]
     pub follow_symlinks: Option<bool>,
-    /// Leave out what `.gitignore` and `.git/info/exclude` name.
+    /// Skip files that git ignores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool", extend("default" = true))]
     pub respect_gitignore: Option<bool>,

@@ -124,6 +124,31 @@ fn wait_index_does_not_wait_for_ever_for_whoever_has_the_lock() {
     }
 }
 
+#[test]
+fn a_build_beside_another_waits_until_that_has_ended() {
+    let world = World::new();
+    world.run(&["index", "build"]).ok();
+    world.write("src/new.rs", "fn greet_too() {}\n");
+    let lock = locked(&world.kept()[0], LockFile::Writers);
+    let mut command = world.program(&world.tree, &["index", "build"]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Real time: longer than searches wait for a lock, after which the build would have given up.
+    std::thread::sleep(Duration::from_millis(600));
+    assert!(child.try_wait().unwrap().is_none(), "it did not wait");
+    drop(lock);
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    // A limit that is set holds.
+    let _lock = locked(&world.kept()[0], LockFile::Writers);
+    let hasty = world.run(&["index", "build", "--set", "index_lock_timeout_ms=20"]);
+    let said = format!("{hasty:?}");
+    assert!(said.contains("locked by another process"), "{said}");
+}
+
 /// Starts a process that answers line by line, the first with a usable index.
 fn by_the_line(world: &World) -> (Child, ChildStdin, BufReader<ChildStdout>) {
     let args = [
