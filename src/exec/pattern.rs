@@ -24,6 +24,11 @@ pub const REGEX_SIZE_LIMIT: usize = 10 << 20;
 /// Longest pattern, in bytes.
 pub const PATTERN_LIMIT: usize = 64 << 10;
 
+/// The characters that mean something else than themselves in an expression.
+const METACHARACTERS: [char; 14] = [
+    '.', '+', '*', '?', '(', ')', '|', '[', ']', '{', '}', '^', '$', '\\',
+];
+
 /// Deepest nesting of groups and repetitions in an expression.
 pub const REGEX_NEST_LIMIT: u32 = 200;
 
@@ -104,7 +109,15 @@ impl Pattern {
             case_rule,
         } = options;
         let bytes: usize = texts.iter().map(String::len).sum();
+        // Texts without a metacharacter mean the same as literals, of which there may be more.
+        let is_literal = |text: &String| !text.contains(METACHARACTERS);
+        let is_list = texts.len() > 1 && bytes > PATTERN_LIMIT;
+        let fixed_strings = fixed_strings || (is_list && texts.iter().all(is_literal));
         if fixed_strings && (texts.len() > MOST_ALTERNATIVES || bytes > PATTERN_LIMIT) {
+            let options = PatternOptions {
+                fixed_strings,
+                ..options
+            };
             return Pattern::of_literals(texts, options);
         }
         let (text, fixed) = match texts {

@@ -51,9 +51,19 @@ pub(crate) fn shown_line(line: &Line, max: Option<usize>) -> ShownLine {
     }
 }
 
-/// Returns which part of a line is shown, of at most `max` bytes, on character boundaries; `None` for all of it. A matching line is cut around
-/// its match, with as much before it as after it, any other at its end.
+/// Returns the part of a line that is shown, of at most `max` bytes, on character boundaries; `None`
+/// for all of it. A matching line is cut around its match, with as much before it as after it, any
+/// other at its end.
 pub(crate) fn part(line: &str, found: Option<(usize, usize)>, max: usize) -> Option<Range<usize>> {
+    part_of_bytes(line.as_bytes(), found, max)
+}
+
+/// The same for the bytes of a line, which may be no UTF-8.
+pub(crate) fn part_of_bytes(
+    line: &[u8],
+    found: Option<(usize, usize)>,
+    max: usize,
+) -> Option<Range<usize>> {
     if line.len() <= max {
         return None;
     }
@@ -67,10 +77,12 @@ pub(crate) fn part(line: &str, found: Option<(usize, usize)>, max: usize) -> Opt
         Some((start, _)) => (start, start + max),
         None => (0, max),
     };
-    let start = (start..=line.len()).find(|&at| line.is_char_boundary(at));
-    let start = start.unwrap_or(line.len());
-    let end = line.floor_char_boundary(end).max(start);
-    Some(start..end)
+    // A character has at most three bytes that continue it; more of them are no characters.
+    let is_boundary = |at: &usize| line.get(*at).is_none_or(|byte| byte & 0xC0 != 0x80);
+    let begin = (start..=line.len().min(start + 3)).find(is_boundary);
+    let begin = begin.unwrap_or(start);
+    let finish = (end.saturating_sub(3)..=end).rev().find(is_boundary);
+    Some(begin..finish.unwrap_or(end).max(begin))
 }
 
 #[cfg(test)]

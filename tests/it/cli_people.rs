@@ -49,6 +49,24 @@ fn prints(dir: &Path, args: &[&str], expected: &str) {
 const OF_A: &str = "src/a.rs:1:1:needle one\nsrc/a.rs:3:1:needle two\nsrc/a.rs:4:1:needle three\n";
 
 #[test]
+fn a_part_of_a_line_has_the_bytes_of_the_file() {
+    let tree = tempfile::tempdir().unwrap();
+    let line = b"x\xff caf\xe9 needle \xff\xfe caf\xe9";
+    fs::write(tree.path().join("a"), [&line[..], b"\n"].concat()).unwrap();
+    for (most, expected) in [
+        ("9", &b"a:1:9:[+6 bytes]\xe9 needle[+9 bytes]\n"[..]),
+        ("14", b"a:1:9:[+4 bytes]af\xe9 needle \xff\xfe[+5 bytes]\n"),
+        ("99", &[b"a:1:9:", &line[..], b"\n"].concat()),
+    ] {
+        let output = forge_search(tree.path())
+            .args(["-M", most, "needle"])
+            .output();
+        let found = output.unwrap().stdout;
+        assert_eq!(found, expected, "{most}: {}", found.escape_ascii());
+    }
+}
+
+#[test]
 fn quiet_prints_nothing_whatever_else_is_asked_for() {
     let tree = tree();
     let dir = tree.path();
@@ -225,6 +243,8 @@ fn patterns_of_megabytes_are_read() {
     fs::write(list.path(), patterns).unwrap();
     let list = list.path().to_str().unwrap();
     prints(dir, &["-F", "-f", list, "src"], "src/a.rs:3:1:needle two\n");
+    // Patterns that are literals need not be called so.
+    prints(dir, &["-f", list, "src"], "src/a.rs:3:1:needle two\n");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::{MATCH, NUMBER, Output, ShownFile, Style};
 use crate::exec::event::{Line, LineKind, Span};
 use crate::tool::render::escape_controls;
-use crate::tool::shorten::shown_line;
+use crate::tool::shorten::part_of_bytes;
 
 /// Prints matching lines and the lines around them.
 pub(in super::super) struct Lines {
@@ -156,29 +156,26 @@ impl Output for Matches {
 
 /// Writes the text of a line with its matches in colour, shortened where it is too long.
 fn write_line(style: &Style, line: &Line, out: &mut dyn Write) -> io::Result<()> {
-    let is_long = |most: usize| line.text.len() > most;
-    if style.max_line_bytes.is_some_and(is_long) {
-        let shown = shown_line(line, style.max_line_bytes);
+    let first = line.spans.first();
+    let found = first.map(|span| (span.start, span.end));
+    let part = style
+        .max_line_bytes
+        .and_then(|most| part_of_bytes(&line.text, found, most));
+    if let Some(part) = part {
         let left_out = |bytes: usize| match bytes {
             0 => String::new(),
             bytes => format!("[+{bytes} bytes]"),
         };
-        let (before, after) = shown.left_out.map_or((0, 0), |out| (out.before, out.after));
-        out.write_all(left_out(before).as_bytes())?;
-        // The places of further matches are not known in a part of a line.
-        let start = shown
-            .text
-            .find(&shown.found)
-            .filter(|_| !shown.found.is_empty());
-        let spans: Vec<Span> = start
-            .map(|start| Span {
-                start,
-                end: start + shown.found.len(),
-                edits: 0,
-            })
-            .into_iter()
-            .collect();
-        highlighted(style, shown.text.as_bytes(), &spans, 0, out)?;
+        out.write_all(left_out(part.start).as_bytes())?;
+        // The part is cut around the first match; others may be outside of it.
+        let span = first.map(|span| Span {
+            start: span.start.clamp(part.start, part.end) - part.start,
+            end: span.end.clamp(part.start, part.end) - part.start,
+            edits: span.edits,
+        });
+        let after = line.text.len() - part.end;
+        let text = line.text.get(part).unwrap_or_default();
+        highlighted(style, text, span.as_slice(), 0, out)?;
         return out.write_all(left_out(after).as_bytes());
     }
     let is_space = |byte: &&u8| byte.is_ascii_whitespace();
