@@ -54,8 +54,8 @@ fn a_part_of_a_line_has_the_bytes_of_the_file() {
     let line = b"x\xff caf\xe9 needle \xff\xfe caf\xe9";
     fs::write(tree.path().join("a"), [&line[..], b"\n"].concat()).unwrap();
     for (most, expected) in [
-        ("9", &b"a:1:9:[+6 bytes]\xe9 needle[+9 bytes]\n"[..]),
-        ("14", b"a:1:9:[+4 bytes]af\xe9 needle \xff\xfe[+5 bytes]\n"),
+        ("9", &b"a:1:9:[+7 bytes] needle \xff[+6 bytes]\n"[..]),
+        ("14", b"a:1:9:[+4 bytes]af\xe9 needle \xff\xfe [+4 bytes]\n"),
         ("99", &[b"a:1:9:", &line[..], b"\n"].concat()),
     ] {
         let output = forge_search(tree.path())
