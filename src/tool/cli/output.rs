@@ -126,7 +126,7 @@ impl Style {
     /// Writes bytes as text: control characters are escaped unless they are wanted as they are, and
     /// invalid bytes are replaced on a terminal only.
     pub(super) fn text(&self, bytes: &[u8], out: &mut dyn Write) -> io::Result<()> {
-        if self.raw {
+        if self.raw || is_plain(bytes) {
             return out.write_all(bytes);
         }
         if let Ok(text) = std::str::from_utf8(bytes) {
@@ -152,6 +152,11 @@ impl Style {
         write!(out, "{}", paint.render_reset())
     }
 
+    /// Writes a number in the colour of line numbers.
+    fn number(&self, number: u64, out: &mut dyn Write) -> io::Result<()> {
+        self.painted(NUMBER, itoa::Buffer::new().format(number).as_bytes(), out)
+    }
+
     /// Writes the path of a file, as a link to a place in it where links are wanted.
     pub(super) fn path(
         &self,
@@ -169,6 +174,20 @@ impl Style {
         self.painted(PATH, &bytes, out)?;
         write!(out, "\x1b]8;;\x1b\\")
     }
+}
+
+/// Returns true for text that is printed as it is everywhere: printable ASCII and tabs. Nearly all lines
+/// of sources are, and this is the cheapest look at them.
+fn is_plain(bytes: &[u8]) -> bool {
+    let is_printable = |byte: &u8| matches!(byte, b' '..=b'~' | b'\t');
+    // Without a branch for each byte, so that many are looked at at once.
+    let all = |chunk: &[u8]| {
+        chunk
+            .iter()
+            .fold(true, |all, byte| all & is_printable(byte))
+    };
+    let (chunks, rest) = bytes.as_chunks::<32>();
+    chunks.iter().all(|chunk| all(chunk)) && all(rest)
 }
 
 /// Returns the bytes of a path with forward slashes; those of standard input are `<stdin>`.

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use super::{MATCH, NUMBER, Output, ShownFile, Style};
+use super::{MATCH, Output, ShownFile, Style};
 use crate::exec::event::{Line, LineKind, Span};
 use crate::tool::render::escape_controls;
 use crate::tool::shorten::part_of_bytes;
@@ -13,11 +13,17 @@ pub(in super::super) struct Lines {
     style: Style,
     /// The file and the number of the last line.
     last: Option<(PathBuf, u64)>,
+    /// The path of the file as it is printed on each of its lines, without a link.
+    path: Vec<u8>,
 }
 
 impl Lines {
     pub(in super::super) fn new(style: Style) -> Lines {
-        Lines { style, last: None }
+        Lines {
+            style,
+            last: None,
+            path: Vec::new(),
+        }
     }
 
     fn line(&self, shown: &ShownFile<'_>, line: &Line, out: &mut dyn Write) -> io::Result<()> {
@@ -28,14 +34,17 @@ impl Lines {
         };
         let column = line.spans.first().map_or(1, |span| span.start as u64 + 1);
         if !style.headings && !style.no_paths && !shown.path.as_os_str().is_empty() {
-            style.path(shown, line.number, column, out)?;
+            match style.links {
+                Some(_) => style.path(shown, line.number, column, out)?,
+                None => out.write_all(&self.path)?,
+            }
             out.write_all(if style.null { b"\0" } else { separator })?;
         }
         if !style.no_numbers {
-            style.painted(NUMBER, line.number.to_string().as_bytes(), out)?;
+            style.number(line.number, out)?;
             out.write_all(separator)?;
             if line.is_match() && !style.headings && !style.no_columns {
-                write!(out, "{column}")?;
+                out.write_all(itoa::Buffer::new().format(column).as_bytes())?;
                 out.write_all(separator)?;
             }
         }
@@ -46,10 +55,21 @@ impl Lines {
 
 impl Output for Lines {
     fn file(&mut self, shown: &ShownFile<'_>, out: &mut dyn Write) -> io::Result<()> {
-        for line in &shown.file.outcome.lines {
-            let last = self.last.as_ref();
-            let is_same = last.is_some_and(|(path, _)| path == shown.path);
-            let is_next = is_same && last.is_some_and(|(_, number)| number + 1 == line.number);
+        let lines = &shown.file.outcome.lines;
+        if lines.is_empty() {
+            return self.binary(shown, out);
+        }
+        let mut is_same = self
+            .last
+            .as_ref()
+            .is_some_and(|(path, _)| path == shown.path);
+        if !is_same && self.style.links.is_none() {
+            self.path.clear();
+            self.style.path(shown, 1, 1, &mut self.path)?;
+        }
+        let mut last = self.last.as_ref().map(|(_, number)| *number);
+        for line in lines {
+            let is_next = is_same && last.is_some_and(|number| number + 1 == line.number);
             if self.style.headings && !is_same && !self.style.no_paths {
                 if last.is_some() {
                     out.write_all(b"\n")?;
@@ -61,11 +81,29 @@ impl Output for Lines {
                 out.write_all(b"--\n")?;
             }
             self.line(shown, line, out)?;
-            match &mut self.last {
-                Some((_, number)) if is_same => *number = line.number,
-                last => *last = Some((shown.path.to_path_buf(), line.number)),
-            }
+            (is_same, last) = (true, Some(line.number));
         }
+        if let Some(number) = last {
+            self.last = Some((shown.path.to_path_buf(), number));
+        }
+        self.binary(shown, out)
+    }
+
+    /// Prints a line in brackets: a program that takes any text on standard error for a failure
+    /// would throw the answer away.
+    fn note(&mut self, text: &str, out: &mut dyn Write) -> io::Result<bool> {
+        writeln!(out, "[{}]", escape_controls(text))?;
+        Ok(true)
+    }
+
+    fn tells_of_binary(&self) -> bool {
+        true
+    }
+}
+
+impl Lines {
+    /// Says of a binary file with a match in the part that is not shown that there is one.
+    fn binary(&self, shown: &ShownFile<'_>, out: &mut dyn Write) -> io::Result<()> {
         let binary = shown.file.outcome.gaps.binary;
         if let Some(binary) = binary.filter(|binary| binary.matches) {
             if !shown.path.as_os_str().is_empty() {
@@ -79,17 +117,6 @@ impl Output for Lines {
             )?;
         }
         Ok(())
-    }
-
-    /// Prints a line in brackets: a program that takes any text on standard error for a failure
-    /// would throw the answer away.
-    fn note(&mut self, text: &str, out: &mut dyn Write) -> io::Result<bool> {
-        writeln!(out, "[{}]", escape_controls(text))?;
-        Ok(true)
-    }
-
-    fn tells_of_binary(&self) -> bool {
-        true
     }
 }
 
@@ -134,7 +161,7 @@ impl Output for Matches {
                     out.write_all(if style.null { b"\0" } else { b":" })?;
                 }
                 if !style.no_numbers {
-                    style.painted(NUMBER, line.number.to_string().as_bytes(), out)?;
+                    style.number(line.number, out)?;
                     out.write_all(b":")?;
                     if !style.no_columns {
                         write!(out, "{column}:")?;
