@@ -8,6 +8,15 @@ use std::path::{Path, PathBuf};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
+/// The keys of the table.
+pub(super) const EXECUTOR_KEYS: [&str; 5] = [
+    "keys",
+    "require_confinement",
+    "retention_days",
+    "scopes",
+    "store",
+];
+
 /// How long results are kept where nothing else is said, in days.
 const RETENTION_DAYS: u32 = 30;
 

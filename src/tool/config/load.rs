@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::executor::EXECUTOR_KEYS;
 use super::keys::{KEYS, Key};
 use super::value::shown;
 use super::{Config, ConfigError, Origin, Problem, Profile};
@@ -149,8 +150,9 @@ impl Load {
                             other => wrong(name.span().start, not_a_table(table, other)),
                         }
                     }
-                    for (name, _) in tools.iter() {
-                        if let Some(meant) = misspelt(name.get_ref()) {
+                    for (name, value) in tools.iter() {
+                        let key = name.get_ref();
+                        if let Some(meant) = misspelt(key).or_else(|| loose(key, value.get_ref())) {
                             wrong(name.span().start, meant);
                         }
                     }
@@ -261,6 +263,17 @@ fn find_setting(name: &str) -> Result<&'static Key, Problem> {
             }
         },
         None => {
+            // A misspelt table says more about the key than the letters of the whole.
+            let of_table = name.strip_prefix("tools.").and_then(|rest| {
+                let (table, key) = rest.split_once('.')?;
+                let table = TABLES.into_iter().find(|known| is_nearly(known, table))?;
+                Some((table, key))
+            });
+            if let Some((table, key)) = of_table {
+                let message =
+                    format!("is in no table of this program; write `tools.{table}.{key}`");
+                return Err(Problem::new(Some(name), message));
+            }
             let nearest = nearest(KEYS.iter().map(|key| key.full), name);
             let message = format!(
                 "is not a key of `[tools.search]`, `[tools.search_files]`, `[tools.daemon]` or `[tools.sandbox]`; \
@@ -355,7 +368,7 @@ fn misplaced(name: &str, value: &DeValue<'_>) -> Option<Problem> {
                 "`tools`, as in `[tools.search]`".to_string()
             } else if name != "executor"
                 && is_nearly("executor", name)
-                && has(&|key| ["keys", "scopes"].contains(&key))
+                && has(&|key| EXECUTOR_KEYS.contains(&key))
             {
                 "`[executor]`".to_string()
             } else {
@@ -365,14 +378,24 @@ fn misplaced(name: &str, value: &DeValue<'_>) -> Option<Problem> {
                 format!("`[tools.{}]`", TABLES.into_iter().find(ours)?)
             }
         }
-        _ if name.contains('_') => {
-            let table = TABLES.into_iter().find(|table| known(table, name))?;
-            let message = format!("stands outside of its table; write it below `[tools.{table}]`");
-            return Some(Problem::new(Some(name), message));
-        }
-        _ => return None,
+        value => return loose(name, value),
     };
     let message = format!("is not a table of this program; write {meant}");
+    Some(Problem::new(Some(name), message))
+}
+
+/// Recognizes a key that stands outside of its table, at the top of a file or right below `tools`. A
+/// key of one word may be another program's.
+fn loose(name: &str, value: &DeValue<'_>) -> Option<Problem> {
+    if matches!(value, DeValue::Table(_)) || !name.contains('_') {
+        return None;
+    }
+    let is_its = |table: &&str| {
+        KEYS.iter()
+            .any(|key| key.table == *table && key.name == name)
+    };
+    let table = TABLES.into_iter().find(is_its)?;
+    let message = format!("stands outside of its table; write it below `[tools.{table}]`");
     Some(Problem::new(Some(name), message))
 }
 

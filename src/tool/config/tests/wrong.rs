@@ -42,6 +42,21 @@ fn what_stands_in_the_wrong_place_is_not_passed_over() {
             "below `[tools.search]`",
         ),
         ("[executer]\nkeys = []", "1:2: `executer`", "`[executor]`"),
+        (
+            "[executer]\nretention_days = 1",
+            "1:2: `executer`",
+            "`[executor]`",
+        ),
+        (
+            "[tools]\nmax_files = 1",
+            "2:1: `max_files`",
+            "below `[tools.search]`",
+        ),
+        (
+            "[tools]\nallow_absolute = false",
+            "2:1: `allow_absolute`",
+            "below `[tools.sandbox]`",
+        ),
     ] {
         assert_problem(load(text), &[&format!("c.toml:{at}"), meant]);
     }
@@ -54,6 +69,14 @@ fn what_stands_in_the_wrong_place_is_not_passed_over() {
     ] {
         assert!(load(text).is_ok(), "{text}");
     }
+}
+
+#[test]
+fn a_setting_in_a_misspelt_table_is_answered_with_the_table() {
+    let set = |setting: &str| Loader::new(Profile::Library).set(setting).build();
+    let error = set("tools.sandbx.allow_absolute=true").unwrap_err();
+    let said = error.to_string();
+    assert!(said.contains("`tools.sandbox.allow_absolute`"), "{said}");
 }
 
 #[test]
