@@ -85,6 +85,10 @@ finish() {
     exit "$status"
 }
 trap finish EXIT
+# A run that is ended by a signal has failed.
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 show_machine() {
     echo "$(nproc) cores, $(df -h --output=avail . | tail -n 1 | tr -d ' ') of disk free"
