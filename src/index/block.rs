@@ -65,13 +65,17 @@ impl Spread {
     /// last one is repeated.
     pub fn new(hash: GramHash, params: &BloomParams) -> Spread {
         let last = params.hashes.saturating_sub(1);
-        Spread(std::array::from_fn(|i| {
+        let mut positions = [0; STORED_HASHES];
+        let mut i = 0;
+        while i < STORED_HASHES {
             let bit = hash.bit((i as u32).min(last), params.bits);
-            match bit.checked_mul(1 << 32) {
+            positions[i] = match bit.checked_mul(1 << 32) {
                 Some(scaled) => (scaled / params.bits) as u32,
                 None => ((u128::from(bit) << 32) / u128::from(params.bits)) as u32,
-            }
-        }))
+            };
+            i += 1;
+        }
+        Spread(positions)
     }
 
     /// Returns the row of the `i`th stored bit among `rows`.
@@ -209,8 +213,7 @@ pub struct Direct {
 }
 
 impl Direct {
-    /// Chooses the n-grams for a group of files. Linear in the n-grams of the files, plus a pass over all ASCII
-    /// n-grams; takes 16 MiB.
+    /// Chooses the n-grams for a group of files. Linear in the n-grams of the files; takes 16 MiB.
     pub fn choose(files: &[FileGrams]) -> Direct {
         if files.len() < DIRECT_MIN_FILES {
             return Direct {
@@ -219,25 +222,26 @@ impl Direct {
                 number: Vec::new(),
             };
         }
-        let mut holders = vec![0u32; ASCII_GRAMS];
-        for file in files {
-            for &packed in &file.ascii {
-                holders[packed as usize] += 1;
-            }
-        }
-        let limit = files.len().div_ceil(DIRECT_SHARE);
+        let limit = files.len().div_ceil(DIRECT_SHARE) as u32;
         let mut direct = Direct {
             grams: Vec::new(),
             member: vec![0; ASCII_GRAMS / 64],
-            number: holders,
+            number: vec![0; ASCII_GRAMS],
         };
-        for packed in 0..ASCII_GRAMS as u32 {
-            let entry = &mut direct.number[packed as usize];
-            if *entry as usize >= limit {
-                direct.member[(packed / 64) as usize] |= 1 << (packed % 64);
-                *entry = direct.grams.len() as u32;
-                direct.grams.push(packed);
+        // Until all files are counted, the number of an n-gram is the number of files that have it.
+        for file in files {
+            for &packed in &file.ascii {
+                let holders = &mut direct.number[packed as usize];
+                *holders += 1;
+                if *holders == limit {
+                    direct.grams.push(packed);
+                }
             }
+        }
+        direct.grams.sort_unstable();
+        for (number, &packed) in direct.grams.iter().enumerate() {
+            direct.member[(packed / 64) as usize] |= 1 << (packed % 64);
+            direct.number[packed as usize] = number as u32;
         }
         direct
     }

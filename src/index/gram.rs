@@ -25,8 +25,8 @@ pub struct Gram(u64);
 impl Gram {
     /// Packs three characters.
     pub fn new(chars: [char; NGRAM_CHARS]) -> Gram {
-        let [a, b, c] = chars.map(u64::from);
-        Gram(a << (2 * CHAR_BITS) | b << CHAR_BITS | c)
+        let [a, b, c] = chars;
+        Gram(u64::from(a) << (2 * CHAR_BITS) | u64::from(b) << CHAR_BITS | u64::from(c))
     }
 
     /// Unpacks an n-gram of three ASCII characters from its 21-bit form, seven bits a character.
@@ -43,21 +43,32 @@ impl Gram {
 
     /// Returns the 21-bit form of an n-gram of three ASCII characters, of no other.
     pub fn to_ascii(self) -> Option<u32> {
-        let [a, b, c] = [2, 1, 0].map(|n| self.0 >> (n * CHAR_BITS) & CHAR_MASK);
-        ((a | b | c) < 128).then_some((a << 14 | b << 7 | c) as u32)
+        let (a, b, c) = (self.scalar(2), self.scalar(1), self.scalar(0));
+        ((a | b | c) < 128).then_some(a << 14 | b << 7 | c)
+    }
+
+    /// Returns a character as a number, counted from the last one.
+    fn scalar(self, from_end: u32) -> u32 {
+        (self.0 >> (from_end * CHAR_BITS) & CHAR_MASK) as u32
     }
 
     /// Returns the three characters.
     pub fn chars(self) -> [char; NGRAM_CHARS] {
-        [2, 1, 0].map(|n| {
-            let scalar = self.0 >> (n * CHAR_BITS) & CHAR_MASK;
-            // Only characters go in, so only characters come out.
-            char::from_u32(scalar as u32).unwrap_or(char::REPLACEMENT_CHARACTER)
-        })
+        // Only characters go in, so only characters come out.
+        let char = |scalar| char::from_u32(scalar).unwrap_or(char::REPLACEMENT_CHARACTER);
+        [
+            char(self.scalar(2)),
+            char(self.scalar(1)),
+            char(self.scalar(0)),
+        ]
     }
 
     /// Returns the two hashes of the n-gram's UTF-8 bytes.
     pub fn hashes(self) -> GramHash {
+        if let Some(packed) = self.to_ascii() {
+            let byte = |shift: u32| (packed >> shift & 0x7F) as u8;
+            return GramHash::of(&[byte(14), byte(7), byte(0)]);
+        }
         let mut buffer = [0u8; 4 * NGRAM_CHARS];
         let mut len = 0;
         for c in self.chars() {

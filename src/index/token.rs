@@ -148,7 +148,9 @@ impl AsciiSet {
     fn make_room(&mut self, more: usize) {
         let needed = (self.len + more).min(ASCII_GRAMS) + 1;
         if self.list.len() < needed {
-            self.list.resize(needed.next_power_of_two(), 0);
+            let mut list = vec![0; needed.next_power_of_two()];
+            list[..self.len].copy_from_slice(&self.list[..self.len]);
+            self.list = list;
         }
     }
 
@@ -355,7 +357,7 @@ impl Tokenizer {
             if held < NGRAM_CHARS {
                 continue;
             }
-            let [a, b, c] = window.map(u32::from);
+            let (a, b, c) = (window[0] as u32, window[1] as u32, window[2] as u32);
             if (a | b | c) < 128 {
                 self.ascii_sensitive.add(a << 14 | b << 7 | c);
             } else {

@@ -115,7 +115,7 @@ fn check_private(dir: &Path) -> usize {
 fn holds(kept: &[(PathBuf, Vec<u8>)], part: &[u8]) -> Option<PathBuf> {
     let found = kept
         .iter()
-        .find(|(_, bytes)| bytes.windows(part.len()).any(|bytes| bytes == part));
+        .find(|(_, bytes)| memchr::memmem::find(bytes, part).is_some());
     found.map(|(path, _)| path.clone())
 }
 
