@@ -114,7 +114,10 @@ mod tests {
     /// only if they fold to the same character.
     #[test]
     fn unicode_simple_agrees_with_the_matcher() {
-        for c in ('\0'..=char::MAX).filter(|c| !('\u{E000}'..'\u{F900}').contains(c)) {
+        // Beyond the second plane nothing folds, so that a few of the characters there stand for all.
+        let is_one = |c: &char| *c < '\u{20000}' || u32::from(*c) % 64 == 0;
+        let private = '\u{E000}'..'\u{F900}';
+        for c in ('\0'..=char::MAX).filter(|c| is_one(c) && !private.contains(c)) {
             let mut class = ClassUnicode::new([ClassUnicodeRange::new(c, c)]);
             class.case_fold_simple();
             let folded = Casefold::UnicodeSimple.fold(c);

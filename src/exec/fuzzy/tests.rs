@@ -284,7 +284,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(100))]
+    #![proptest_config(cases(30))]
 
     /// Beyond one word of nodes.
     #[test]

@@ -231,7 +231,8 @@ pub(super) fn fill(
     let mut bare = response.with(Vec::new());
     bare.errors.clear();
     let base = length(&bare);
-    let mut last = Vec::new();
+    // The matches that fit, and the length of each as JSON.
+    let (mut last, mut lens) = (Vec::new(), Vec::new());
     for most in [whole].into_iter().chain(shorter.map(Some)) {
         let shape = Shape {
             max_line_bytes: most,
@@ -239,15 +240,17 @@ pub(super) fn fill(
         };
         let mut room = base;
         let mut is_all = is_whole;
-        last = Vec::new();
+        (last, lens) = (Vec::new(), Vec::new());
         for one in matches(files, shape) {
-            let len = length(&one) + usize::from(!last.is_empty());
-            if room + len > budget {
+            let len = length(&one);
+            let with_comma = len + usize::from(!last.is_empty());
+            if room + with_comma > budget {
                 is_all = false;
                 break;
             }
-            room += len;
+            room += with_comma;
             last.push(one);
+            lens.push(len);
         }
         if is_all {
             let filled = response.with(std::mem::take(&mut last));
@@ -260,13 +263,14 @@ pub(super) fn fill(
             break;
         }
     }
-    cut(response, last, budget)
+    cut(response, last, &lens, budget)
 }
 
-/// Adds as many of the matches, from the first on, as fit.
+/// Adds as many of the matches, from the first on, as fit; `lens` are their lengths as JSON.
 fn cut(
     mut response: FilesResponse,
     matches: Vec<FilesMatch>,
+    lens: &[usize],
     budget: usize,
 ) -> Result<FilesResponse, ToolError> {
     response.truncated = true;
@@ -278,12 +282,12 @@ fn cut(
     }
     let room = budget - base;
     let comma = |len: usize| len + 1;
-    let of_matches: usize = matches.iter().map(|one| comma(length(one))).sum();
+    let of_matches: usize = lens.iter().map(|len| comma(*len)).sum();
     let for_errors = room.div_ceil(4).max(room.saturating_sub(list(of_matches)));
     let kept = within(errors.iter().map(|error| comma(length(error))), for_errors);
     response.errors = errors.into_iter().take(kept).collect();
     let room = budget.saturating_sub(length(&response.with(Vec::new())));
-    let mut kept = within(matches.iter().map(|one| comma(length(one))), room);
+    let mut kept = within(lens.iter().map(|len| comma(*len)), room);
     let mut matches = matches;
     loop {
         matches.truncate(kept);

@@ -133,7 +133,7 @@ fn check(
 #[test]
 fn each_part_of_a_source_that_compares_along_the_way_is_that_of_a_walk() {
     let (mut caught_up, mut all_same, mut cut_short) = (0, 0, 0);
-    for seed in 500..540 {
+    for seed in 500..520 {
         let mut tree = Changing::new(seed);
         let built = tree.snapshot();
         std::thread::sleep(TICK);
@@ -215,7 +215,7 @@ fn each_part_of_a_source_that_compares_along_the_way_is_that_of_a_walk() {
         }
     }
     assert!(
-        caught_up > 300 && all_same > 200 && cut_short > 200,
+        caught_up > 150 && all_same > 100 && cut_short > 100,
         "{caught_up} {all_same} {cut_short}"
     );
 }

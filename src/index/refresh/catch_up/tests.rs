@@ -45,7 +45,7 @@ fn files(snapshot: &Snapshot, scope: &Path, asked: RuleSets) -> Vec<PathBuf> {
 
 #[test]
 fn what_is_caught_up_is_what_a_walk_finds() {
-    for seed in 0..40 {
+    for seed in 0..20 {
         let mut tree = Changing::new(seed);
         let built = tree.snapshot();
         std::thread::sleep(TICK);
