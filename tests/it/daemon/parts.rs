@@ -9,9 +9,14 @@ use super::program::{Place, kill, ok, wait_until};
 
 /// A tree whose answers are some megabytes.
 fn large() -> Place {
+    with_files(600)
+}
+
+/// About seven kilobytes of matches in each of so many files.
+fn with_files(count: usize) -> Place {
     let place = Place::new();
     let line = "a needle in a line of a hundred bytes or so, as long as lines of programs may be in practice\n";
-    for n in 0..600 {
+    for n in 0..count {
         place.write(
             &format!("many/{:02}/{n}.txt", n % 40),
             &line.repeat(40 + n % 60),
@@ -105,7 +110,8 @@ fn d112_of_a_very_long_answer_the_process_finds_the_rest() {
 
 #[test]
 fn d112_a_daemon_that_is_gone_in_mid_answer_costs_no_line() {
-    let place = large();
+    // Several times as long as pipes and sockets hold.
+    let place = with_files(250);
     let breaks = [
         (1, Signal::KILL),
         (70_000, Signal::KILL),
