@@ -3,6 +3,8 @@
 //! Owns how a file is read and decoded, and which part of it is searched. Which lines match is the
 //! matcher's business; which of them are reported, that of `LineSink`.
 
+mod as_ripgrep;
+
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use crate::exec::engine::{
     Batching, Capabilities, Engine, EngineError, EngineId, Prepared, Worker,
 };
 use crate::exec::event::{BinaryCut, FileOutcome, Line};
-use crate::exec::line_sink::{FirstMatch, LineSink, LineTaker, place_lines};
+use crate::exec::line_sink::{FirstMatch, LineSink, LineTaker};
 use crate::exec::matcher::{LineMatcher, WorkerMatcher};
 use crate::exec::probe::{self, PROBE_FROM};
 use crate::exec::query::{BinaryRule, Query};
@@ -181,8 +183,9 @@ impl FileSearcher {
         if size > self.query.max_file_size {
             return Ok(FileOutcome::too_large(size));
         }
-        // A file with reported lines most likely has matches.
-        if matches!(asked.wanted, Wanted::All) {
+        // A file with reported lines most likely has matches. In a named one, ripgrep's lines may be others.
+        let is_ripgreps = self.query.binary.is_ripgreps();
+        if matches!(asked.wanted, Wanted::All) && !(is_ripgreps && asked.is_named) {
             let strip = self.query.sees_carriage_return();
             let (matcher, buffer) = (&self.matcher, &mut self.buffer);
             let probed = match within {
@@ -232,14 +235,11 @@ impl FileSearcher {
                 format!("larger than {LARGE_FILE_LIMIT} bytes, the limit of such searches"),
             ));
         }
-        let text = self.decoder(file.try_clone()?);
-        let mut outcome = self.search_stream(text, asked.is_named, None)?;
-        if self.query.places && self.query.sees_carriage_return() {
-            file.rewind()?;
-            let mut text = self.decoder(file.try_clone()?);
-            place_lines(&mut text, &mut outcome.lines)?;
+        if let BinaryRule::AsRipgrep { maps } = self.query.binary {
+            return self.search_file_as_ripgrep(file, asked.is_named, maps);
         }
-        Ok(outcome)
+        let text = self.decoder(file.try_clone()?);
+        self.search_stream(text, asked.is_named, None)
     }
 
     /// Searches an input that is not a file of the tree, such as standard input, and hands its lines
@@ -249,22 +249,10 @@ impl FileSearcher {
         input: impl Read,
         taker: &mut dyn FnMut(Line) -> bool,
     ) -> FileOutcome {
-        let mut text = self.decoder(input);
-        if self.query.places && self.query.sees_carriage_return() {
-            // The places of lines are known only from the whole text.
-            let mut bytes = Vec::new();
-            if let Err(error) = text.read_to_end(&mut bytes) {
-                return FileOutcome::failed(error.to_string());
-            }
-            let asked = Asked {
-                wanted: Wanted::All,
-                is_named: true,
-            };
-            let mut outcome = self.search_text(&bytes, asked);
-            let lines = std::mem::take(&mut outcome.lines);
-            lines.into_iter().all(taker);
-            return outcome;
+        if self.query.binary.is_ripgreps() {
+            return self.search_input_as_ripgrep(input, taker);
         }
+        let text = self.decoder(input);
         match self.search_stream(text, true, Some(taker)) {
             Ok(outcome) => outcome,
             Err(error) => FileOutcome::failed(error.to_string()),
@@ -282,6 +270,9 @@ impl FileSearcher {
             && (memchr::memchr(0, bytes).is_some() || std::str::from_utf8(bytes).is_err())
         {
             return FileOutcome::nothing();
+        }
+        if let BinaryRule::AsRipgrep { maps } = self.query.binary {
+            return self.search_bytes_as_ripgrep(bytes, asked.is_named, maps);
         }
         let decoded = text::decode(bytes);
         let (end, nul) = match text::region(&decoded) {
@@ -327,7 +318,7 @@ impl FileSearcher {
             true => text::strip_carriage_returns(region),
             false => region.into(),
         };
-        let (mut outcome, limited) = match wanted {
+        match wanted {
             Wanted::Reported(reported) => {
                 let lines = ReportedLines::new(&self.matcher, &stripped, reported);
                 search_slice(searcher, LineSink::new(query, &lines, strip), &stripped)
@@ -336,13 +327,7 @@ impl FileSearcher {
                 let sink = LineSink::new(query, &self.matcher, strip);
                 search_slice(searcher, sink, &stripped)
             }
-        };
-        if query.places && strip {
-            let mut text = region;
-            // Reading from memory can't fail.
-            let _ = place_lines(&mut text, &mut outcome.lines);
         }
-        (outcome, limited)
     }
 
     /// Returns a reader of the decoded text of an input.

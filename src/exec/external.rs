@@ -252,8 +252,11 @@ impl ExternalWorker {
         }
         // How a program decodes is its own; and a read that fails here is reported by the full one.
         let mut head = [0; 2];
+        let is_ripgreps = self.query.binary.is_ripgreps();
         let plan = match self.external.format {
             Format::Placed => Plan::Ask,
+            // The program reports lines of the file, of which its NUL bytes may make others.
+            _ if is_ripgreps && file.is_named => Plan::Here,
             Format::Noted | Format::Plain => match opened.read(&mut head) {
                 Ok(n) if utf16_mark(&head[..n]).is_none() => Plan::Ask,
                 _ => Plan::Here,

@@ -3,10 +3,9 @@
 //! Owns the limits that hold for each file: where reporting stops, which context follows, and what
 //! is counted. The searcher of the `grep-searcher` crate calls `LineSink` for each line, in order.
 
-use std::io::{self, Read};
+use std::io;
 
-use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
-use memchr::memchr;
+use grep_searcher::{Searcher, Sink, SinkContext, SinkFinish, SinkMatch};
 
 use crate::exec::confirm::Lines;
 use crate::exec::event::{FileOutcome, Line, LineEnd, LineKind, Place, Span};
@@ -32,6 +31,14 @@ pub(crate) struct LineSink<'a, L> {
     matches: u64,
     /// The last line that can still be reported, once there are enough matches.
     last_line: Option<u64>,
+    /// The last line that the searcher handed over.
+    seen: u64,
+    /// The first NUL byte that the searcher met before a limit ended reporting.
+    nul: Option<u64>,
+    /// Bytes that the searcher went through.
+    searched: u64,
+    /// Where the last match ends that is reported, once there are enough.
+    enough_at: u64,
     /// More lines match than `max_matches_per_file` lets be reported.
     more_matches: bool,
     /// A limit ended the search before the end of the text.
@@ -58,6 +65,10 @@ impl<'a, L: Lines> LineSink<'a, L> {
             matched_lines: 0,
             matches: 0,
             last_line: None,
+            seen: 0,
+            nul: None,
+            searched: 0,
+            enough_at: 0,
             more_matches: false,
             limited: false,
             stopped: false,
@@ -77,6 +88,19 @@ impl<'a, L: Lines> LineSink<'a, L> {
     /// Returns true if a limit ended the search before the end of the text.
     pub(crate) fn is_limited(&self) -> bool {
         self.limited
+    }
+
+    /// Returns the offset of the first NUL byte, if the searcher looks for one.
+    pub(crate) fn nul(&self) -> Option<u64> {
+        self.nul
+    }
+
+    /// Returns how many bytes were searched until nothing more could be reported.
+    pub(crate) fn searched(&self) -> u64 {
+        match self.last_line {
+            Some(last) if self.seen >= last => self.enough_at,
+            _ => self.searched,
+        }
     }
 
     /// Returns the outcome. `finished` is false if the searcher ended with an error.
@@ -226,28 +250,47 @@ impl<L: Lines> Sink for LineSink<'_, L> {
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         let number = found.line_number().unwrap_or(0);
+        self.seen = number;
         let (text, end) = self.split(found.bytes());
-        let place = self.query.places.then_some(Place {
+        let place = self.query.binary.is_ripgreps().then_some(Place {
             offset: found.absolute_byte_offset(),
             end,
         });
-        Ok(match self.last_line {
+        let goes_on = match self.last_line {
             Some(_) => self.beyond(number, text, place),
             None => self.matched_line(number, text, place),
-        })
+        };
+        if self.last_line.is_some_and(|last| number <= last) {
+            self.enough_at = found.absolute_byte_offset() + found.bytes().len() as u64;
+        }
+        Ok(goes_on)
     }
 
     fn context(&mut self, _: &Searcher, found: &SinkContext<'_>) -> io::Result<bool> {
         let number = found.line_number().unwrap_or(0);
+        self.seen = number;
         if self.last_line.is_none_or(|last| number <= last) && self.reports_lines() {
             let (text, end) = self.split(found.bytes());
-            let place = self.query.places.then_some(Place {
+            let place = self.query.binary.is_ripgreps().then_some(Place {
                 offset: found.absolute_byte_offset(),
                 end,
             });
             self.push(context(number, text, place));
         }
         Ok(self.goes_on_after(number))
+    }
+
+    fn binary_data(&mut self, _: &Searcher, offset: u64) -> io::Result<bool> {
+        // ripgrep reads no further than it reports. Here it is still to be found out whether more lines match.
+        if self.last_line.is_none_or(|last| self.seen < last) {
+            self.nul.get_or_insert(offset);
+        }
+        Ok(true)
+    }
+
+    fn finish(&mut self, _: &Searcher, finish: &SinkFinish) -> io::Result<()> {
+        self.searched = finish.byte_count();
+        Ok(())
     }
 }
 
@@ -275,54 +318,6 @@ impl Sink for FirstMatch {
         self.found = true;
         Ok(false)
     }
-}
-
-/// Finds the places of lines in a text from which carriage returns were removed before it was
-/// searched. `text` is read up to the last of the lines.
-pub(crate) fn place_lines(text: &mut dyn Read, lines: &mut [Line]) -> io::Result<()> {
-    const BLOCK: usize = 64 << 10;
-    let mut wanted = lines.iter_mut().peekable();
-    let mut block = vec![0; BLOCK];
-    let (mut offset, mut start, mut number) = (0u64, 0u64, 1u64);
-    let mut last = None;
-    while wanted.peek().is_some() {
-        let read = match text.read(&mut block) {
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        let mut rest = &block[..read];
-        loop {
-            let feed = memchr(b'\n', rest);
-            let before = match feed {
-                Some(0) => last,
-                Some(at) => rest.get(at - 1).copied(),
-                None => None,
-            };
-            let is_end = read == 0;
-            if feed.is_none() && !is_end {
-                offset += rest.len() as u64;
-                last = rest.last().copied().or(last);
-                break;
-            }
-            let end = match (feed, before, last) {
-                (Some(_), Some(b'\r'), _) => LineEnd::CrLf,
-                (Some(_), _, _) => LineEnd::Lf,
-                (None, _, Some(b'\r')) => LineEnd::Cr,
-                (None, _, _) => LineEnd::None,
-            };
-            while let Some(line) = wanted.next_if(|line| line.number <= number) {
-                line.place = Some(Place { offset: start, end });
-            }
-            let Some(at) = feed else {
-                return Ok(());
-            };
-            offset += at as u64 + 1;
-            (start, number, last) = (offset, number + 1, None);
-            rest = &rest[at + 1..];
-        }
-    }
-    Ok(())
 }
 
 /// Returns the bytes of a line as text; invalid UTF-8 becomes U+FFFD (FR-LS-ENC-01).

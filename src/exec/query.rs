@@ -201,6 +201,19 @@ pub enum BinaryRule {
     UntilNul,
     /// A NUL byte or invalid UTF-8 anywhere: the file is skipped (the tool `search_files`).
     SkipNonText,
+    /// ripgrep's rule, which depends on the blocks that it reads: a file that a walk found is searched
+    /// up to the block with the first NUL byte, and a named file to its end (`--rg-json`).
+    AsRipgrep {
+        /// Whether ripgrep would map named files, in which NUL bytes then end no lines.
+        maps: bool,
+    },
+}
+
+impl BinaryRule {
+    /// Returns whether files are searched as ripgrep searches them. Then lines have their places, too.
+    pub fn is_ripgreps(self) -> bool {
+        matches!(self, BinaryRule::AsRipgrep { .. })
+    }
 }
 
 /// A validated query.
@@ -218,8 +231,6 @@ pub struct Query {
     pub report: Report,
     /// Which matches of a line are looked for.
     pub spans: Spans,
-    /// Whether [`Line::place`](crate::exec::event::Line) is filled in.
-    pub places: bool,
     /// Whether a matching line beyond `max_matches_per_file` is shown where it is context of an
     /// earlier one.
     pub matching_context: bool,
@@ -257,8 +268,6 @@ pub struct QueryOptions {
     pub report: Report,
     /// Which matches of a line are looked for.
     pub spans: Spans,
-    /// Whether the places of lines are wanted.
-    pub places: bool,
     /// See [`Query::matching_context`].
     pub matching_context: bool,
     /// Which files count as binary.
@@ -285,7 +294,6 @@ impl Default for QueryOptions {
             after: 0,
             report: Report::Lines,
             spans: Spans::First,
-            places: false,
             matching_context: false,
             binary: BinaryRule::UntilNul,
             max_results: usize::MAX,
@@ -323,7 +331,6 @@ impl Query {
             after: options.after,
             report: options.report,
             spans: options.spans,
-            places: options.places,
             matching_context: options.matching_context,
             binary: options.binary,
             max_matches_per_file: options.max_matches_per_file.max(1),

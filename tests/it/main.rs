@@ -61,6 +61,7 @@ mod planning;
 mod properties;
 #[cfg(unix)]
 mod request_lines;
+mod rg_json;
 mod skipped;
 mod slow;
 mod source;

@@ -22,6 +22,9 @@ use crate::tool::searcher::fallback_plan;
 /// The most bytes that a file of patterns may have.
 const MOST_PATTERN_BYTES: u64 = 32 << 20;
 
+/// The number of paths up to which ripgrep maps files.
+const MAPPED_AT_MOST: usize = 10;
+
 /// An expression that matches nothing: a character that is `a` and `b`.
 const NEVER: &str = "[a&&b]";
 
@@ -286,6 +289,12 @@ pub(super) fn query_question(
     })
 }
 
+/// Returns ripgrep's rule for binary files. It maps files where it is given nothing but a few of them.
+pub(super) fn ripgreps_rule(paths: &[SearchedPath]) -> BinaryRule {
+    let maps = paths.len() <= MAPPED_AT_MOST && paths.iter().all(|path| path.is_file);
+    BinaryRule::AsRipgrep { maps }
+}
+
 /// Adds to a question what of the answer is printed, and its limits.
 ///
 /// # Errors
@@ -306,7 +315,6 @@ pub(super) fn add_output(
     question.shown = Shown {
         report,
         spans: spans_of(args),
-        places: args.rg_json,
         before: if has_lines {
             side(args.before_context)
         } else {

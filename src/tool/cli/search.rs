@@ -13,7 +13,7 @@ use super::output::{
     shown_bytes,
 };
 use super::question::{
-    SearchedPath, add_output, fallback_of, query_question, refused, searched_paths,
+    SearchedPath, add_output, fallback_of, query_question, refused, ripgreps_rule, searched_paths,
 };
 use super::setup::{Environment, load_config};
 use super::show::{count, things};
@@ -53,9 +53,10 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
     let paths = paths.unwrap_or_default();
     let mut question = query_question(&args.query, &paths, args.files, &config, environment)?;
     add_output(&mut question, args, &config)?;
-    if !args.rg_json {
+    match args.rg_json {
+        true => question.scope.binary = ripgreps_rule(&paths),
         // ripgrep has no words for a match that is near.
-        question.fallback = fallback_of(&question, &config);
+        false => question.fallback = fallback_of(&question, &config),
     }
     let style = style_of(args, &config, environment);
     let timeout = timeout_of(args, &config);

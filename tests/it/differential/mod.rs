@@ -7,7 +7,7 @@
 
 mod events;
 pub(crate) mod ignores;
-mod rg;
+pub(crate) mod rg;
 pub(crate) mod sources;
 
 /// A small deterministic generator of numbers (splitmix64), so that every machine tries the same requests.

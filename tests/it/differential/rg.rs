@@ -14,7 +14,7 @@ use crate::peers::{peer, peers};
 /// A ripgrep that was found, with its major version.
 #[derive(Clone, Debug)]
 pub(crate) struct Ripgrep {
-    program: OsString,
+    pub(crate) program: OsString,
     pub(crate) major: u64,
 }
 

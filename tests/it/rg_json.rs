@@ -1,0 +1,231 @@
+//! `--rg-json` beside NUL bytes: byte for byte what ripgrep prints with `--json`, apart from times.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use forge_search::exec::detect::Tool;
+
+use crate::cli::{command, forge_search};
+use crate::differential::rg::Ripgrep;
+use crate::peers::peers;
+use crate::skipped::skipped;
+
+/// Lines of 12 bytes without a match.
+fn filler(bytes: usize) -> String {
+    "filler line\n".repeat(bytes / 12)
+}
+
+/// Texts with a NUL byte in every place that matters: a block of ripgrep has 64 KiB.
+fn texts() -> Vec<(String, Vec<u8>)> {
+    let mut all: Vec<(String, Vec<u8>)> = Vec::new();
+    let mut add = |name: &str, text: Vec<u8>| all.push((name.to_string(), text));
+    for (name, text) in [
+        ("first", "\0needle\nneedle\n"),
+        ("in-the-line", "x\na needle\0needle\nneedle\n"),
+        ("line-before", "a needle\n\0\nb\nneedle\n"),
+        ("line-after", "a\n\0\nneedle\n"),
+        ("no-match", "a\n\0\nb\n"),
+        ("last-byte", "a needle\nneedle\0"),
+        ("returns", "a needle\r\n\0needle\r\nb\r\nneedle\r"),
+        ("marked", "\u{feff}needle\nx\0needle\n"),
+        ("short-lines", "n\nneedle\n\0needle\n"),
+        ("no-nul", "needle\na\nneedle\n"),
+    ] {
+        add(&format!("early-{name}"), text.into());
+    }
+    // Far enough for two blocks, for three, and around the places where blocks end.
+    for before in [65_520, 65_532, 65_544, 100_000, 131_064, 200_000, 330_000] {
+        for (name, text) in [
+            ("line-before", "needle one\nb \0 c\nneedle two\n"),
+            ("in-the-line", "a\nneedle \0 needle\nneedle two\nb\n"),
+            ("far-behind", "a \0 b\nc\nd\ne\nneedle\n"),
+            ("several", "needle\0\0\nneedle\nx\0needle\n"),
+        ] {
+            let text = format!("a needle\n{}{text}", filler(before));
+            add(&format!("late-{before}-{name}"), text.into());
+        }
+    }
+    let far = filler(150_000);
+    add("hidden", format!("{far}a \0 b\nneedle\n").into());
+    add(
+        "between",
+        format!("{far}needle\n{far}\0\n{far}needle\n").into(),
+    );
+    add(
+        "marked-late",
+        format!("\u{feff}needle\n{far}needle\0\nneedle\n").into(),
+    );
+    let wide = format!("needle\n{}x\0needle\nneedle\n", filler(40_000));
+    let wide = wide.encode_utf16().flat_map(u16::to_le_bytes);
+    add("wide", [0xff, 0xfe].into_iter().chain(wide).collect());
+    // The last: ripgrep keeps the larger block for files that follow.
+    let long = "x".repeat(200_000);
+    add(
+        "with-a-long-line",
+        format!("needle\n{long}\0needle\nneedle\n").into(),
+    );
+    all
+}
+
+/// Takes out times.
+fn without_times(output: &Output) -> String {
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    let mut out = String::new();
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find("\"elapsed") {
+        let (before, time) = rest.split_at(at);
+        out.push_str(before);
+        rest = time.split_once('}').unwrap().1;
+    }
+    out + rest
+}
+
+struct Both {
+    ripgrep: Ripgrep,
+}
+
+impl Both {
+    /// Nothing where there is no ripgrep of the version that is imitated.
+    fn find() -> Option<Both> {
+        let ripgrep = Ripgrep::newest().filter(|ripgrep| ripgrep.major >= 15);
+        if ripgrep.is_none() {
+            skipped("no ripgrep 15: its rules for binary files can't be compared");
+        }
+        Some(Both { ripgrep: ripgrep? })
+    }
+
+    /// Runs both programs with the same arguments, and returns the two answers.
+    fn told(&self, dir: &Path, args: &[&str], stdin: Option<&str>) -> (String, String) {
+        let input = || match stdin {
+            Some(path) => Stdio::from(fs::File::open(dir.join(path)).unwrap()),
+            None => Stdio::null(),
+        };
+        let ours = [&["--rg-json", "-s", "--max-results", "0"], args].concat();
+        let ours = forge_search(dir).args(&ours).stdin(input()).output();
+        let mut theirs = command(self.ripgrep.program.to_str().unwrap(), dir);
+        let theirs = theirs
+            .args(["--no-config", "--json", "-s", "-j1", "--sort", "path"])
+            .args(args)
+            .stdin(input())
+            .output();
+        let (ours, theirs) = (ours.unwrap(), theirs.unwrap());
+        assert_eq!(ours.stderr, b"", "{args:?}");
+        (without_times(&ours), without_times(&theirs))
+    }
+}
+
+const PATTERNS: [&[&str]; 9] = [
+    &["needle"],
+    &["^needle"],
+    &["n[^ ]*e"],
+    &["-C1", "needle"],
+    &["-A2", "needle"],
+    &["-m1", "needle"],
+    &["-m1", "-A3", "needle"],
+    &["-m2", "-C1", "needle"],
+    &["-w", "-e", "needle", "-e", "^b"],
+];
+
+/// Compares the messages of both about single files.
+#[track_caller]
+fn same(both: &Both, dir: &Path, args: &[&str], stdin: Option<&str>) {
+    let (ours, theirs) = both.told(dir, args, stdin);
+    let messages = |told: &str| -> Vec<String> {
+        let lines = told
+            .lines()
+            .filter(|line| !line.contains("\"type\":\"summary\""));
+        lines.map(str::to_string).collect()
+    };
+    let (ours, theirs) = (messages(&ours), messages(&theirs));
+    let pairs = ours.iter().zip(&theirs);
+    let shown: Vec<&str> = args.iter().copied().take(6).collect();
+    for (ours, theirs) in pairs {
+        assert_eq!(ours, theirs, "{shown:?} {stdin:?}");
+    }
+    assert_eq!(ours.len(), theirs.len(), "{shown:?} {stdin:?}");
+}
+
+#[test]
+fn files_with_nul_bytes_have_the_messages_of_ripgrep() {
+    let Some(both) = Both::find() else { return };
+    let tree = tempfile::tempdir().unwrap();
+    let dir = tree.path();
+    let texts = texts();
+    for (name, text) in &texts {
+        fs::write(dir.join(name), text).unwrap();
+    }
+    fs::create_dir(dir.join("in")).unwrap();
+    let names: Vec<&str> = texts.iter().map(|(name, _)| name.as_str()).collect();
+    for pattern in PATTERNS {
+        same(&both, dir, pattern, None);
+        // Many files are read in blocks, and so are those beside a directory; a few are mapped.
+        same(&both, dir, &[pattern, &names].concat(), None);
+        same(&both, dir, &[pattern, &[names[0], "in"]].concat(), None);
+        for few in names.chunks(10) {
+            same(&both, dir, &[pattern, few].concat(), None);
+        }
+    }
+    for name in &names {
+        same(&both, dir, &["needle", "-"], Some(name));
+        same(&both, dir, &["-C1", "n[^ ]*e", "-"], Some(name));
+    }
+}
+
+#[test]
+fn a_match_that_ripgrep_does_not_search_for_is_a_note_of_the_summary() {
+    let tree = tempfile::tempdir().unwrap();
+    let dir = tree.path();
+    fs::write(dir.join("hidden"), filler(150_000) + "a \0 b\nneedle\n").unwrap();
+    fs::write(dir.join("early"), "\0\nneedle\n").unwrap();
+    fs::write(dir.join("ended"), "a\0needle\nneedle\n").unwrap();
+    let told = |args: &[&str]| {
+        let output = forge_search(dir).args(args).output().unwrap();
+        assert_eq!(output.stderr, b"");
+        without_times(&output)
+    };
+    let walked = told(&["--rg-json", "needle"]);
+    assert_eq!(walked.lines().count(), 1, "{walked}");
+    let note = "hidden: binary file matches (found a zero byte at offset 150002)";
+    assert!(
+        walked.contains(note) && !walked.contains("early"),
+        "{walked}"
+    );
+    // A file that is named has its lines, and an index hides none.
+    let named = told(&["--rg-json", "needle", "hidden"]);
+    assert!(
+        named.contains("\"matched_lines\":1") && !named.contains("note"),
+        "{named}"
+    );
+    assert_eq!(told(&["--index", "on", "--rg-json", "needle"]), walked);
+    // Other engines report lines of the file, which a NUL byte does not end.
+    for (tool, engine, key) in [
+        (Tool::Ripgrep, "backend=rg", "fallback_binary"),
+        (Tool::Ugrep, "backend=ugrep", "binary"),
+    ] {
+        for program in peers(tool) {
+            let at = format!("{key}={}", program.path.display());
+            let engine = ["--rg-json", "--set", engine, "--set", at.as_str()];
+            assert_eq!(told(&[&engine[..], &["needle"]].concat()), walked);
+            let named = ["-F", "-x", "needle", "ended", "."];
+            let ours = told(&[&["--rg-json"], &named[..]].concat());
+            assert!(ours.contains("\"matched_lines\":2"), "{ours}");
+            assert_eq!(told(&[&engine[..], &named].concat()), ours);
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_not_read_at_once_has_the_messages_of_ripgrep() {
+    let Some(both) = Both::find() else { return };
+    let tree = tempfile::tempdir().unwrap();
+    let dir = tree.path();
+    let text = format!("needle\n{}a needle\0needle\nneedle\n", filler(33 << 20));
+    fs::write(dir.join("large"), &text).unwrap();
+    fs::write(dir.join("marked"), format!("\u{feff}{text}")).unwrap();
+    fs::create_dir(dir.join("in")).unwrap();
+    for paths in [&[][..], &["large"], &["marked"], &["large", "in"]] {
+        same(&both, dir, &[&["needle"], paths].concat(), None);
+        same(&both, dir, &[&["-B1", "needle.?"], paths].concat(), None);
+    }
+}
