@@ -10,6 +10,7 @@ use std::io::{self, Read, Seek};
 use std::sync::Arc;
 
 use encoding_rs_io::DecodeReaderBytesBuilder;
+use grep_matcher::{Match, Matcher, NoCaptures};
 use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder};
 
 use crate::exec::confirm::{ApproximateLines, Lines, ReportedLines, Wanted};
@@ -17,11 +18,11 @@ use crate::exec::eligible::{EligibleFile, Within};
 use crate::exec::engine::{
     Batching, Capabilities, Engine, EngineError, EngineId, Prepared, Worker,
 };
-use crate::exec::event::{BinaryCut, FileOutcome, Line};
+use crate::exec::event::{BinaryCut, FileOutcome, Line, Span};
 use crate::exec::line_sink::{FirstMatch, LineSink, LineTaker};
-use crate::exec::matcher::{LineMatcher, WorkerMatcher};
+use crate::exec::matcher::{LineMatcher, Stopped, WorkerMatcher};
 use crate::exec::probe::{self, PROBE_FROM};
-use crate::exec::query::{BinaryRule, Query};
+use crate::exec::query::{BinaryRule, Query, Spans};
 use crate::exec::stop::Stop;
 use crate::index::text::{self, Region, RegionOptions, RegionReader};
 
@@ -313,6 +314,10 @@ impl FileSearcher {
             let lines = ApproximateLines::new(region, reported, &self.stop);
             return search_slice(searcher, LineSink::new(query, &lines, false), region);
         }
+        if query.places && query.sees_carriage_return() {
+            let lines = EndedLines(&self.matcher);
+            return search_slice(searcher, LineSink::new(query, &lines, false), region);
+        }
         let strip = query.sees_carriage_return();
         let stripped = match strip {
             true => text::strip_carriage_returns(region),
@@ -358,7 +363,8 @@ impl FileSearcher {
         if early.is_some() && !is_named {
             return Ok(FileOutcome::nothing());
         }
-        let strip = self.query.sees_carriage_return();
+        let is_ended = self.query.places && self.query.sees_carriage_return();
+        let strip = self.query.sees_carriage_return() && !is_ended;
         let options = RegionOptions {
             strip_carriage_returns: strip,
             max_line: STREAMED_LINE_LIMIT,
@@ -372,12 +378,15 @@ impl FileSearcher {
             return Ok(outcome);
         }
         let mut region = RegionReader::new(text, options);
-        let mut sink = LineSink::new(&self.query, &self.matcher, strip).handing_to(taker);
-        let result = self
-            .searcher
-            .search_reader(&self.matcher, &mut region, &mut sink);
-        let limited = sink.is_limited();
-        let mut outcome = sink.outcome(result.is_ok());
+        let (searcher, lines) = (&mut self.searcher, EndedLines(&self.matcher));
+        let (mut outcome, limited, result) = if is_ended {
+            let taker = taker.map(|taker| taker as _);
+            let sink = LineSink::new(&self.query, &lines, false).handing_to(taker);
+            search_reader(searcher, sink, &mut region)
+        } else {
+            let sink = LineSink::new(&self.query, &self.matcher, strip).handing_to(taker);
+            search_reader(searcher, sink, &mut region)
+        };
         outcome.searched_bytes = region.handed_out();
         match (result, region.nul()) {
             (Ok(()), Some(nul)) if outcome.complete && !limited => {
@@ -440,6 +449,52 @@ fn search_slice(
     let finished = searcher.search_slice(sink.lines(), text, &mut sink).is_ok();
     let limited = sink.is_limited();
     (sink.outcome(finished), limited)
+}
+
+/// Searches a text that is read along the way. Also says whether a limit ended that before the end of
+/// the text, and how the searcher ended.
+fn search_reader(
+    searcher: &mut Searcher,
+    mut sink: LineSink<'_, impl Lines>,
+    text: impl Read,
+) -> (FileOutcome, bool, io::Result<()>) {
+    let result = searcher.search_reader(sink.lines(), text, &mut sink);
+    let limited = sink.is_limited();
+    (sink.outcome(result.is_ok()), limited, result)
+}
+
+/// A matcher for which a carriage return at the end of a line is no part of it, so that it need not be
+/// taken out of the text.
+#[derive(Debug)]
+struct EndedLines<'a>(&'a WorkerMatcher);
+
+impl Lines for EndedLines<'_> {
+    fn matches(
+        &self,
+        _: u64,
+        line: &[u8],
+        wanted: Spans,
+        most: usize,
+    ) -> Result<Vec<Span>, Stopped> {
+        self.0.spans_in_line(line, wanted, most)
+    }
+}
+
+impl Matcher for EndedLines<'_> {
+    type Captures = NoCaptures;
+    type Error = Stopped;
+
+    /// A searcher asks for one line at a time, since it is not told which byte ends one.
+    fn find_at(&self, line: &[u8], at: usize) -> Result<Option<Match>, Stopped> {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let found = self.0.find_in_line(line)?;
+        let found = found.filter(|span| span.start >= at);
+        Ok(found.map(|span| Match::new(span.start, span.end)))
+    }
+
+    fn new_captures(&self) -> Result<NoCaptures, Stopped> {
+        Ok(NoCaptures::new())
+    }
 }
 
 /// Adds to an outcome that lines at and behind a NUL byte are not reported, if that leaves a gap:

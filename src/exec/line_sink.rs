@@ -252,7 +252,7 @@ impl<L: Lines> Sink for LineSink<'_, L> {
         let number = found.line_number().unwrap_or(0);
         self.seen = number;
         let (text, end) = self.split(found.bytes());
-        let place = self.query.binary.is_ripgreps().then_some(Place {
+        let place = self.query.places.then_some(Place {
             offset: found.absolute_byte_offset(),
             end,
         });
@@ -271,7 +271,7 @@ impl<L: Lines> Sink for LineSink<'_, L> {
         self.seen = number;
         if self.last_line.is_none_or(|last| number <= last) && self.reports_lines() {
             let (text, end) = self.split(found.bytes());
-            let place = self.query.binary.is_ripgreps().then_some(Place {
+            let place = self.query.places.then_some(Place {
                 offset: found.absolute_byte_offset(),
                 end,
             });

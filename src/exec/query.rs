@@ -210,7 +210,7 @@ pub enum BinaryRule {
 }
 
 impl BinaryRule {
-    /// Returns whether files are searched as ripgrep searches them. Then lines have their places, too.
+    /// Returns whether files are searched as ripgrep searches them.
     pub fn is_ripgreps(self) -> bool {
         matches!(self, BinaryRule::AsRipgrep { .. })
     }
@@ -231,6 +231,8 @@ pub struct Query {
     pub report: Report,
     /// Which matches of a line are looked for.
     pub spans: Spans,
+    /// Whether [`Line::place`](crate::exec::event::Line) is filled in.
+    pub places: bool,
     /// Whether a matching line beyond `max_matches_per_file` is shown where it is context of an
     /// earlier one.
     pub matching_context: bool,
@@ -268,6 +270,8 @@ pub struct QueryOptions {
     pub report: Report,
     /// Which matches of a line are looked for.
     pub spans: Spans,
+    /// Whether the places of lines are wanted.
+    pub places: bool,
     /// See [`Query::matching_context`].
     pub matching_context: bool,
     /// Which files count as binary.
@@ -294,6 +298,7 @@ impl Default for QueryOptions {
             after: 0,
             report: Report::Lines,
             spans: Spans::First,
+            places: false,
             matching_context: false,
             binary: BinaryRule::UntilNul,
             max_results: usize::MAX,
@@ -331,6 +336,7 @@ impl Query {
             after: options.after,
             report: options.report,
             spans: options.spans,
+            places: options.places,
             matching_context: options.matching_context,
             binary: options.binary,
             max_matches_per_file: options.max_matches_per_file.max(1),

@@ -98,6 +98,8 @@ pub struct Shown {
     pub report: Report,
     /// Which matches of a line are looked for.
     pub spans: Spans,
+    /// Whether lines say where they stand in their file.
+    pub places: bool,
     /// Context lines before each match.
     pub before: usize,
     /// Context lines after each match.
@@ -162,6 +164,7 @@ impl Question {
             after: shown.after,
             report: shown.report,
             spans: shown.spans,
+            places: shown.places,
             matching_context: shown.matching_context,
             binary: self.scope.binary,
             max_results: usize::try_from(limits.max_results).unwrap_or(usize::MAX),

@@ -70,7 +70,7 @@ impl Engine for Ripgrep {
     fn prepare(&self, query: Arc<Query>) -> Result<Arc<dyn Prepared>, EngineError> {
         if query.fuzzy.is_some() {
             return Err(EngineError::NotCapable(
-                "ripgrep does not support fuzzy; leave it out, or configure the engine embedded or ugrep"
+                "ripgrep does not support fuzzy search; search exactly, or configure the engine embedded or ugrep"
                     .to_string(),
             ));
         }

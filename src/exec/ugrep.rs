@@ -66,7 +66,7 @@ impl Ugrep {
         let asked = asked::for_ugrep(&query.pattern).map_err(|why| {
             EngineError::NotCapable(format!(
                 "ugrep is not used for this pattern: {why}; make a literal part of it required, or configure \
-                 the engine embedded (with search_files native) or rg"
+                 the embedded engine, or rg"
             ))
         })?;
         Ok(match asked {
@@ -84,12 +84,12 @@ impl Ugrep {
         let lacking = |what: &str| Err(EngineError::NotCapable(what.to_string()));
         if query.pattern.word() {
             return lacking(
-                "ugrep does not combine fuzzy with word_regexp; leave one of them out, or configure the engine embedded",
+                "ugrep does not combine fuzzy search with whole words; leave one of them out, or configure the engine embedded",
             );
         }
         let Some(text) = literal(&query.pattern) else {
             return lacking(
-                "ugrep matches only literals approximately; set fixed_strings, leave fuzzy out, or configure the engine embedded",
+                "ugrep matches only literals approximately; search for the pattern as a text, or exactly, or configure the engine embedded",
             );
         };
         // It takes a carriage return for the end of the pattern.
@@ -100,7 +100,7 @@ impl Ugrep {
         }
         if text.chars().count() <= usize::from(level) {
             return Err(EngineError::BadQuery(format!(
-                "the pattern is too short for fuzzy {level}, which could replace all of it; use a pattern of \
+                "the pattern is too short for fuzzy level {level}, which could replace all of it; use a pattern of \
                  more than {level} characters, or a lower level"
             )));
         }

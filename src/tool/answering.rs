@@ -292,6 +292,9 @@ fn log_search(run: &Run, index: &IndexUse) {
     );
 }
 
+/// The field that has a pattern searched for as a text.
+pub(crate) const AS_TEXT: &str = "fixed_strings";
+
 /// Returns the error of a question that can't be asked, in the words of a tool.
 pub(crate) fn refused(tool: &str, error: QuestionError) -> ToolError {
     let is_files = tool == FILES_NAME;
@@ -300,7 +303,7 @@ pub(crate) fn refused(tool: &str, error: QuestionError) -> ToolError {
         QuestionError::Pattern(error) if error.as_text => {
             let way_out = match is_files {
                 true => "mode = \"exact\"",
-                false => "fixed_strings",
+                false => AS_TEXT,
             };
             format!("{error}; {way_out} searches for the text as it is")
         }

@@ -47,7 +47,7 @@ pub enum ToolError {
     #[error("the call was cancelled before it finished; repeat it if its answer is still needed")]
     Cancelled,
     /// There is no tool of that name.
-    #[error("there is no tool `{name}`; use `Search` or `search_files`")]
+    #[error("there is no tool `{name}`; use `Search`, `search_files` or `find_files`")]
     UnknownTool {
         /// The name that was asked for.
         name: String,

@@ -82,6 +82,38 @@ fn lines_of_a_pipe_come_as_they_are_found() {
 }
 
 #[test]
+fn data_beside_a_named_root_is_not_searched_and_that_is_said() {
+    let tree = tree();
+    let dir = tree.path();
+    let top = dir.parent().unwrap();
+    let search = format!("SEARCH needle --root '{}'", dir.display());
+    let unread = "standard input is not searched, since --root names a directory; give - to search";
+    let of_root = format!("{}/{OF_TREE}", dir.display());
+    let of_root = of_root.trim_start_matches(&format!("{}/", top.display()));
+    for (text, is_said) in [
+        ("echo a needle | SEARCH", true),
+        ("SEARCH <FILE", true),
+        ("SEARCH <<<needle", true),
+        // What a script hands down it may read itself, and nothing is lost of what is empty.
+        ("for x in 1; do SEARCH; done <FILE", false),
+        ("echo a needle | bash -c \"SEARCH; true\"", false),
+        ("true | SEARCH", false),
+        ("SEARCH </dev/null", false),
+        ("echo a needle | SEARCH --no-messages", false),
+    ] {
+        let file = dir.join("file.txt");
+        let text = text.replace("FILE", file.to_str().unwrap());
+        let (status, out, err) = script(top, &text.replace("SEARCH", &search));
+        assert_eq!((status, out.as_str()), (0, of_root), "{text}");
+        assert_eq!(err.contains(unread), is_said, "{text}: {err}");
+        assert_eq!(err.lines().count(), usize::from(is_said), "{err}");
+    }
+    // Who names it means it.
+    let named = script(top, &format!("echo a needle | {search} -"));
+    assert_eq!(named, (0, "1:3:a needle\n".to_string(), String::new()));
+}
+
+#[test]
 fn an_empty_pipe_of_a_shell_is_no_answer_about_the_tree() {
     let tree = tree();
     let (status, out, err) = script(tree.path(), "true | SEARCH needle");

@@ -6,15 +6,12 @@
 use std::fs::File;
 use std::io::{self, Read, Seek};
 
-use grep_matcher::{Match, Matcher, NoCaptures};
 use grep_searcher::{BinaryDetection, MmapChoice, SearcherBuilder};
 
-use super::{FileSearcher, STREAMED_LINE_LIMIT, StoppableReader, any_match};
+use super::{EndedLines, FileSearcher, STREAMED_LINE_LIMIT, StoppableReader, any_match};
 use crate::exec::confirm::Lines;
-use crate::exec::event::{BinaryCut, FileOutcome, Line, Span};
+use crate::exec::event::{BinaryCut, FileOutcome, Line};
 use crate::exec::line_sink::{LineSink, LineTaker};
-use crate::exec::matcher::{Stopped, WorkerMatcher};
-use crate::exec::query::Spans;
 use crate::index::text::{BINARY_PROBE_BYTES, RegionOptions};
 
 /// The bytes at the start of a mapped file among which ripgrep looks for a NUL byte.
@@ -217,37 +214,4 @@ fn first_nul(head: &[u8], lines: &[Line]) -> Option<u64> {
     };
     let in_head = memchr::memchr(0, head).map(|at| at as u64);
     in_head.or_else(|| lines.iter().find_map(in_line))
-}
-
-/// A matcher for which a carriage return at the end of a line is no part of it.
-#[derive(Debug)]
-struct EndedLines<'a>(&'a WorkerMatcher);
-
-impl Lines for EndedLines<'_> {
-    fn matches(
-        &self,
-        _: u64,
-        line: &[u8],
-        wanted: Spans,
-        most: usize,
-    ) -> Result<Vec<Span>, Stopped> {
-        self.0.spans_in_line(line, wanted, most)
-    }
-}
-
-impl Matcher for EndedLines<'_> {
-    type Captures = NoCaptures;
-    type Error = Stopped;
-
-    /// A searcher asks for one line at a time, since it is not told which byte ends one.
-    fn find_at(&self, line: &[u8], at: usize) -> Result<Option<Match>, Stopped> {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let found = self.0.find_in_line(line)?;
-        let found = found.filter(|span| span.start >= at);
-        Ok(found.map(|span| Match::new(span.start, span.end)))
-    }
-
-    fn new_captures(&self) -> Result<NoCaptures, Stopped> {
-        Ok(NoCaptures::new())
-    }
 }

@@ -121,10 +121,10 @@ impl FuzzyMatcher {
 
 fn refused(why: Refused) -> PatternError {
     PatternError::new(match why {
-        Refused::Bytes => "`fuzzy` counts edits of characters, and the pattern matches bytes that are none; take (?-u:…) out of it"
+        Refused::Bytes => "a fuzzy search counts edits of characters, and the pattern matches bytes that are none; take (?-u:…) out of it"
             .to_string(),
         Refused::TooLarge => format!(
-            "the pattern is too large for `fuzzy`: more than {NODE_LIMIT} characters with its repetitions written out, or too many \
+            "the pattern is too large for a fuzzy search: more than {NODE_LIMIT} characters with its repetitions written out, or too many \
              ways through them; use smaller counted repetitions, or a part of it"
         ),
     })
@@ -132,14 +132,14 @@ fn refused(why: Refused) -> PatternError {
 
 fn too_short(shortest: usize, level: u32) -> String {
     let most = match shortest {
-        0 | 1 => "leave `fuzzy` out, or search for something longer".to_string(),
+        0 | 1 => "search exactly, or search for something longer".to_string(),
         _ => format!(
             "use {} at most, or search for something longer",
             shortest - 1
         ),
     };
     format!(
-        "`fuzzy` {level} allows as many edits as the shortest match of the pattern has characters ({shortest}), so that every line would \
+        "fuzzy level {level} allows as many edits as the shortest match of the pattern has characters ({shortest}), so that every line would \
          match; {most}"
     )
 }

@@ -625,7 +625,7 @@ pub(super) struct SearchArgs {
     /// End each path with a zero byte, for xargs -0.
     #[arg(short = '0', long, help_heading = OUTPUT)]
     pub(super) null: bool,
-    /// Show at most NUM bytes of a line, around its match; 0 shows all.
+    /// Show at most NUM bytes of a line, around its match, in plain lines and --json; 0 shows all.
     #[arg(short = 'M', long, value_name = "NUM", help_heading = OUTPUT)]
     pub(super) max_columns: Option<usize>,
     /// Leave out the white space at the start of each line.
@@ -664,7 +664,7 @@ pub(super) struct SearchArgs {
     #[arg(long, hide = true, overrides_with = "no_messages")]
     pub(super) messages: bool,
 
-    /// Show at most NUM matching lines of a file.
+    /// Show at most NUM matching lines of a file; --json says where there are more.
     #[arg(short = 'm', long, value_name = "NUM", value_parser = at_least_one(), help_heading = LIMITS)]
     pub(super) max_count: Option<u64>,
     /// Show at most NUM lines, context included; with -l, -c and --files NUM files; 0 shows all [default: 200 lines,

@@ -20,7 +20,7 @@ use crate::index::walk::{Entry, Follow, IgnoreRules, TraversalOptions, Walk};
 use crate::tool::config::{IndexStorage, Origin};
 use crate::tool::engines::{EngineReport, Engines};
 use crate::tool::indexing::{Condition, LivingIndex};
-use crate::tool::render::escape_controls;
+use crate::tool::render::{escape_controls, escape_json};
 
 /// Directories that are looked at for ignore files; beyond them the report says so.
 const DIRECTORY_LIMIT: usize = 50_000;
@@ -102,11 +102,10 @@ pub(super) fn run(args: &DoctorArgs, environment: &Environment) -> Result<u8, Fa
     let report = examine(args, environment, &setup);
     let mut out = io::stdout().lock();
     if args.json {
-        writeln!(
-            out,
-            "{}",
-            serde_json::to_string_pretty(&report).unwrap_or_default()
-        )?;
+        let report = serde_json::to_string_pretty(&report).unwrap_or_default();
+        for line in report.lines() {
+            writeln!(out, "{}", escape_json(line))?;
+        }
     } else {
         print(&report, &mut out)?;
     }

@@ -53,7 +53,7 @@ pub(super) fn run(args: &ExplainArgs, environment: &Environment) -> Result<u8, F
         })?;
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
-        writeln!(out, "{}", explained.to_json())?;
+        show::print_json(&explained.to_json(), &mut out)?;
     } else {
         explained.print(&mut out)?;
     }
@@ -251,7 +251,7 @@ impl Explained {
         line(out, "excluded", &format!("{} ({share})", count(excluded)))?;
         if stats.files_too_large > 0 {
             let text = format!(
-                "{}, more than max_file_size_bytes = {}",
+                "{}, more than --max-filesize {}",
                 count(stats.files_too_large),
                 count(question.limits.max_file_size)
             );

@@ -1,7 +1,10 @@
 //! Flags of other search tools that this command line does not have, and their replacements.
 //!
-//! Owns the table of ripgrep's flags. An unknown flag is answered from it and never by a guess at a
-//! similar name, which may mean the opposite: `--files-without-match` is not `--files-with-matches`.
+//! Owns the table of ripgrep's flags. An unknown flag is answered from it, or by a flag that differs
+//! in a slip of the finger. It is never answered by one that may mean the opposite:
+//! `--files-without-match` is not `--files-with-matches`.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Flags of ripgrep and grep, and what takes their place here.
 const ELSEWHERE: &[(&[&str], &str)] = &[
@@ -171,6 +174,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
         "`forge-search man` prints the manual, `forge-search completions SHELL` what a shell completes",
     ),
     (&["--trace"], "--debug prints what the program does"),
+    (&["--case-insensitive"], "-i compares letters without case"),
     (
         &["--no-stats", "--no-json", "--no-max-columns"],
         "it is the default; leave it out",
@@ -182,6 +186,80 @@ pub(super) fn hint(flag: &str) -> Option<&'static str> {
     let name = flag.split(['=', ' ']).next().unwrap_or(flag);
     let found = ELSEWHERE.iter().find(|(names, _)| names.contains(&name));
     found.map(|(_, hint)| *hint)
+}
+
+/// Corrects the flag that the parser suggests in place of an unknown one. The parser takes any name that
+/// is somewhat like it, be it the opposite.
+pub(super) fn corrected(mut error: clap::Error, mut program: clap::Command) -> clap::Error {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    if error.kind() != ErrorKind::UnknownArgument {
+        return error;
+    }
+    program.build();
+    let typed = typed.split('=').next().unwrap_or(typed);
+    let words = std::env::args().skip(1);
+    let mut meant = nearest(typed, command_of(&program, words));
+    error.remove(ContextKind::SuggestedArg);
+    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
+        // Other tips name a flag of another command.
+        tips.retain(|tip| tip.to_string().starts_with("to pass"));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
+    let suggested = match meant.len() {
+        0 => return error,
+        1 => ContextValue::String(meant.remove(0)),
+        _ => ContextValue::Strings(meant),
+    };
+    error.insert(ContextKind::SuggestedArg, suggested);
+    error
+}
+
+/// Returns the command that is named by the first words that are no flags.
+fn command_of(program: &clap::Command, words: impl Iterator<Item = String>) -> &clap::Command {
+    let mut command = program;
+    for word in words.filter(|word| !word.starts_with('-')) {
+        match command.find_subcommand(&word) {
+            Some(named) => command = named,
+            None => break,
+        }
+    }
+    command
+}
+
+/// Returns the flags of a command that a typed one may have been meant for: those with the fewest
+/// typing errors, at most two and at most one in three characters.
+fn nearest(typed: &str, command: &clap::Command) -> Vec<String> {
+    let Some(typed) = typed.strip_prefix("--") else {
+        return Vec::new();
+    };
+    let most = (typed.chars().count() / 3).min(2);
+    let flags = command.get_arguments().filter_map(clap::Arg::get_long);
+    let near = flags.filter_map(|flag| {
+        let errors = strsim::osa_distance(flag, typed);
+        (errors <= most && !are_opposites(flag, typed)).then_some((errors, flag))
+    });
+    let near: Vec<(usize, &str)> = near.collect();
+    let least = near.iter().map(|(errors, _)| *errors).min();
+    let nearest = near.iter().filter(|(errors, _)| Some(*errors) == least);
+    nearest.map(|(_, flag)| format!("--{flag}")).collect()
+}
+
+/// Returns true if one name is the other one with a syllable that negates.
+fn are_opposites(one: &str, other: &str) -> bool {
+    const NEGATIONS: [&str; 9] = ["no-", "no", "-no", "not-", "not", "-not", "un", "in", "dis"];
+    let (short, long) = match one.len() < other.len() {
+        true => (one, other),
+        false => (other, one),
+    };
+    let is_without = |negation: &str, at: usize| {
+        let rest = long.get(at..).and_then(|rest| rest.strip_prefix(negation));
+        rest.is_some_and(|rest| short.strip_suffix(rest) == long.get(..at))
+    };
+    NEGATIONS
+        .iter()
+        .any(|negation| (0..long.len()).any(|at| is_without(negation, at)))
 }
 
 #[cfg(test)]

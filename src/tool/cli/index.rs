@@ -118,7 +118,7 @@ fn build(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
             "rejected": indexes.rejected(),
             "never_used_because": indexes.untracked(),
         });
-        writeln!(out, "{report}")?;
+        show::print_json(&report, &mut out)?;
     } else {
         all.iter().try_for_each(|one| one.print(&mut out))?;
     }
@@ -392,7 +392,7 @@ fn status(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
     let mut out = io::stdout().lock();
     let Some(indexes) = setup.tool.indexes() else {
         if args.json {
-            writeln!(out, "{}", json!({"mode": "off", "indexes": []}))?;
+            show::print_json(&json!({"mode": "off", "indexes": []}), &mut out)?;
         } else {
             writeln!(out, "DISABLED: {}", is_off().message())?;
         }
@@ -410,7 +410,7 @@ fn status(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
             })),
             "rejected": indexes.rejected(),
         });
-        writeln!(out, "{report}")?;
+        show::print_json(&report, &mut out)?;
     } else {
         for status in &all {
             print_status(status, &mut out)?;
@@ -523,7 +523,7 @@ fn print_status(status: &RootStatus, out: &mut dyn Write) -> io::Result<()> {
     }
     let key = &status.key;
     let options = format!(
-        "hidden={} follow={} no_ignore={}, {} ignore files, engine {}, {}, {} case folding, files up to {}",
+        "hidden={} follow={} ignored={}, {} ignore files, engine {}, {}, {} case folding, files up to {}",
         key.hidden,
         key.follow,
         key.rules == IgnoreRules::None,

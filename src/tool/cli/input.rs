@@ -7,6 +7,7 @@
 //! | a pipe that a shell made, as in `cmd \| forge-search x` | the pipe, which is waited for |
 //! | a pipe or socket that the starting program made, with data | the pipe |
 //! | such a one without data | the working directory, and a message says so |
+//! | anything, and `--root` is given | the root; a message says that what was made for this command is not searched |
 //! | one that the starting shell or script has as its own standard input | it, if it has data or somebody else than an agent above may still write; else the working directory, and where it has ended a message says so |
 //!
 //! A shell makes a pipe for a command and keeps no end of it. A program that starts a command may
@@ -19,6 +20,8 @@
 pub(super) enum Input {
     /// The working directory.
     Tree,
+    /// The root that was named.
+    Root,
     /// The working directory, although standard input is an open pipe.
     TreeBesideSilentPipe,
     /// Standard input.
@@ -35,6 +38,18 @@ pub(super) fn decide() -> Input {
 #[cfg(unix)]
 pub(super) fn is_piped() -> bool {
     unix::is_piped()
+}
+
+/// Returns true if standard input was made for this command, and has data that nobody reads, or may get some.
+#[cfg(unix)]
+pub(super) fn is_unread() -> bool {
+    unix::is_unread()
+}
+
+/// Returns true if standard input was made for this command, and has data that nobody reads, or may get some.
+#[cfg(not(unix))]
+pub(super) fn is_unread() -> bool {
+    false
 }
 
 /// Decides what a search without a path is of: never of standard input where it can't be looked at.
@@ -54,6 +69,7 @@ mod unix {
     use std::fs;
     use std::io;
     use std::os::fd::AsFd;
+    use std::os::unix::fs::MetadataExt;
     use std::path::{Path, PathBuf};
 
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -146,6 +162,33 @@ mod unix {
         let stdin = io::stdin();
         let kind = fstat(stdin.as_fd()).map(|stat| FileType::from_raw_mode(stat.st_mode));
         matches!(kind, Ok(FileType::Fifo)) && origin() == Origin::Shell
+    }
+
+    pub(super) fn is_unread() -> bool {
+        let stdin = io::stdin();
+        let Ok(stat) = fstat(stdin.as_fd()) else {
+            return false;
+        };
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => stat.st_size > 0 && !is_of_parent(&stat),
+            FileType::Socket => waiting(AT_ONCE) == Waiting::Data,
+            FileType::Fifo => match origin() {
+                Origin::Shell => waiting(AT_ONCE) != Waiting::End,
+                Origin::Program | Origin::BetweenPrograms => waiting(AT_ONCE) == Waiting::Data,
+                // It is that of a script, which may read it later.
+                Origin::Agent | Origin::Inherited => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// Returns true if a file is the standard input of the starting process, too, or nobody can tell.
+    fn is_of_parent(own: &rustix::fs::Stat) -> bool {
+        let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
+        let stdin = fs::metadata(format!("/proc/{parent}/fd/0"));
+        stdin.map_or(true, |file| {
+            (file.dev(), file.ino()) == (own.st_dev, own.st_ino)
+        })
     }
 
     /// Looks whether standard input has data, and waits a little for some.

@@ -28,6 +28,7 @@ mod search;
 mod setup;
 mod show;
 mod signals;
+mod stats;
 mod stdin;
 #[cfg(unix)]
 mod tui;
@@ -80,6 +81,7 @@ pub fn main() -> u8 {
     let (name, cli) = match parsed {
         Ok(cli) => cli,
         Err(error) => {
+            let error = flag_hints::corrected(error, Cli::command());
             if let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg)
                 && let Some(hint) = flag_hints::hint(flag)
             {

@@ -315,6 +315,7 @@ pub(super) fn add_output(
     question.shown = Shown {
         report,
         spans: spans_of(args),
+        places: args.rg_json,
         before: if has_lines {
             side(args.before_context)
         } else {

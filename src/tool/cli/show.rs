@@ -1,13 +1,15 @@
-//! Numbers, sizes and times for people.
+//! Numbers, sizes and times for people, and JSON that terminals show as it is.
 
 use indicatif::{DecimalBytes, HumanCount, HumanDuration};
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::{Value, json};
+use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
 use crate::tool::indexing::{Elsewhere, wall_clock_ns};
-use crate::tool::render::escape_controls;
+use crate::tool::render::{escape_controls, escape_json};
 
 /// Writes a number with separators: `78,495`.
 pub(super) fn count(n: u64) -> String {
@@ -60,6 +62,11 @@ pub(super) fn time(ms: i64) -> String {
         Ok(ago) => format!("{shown}, {} ago", HumanDuration(Duration::from_millis(ago))),
         Err(_) => shown.to_string(),
     }
+}
+
+/// Prints a line of JSON in which nothing is a command to a terminal. It means the same.
+pub(super) fn print_json(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}", escape_json(&serde_json::to_string(value)?))
 }
 
 /// Writes a path on one line, whatever it holds.

@@ -463,13 +463,16 @@ fn typed<T: DeserializeOwned>(value: Value, what: &str) -> Result<T, Refused> {
 }
 
 fn check_id(name: &str, id: &str) -> Result<(), Refused> {
+    id_error(id).map_or(Ok(()), |why| Err(Refused::new(format!("{name} {why}"))))
+}
+
+/// Returns why an id that a client makes up is refused, if it is.
+pub(crate) fn id_error(id: &str) -> Option<String> {
     let fits = !id.is_empty() && id.chars().count() <= MAX_ID_CHARS;
-    match fits && !id.chars().any(char::is_control) {
-        true => Ok(()),
-        false => Err(Refused::new(format!(
-            "{name} must have 1 to {MAX_ID_CHARS} characters, none of them a control character"
-        ))),
-    }
+    let is_plain = fits && !id.chars().any(char::is_control);
+    (!is_plain).then(|| {
+        format!("must have 1 to {MAX_ID_CHARS} characters, none of them a control character")
+    })
 }
 
 /// Returns the beginning of what a client sent.

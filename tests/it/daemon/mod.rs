@@ -21,6 +21,7 @@ mod protocol;
 mod queries;
 mod robust;
 mod schemas;
+mod terminals;
 mod withheld;
 
 use std::io::{Read, Write};

@@ -16,6 +16,7 @@ use self::args::{QuestionArgs, WhichArgs};
 use self::manage::{health, status, stop};
 use super::super::args::{Cli, Command};
 use super::super::backend::by_this_process;
+use super::super::flag_hints::corrected;
 use super::super::logging;
 use super::super::setup::Environment;
 use super::super::signals::wait_for_children;
@@ -52,7 +53,8 @@ pub fn main() -> u8 {
     {
         return background();
     }
-    let cli = match Ggrep::try_parse() {
+    let parsed = Ggrep::try_parse();
+    let cli = match parsed.map_err(|error| corrected(error, Ggrep::command())) {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() && asks_for_json() => {
             let said = error.render().to_string();

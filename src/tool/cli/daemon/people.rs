@@ -153,7 +153,15 @@ pub(super) fn remark(success: &Success) {
         let seen = hit
             .observed
             .map_or(String::new(), |seen| format!(", of {seen}"));
-        let message = format!("limited by {} ({}{seen})", hit.code, hit.limit);
+        // A limit of the question is a flag, others are keys of the configuration or fixed.
+        let limit = match hit.code.as_str() {
+            "max_results" => "--limit",
+            "per_file" => "--per-file",
+            "max_hits_per_file" => "the most hits of a file",
+            "max_query_terms" => "the most words of a question",
+            key => key,
+        };
+        let message = format!("limited by {limit} ({}{seen})", hit.limit);
         complain_as("ggrep", &about(hit.path_key.as_deref(), &message));
     }
     if success.results.is_empty() {

@@ -184,7 +184,7 @@ pub(super) fn verify(args: &IndexAllArgs, environment: &Environment) -> Result<u
         }
     }
     if args.index.json {
-        writeln!(out, "{}", json!({"ok": !failed, "indexes": reports}))?;
+        show::print_json(&json!({"ok": !failed, "indexes": reports}), &mut out)?;
     }
     if kept.listed.is_empty() && !args.all {
         let tree = tree(&args.index, environment)?;
@@ -267,7 +267,7 @@ pub(super) fn list(args: &IndexListArgs, environment: &Environment) -> Result<u8
     let store = kept.store.as_ref().map(|store| store.root().to_path_buf());
     if args.json {
         let store = store.map(|store| store.to_string_lossy().into_owned());
-        writeln!(out, "{}", json!({"store": store, "indexes": reports}))?;
+        show::print_json(&json!({"store": store, "indexes": reports}), &mut out)?;
     } else if kept.listed.is_empty() {
         let store = store.map_or(String::new(), |store| format!(" in {}", show::path(&store)));
         writeln!(out, "no indexes are kept{store}")?;
@@ -322,7 +322,7 @@ pub(super) fn clear(args: &IndexAllArgs, environment: &Environment) -> Result<u8
         }
     }
     if args.index.json {
-        writeln!(out, "{}", json!({"indexes": reports}))?;
+        show::print_json(&json!({"indexes": reports}), &mut out)?;
     } else if kept.listed.is_empty() {
         match args.all {
             true => writeln!(out, "no indexes are kept; nothing was removed")?,

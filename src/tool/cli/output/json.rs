@@ -4,15 +4,18 @@ use std::io::{self, Write};
 
 use serde_json::json;
 
+use super::super::show::print_json;
 use super::{End, Output, ShownFile, shown_bytes};
 use crate::exec::line_sink::lossy;
-use crate::tool::response::Record;
+use crate::tool::notes::{Note, Reader};
+use crate::tool::response::{Record, Stats};
 
 /// Prints events as the tool `Search` has them.
 #[derive(Default)]
 pub(in super::super) struct Json {
     max_line_bytes: Option<usize>,
     count: u64,
+    shortened: u64,
     notes: Vec<String>,
 }
 
@@ -30,8 +33,8 @@ impl Output for Json {
         let path = lossy(&shown_bytes(shown.path));
         for line in &shown.file.outcome.lines {
             let record = Record::of(&path, line, self.max_line_bytes);
-            serde_json::to_writer(&mut *out, &record)?;
-            out.write_all(b"\n")?;
+            self.shortened += u64::from(record.left_out.is_some());
+            print_json(&record, out)?;
             self.count += 1;
         }
         Ok(())
@@ -44,6 +47,13 @@ impl Output for Json {
 
     fn end(&mut self, end: &End<'_>, out: &mut dyn Write) -> io::Result<()> {
         let totals = &end.run.totals;
+        if let (1.., Some(most)) = (self.shortened, self.max_line_bytes) {
+            let note = Note::LongLines {
+                lines: self.shortened,
+                limit: most as u64,
+            };
+            self.notes.push(note.text(Reader::Person));
+        }
         let mut summary = json!({"type": "summary", "data": {
             "count": self.count,
             "truncated": end.run.cuts.any(),
@@ -59,8 +69,12 @@ impl Output for Json {
             summary["data"]["files_too_large"] = totals.files_too_large.into();
         }
         if let Some(stats) = end.stats {
-            summary["data"]["stats"] = serde_json::to_value(stats)?;
+            let lines_shortened = self.shortened;
+            summary["data"]["stats"] = serde_json::to_value(Stats {
+                lines_shortened,
+                ..stats.clone()
+            })?;
         }
-        writeln!(out, "{summary}")
+        print_json(&summary, out)
     }
 }

@@ -14,6 +14,7 @@ use serde_json::from_value;
 use super::super::again::{Roots, text};
 use super::super::backend::Backend;
 use crate::exec::stop::Clock;
+use crate::tool::answering::AS_TEXT;
 use crate::tool::daemon::request::ToolCall;
 use crate::tool::daemon::tree::{GivenUp, Tree};
 use crate::tool::error::ToolError;
@@ -205,7 +206,8 @@ fn answer(
     };
     let answer = tree.call(&call, given_up);
     match answer["error"]["message"].as_str() {
-        Some(message) => Err(message.to_string()),
+        // A person has keys, and no fields.
+        Some(message) => Err(message.replace(&format!("; {AS_TEXT} "), "; F2 ")),
         None => from_value(answer).map_err(|error| format!("the answer can't be read: {error}")),
     }
 }

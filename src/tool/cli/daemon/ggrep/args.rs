@@ -7,7 +7,7 @@ use clap_complete::Shell;
 
 use crate::tool::cli::args::SetupArgs;
 use crate::tool::daemon::limits::{MAX_PER_FILE, MAX_RESULTS, QUERY_TIMEOUT_MS};
-use crate::tool::daemon::request::{Mode, SearchQuery, SnippetMode};
+use crate::tool::daemon::request::{Mode, SearchQuery, SnippetMode, id_error};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -160,11 +160,16 @@ pub(super) struct QuestionArgs {
     #[arg(long)]
     pub(super) fallback: bool,
     /// Who asks. Requests of one client share their turns with each other, not with those of others.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = client_id)]
     pub(super) client_id: Option<String>,
     /// Which daemon.
     #[command(flatten)]
     pub(super) which: WhichArgs,
+}
+
+/// Reads an id.
+fn client_id(id: &str) -> Result<String, String> {
+    id_error(id).map_or_else(|| Ok(id.to_string()), Err)
 }
 
 /// `--mode`.
