@@ -89,7 +89,7 @@ impl Ugrep {
         }
         let Some(text) = literal(&query.pattern) else {
             return lacking(
-                "ugrep matches only literals approximately; search for the pattern as a text, or exactly, or configure the engine embedded",
+                "ugrep matches only literals approximately; search for the pattern as a text, leave fuzzy search out, or configure the engine embedded",
             );
         };
         // It takes a carriage return for the end of the pattern.
