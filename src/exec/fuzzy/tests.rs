@@ -361,10 +361,10 @@ fn fr_ls_src_11_the_fewest_edits_come_first_then_the_start_then_the_end() {
 fn d27d_levels_at_which_every_line_would_match_are_refused() {
     for (text, level, word) in [
         ("ab", 2, "use 1 at most"),
-        ("a", 1, "leave `fuzzy` out"),
-        ("a*", 1, "leave `fuzzy` out"),
+        ("a", 1, "search exactly"),
+        ("a*", 1, "search exactly"),
         ("abc|de", 2, "use 1 at most"),
-        ("^$", 1, "leave `fuzzy` out"),
+        ("^$", 1, "search exactly"),
         ("a{4}", 4, "use 3 at most"),
     ] {
         let error = FuzzyMatcher::new(&pattern(text, false, false), level).unwrap_err();
