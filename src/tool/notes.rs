@@ -41,6 +41,8 @@ pub enum Note {
     },
     /// The output may have no more than so many bytes.
     Bytes(usize),
+    /// So many files or directories are beside those that the list of errors names.
+    FurtherErrors(u64),
     /// So many lines are longer than a limit in bytes and are shown in part.
     LongLines {
         /// How many.
@@ -196,6 +198,12 @@ impl Note {
                     _ => "events, or entries of `errors`,",
                 }
             ),
+            Note::FurtherErrors(1) => {
+                "1 further file or directory was not searched completely".to_string()
+            }
+            Note::FurtherErrors(count) => {
+                format!("{count} further files or directories were not searched completely")
+            }
             Note::LongLines { lines, limit } => format!(
                 "{lines} {} longer than {limit} bytes and shown in part, around the match{}",
                 if *lines == 1 { "line is" } else { "lines are" },
@@ -251,6 +259,7 @@ mod tests {
                 filters: vec!["src/**".into()],
                 meant: None,
             },
+            Note::FurtherErrors(1),
             Note::LongLines { lines: 1, limit: 5 },
             Note::Deadline(1),
         ];

@@ -21,7 +21,6 @@ use crate::exec::schedule::Taker;
 use crate::exec::stop::{CancelHandle, Clock, SystemClock};
 use crate::tool::answering::{Call, Summary, Target};
 use crate::tool::arguments;
-use crate::tool::budget::Draft;
 use crate::tool::closing::notes_of;
 use crate::tool::config::SearchConfig;
 use crate::tool::engines::Engines;
@@ -440,7 +439,7 @@ impl SearchTool {
             content: String::new(),
             stats,
         };
-        let draft = Draft {
+        let draft = SearchDraft {
             response,
             lines: answered.lines,
             notes: answered.notes,
@@ -591,9 +590,12 @@ impl ShownPaths {
     }
 }
 
+mod draft;
 mod explain;
 #[cfg(feature = "daemon")]
 mod text;
+
+use draft::SearchDraft;
 
 #[cfg(test)]
 mod tests;

@@ -40,7 +40,7 @@ pub use response::{
 };
 
 use found::{Kept, Shape};
-use response::{LARGEST, fill};
+use response::{FilesDraft, LARGEST};
 
 /// The `search_files` tool.
 ///
@@ -396,6 +396,7 @@ impl FilesTool {
                 matches_total: totals.results as u64,
                 elapsed_ms: elapsed.as_millis().try_into().unwrap_or(u64::MAX),
                 lines_shortened: None,
+                errors_left_out: None,
                 files_too_large: Some(totals.files_too_large).filter(|files| *files > 0),
                 fallback: fallback_stats(&summary.fallback),
                 index,
@@ -407,9 +408,14 @@ impl FilesTool {
             max_line_bytes: set(self.config.max_line_bytes),
             scored: (mode == Mode::Fuzzy).then(|| request.query.chars().count()),
         };
+        let draft = FilesDraft {
+            response,
+            files: kept.files(),
+            shape,
+            limit: (!kept.is_whole()).then_some(LARGEST),
+        };
         let budget = context.budget(self.config.max_output_bytes);
-        let budget = budget.map_or(LARGEST, |budget| budget.min(LARGEST));
-        fill(response, kept.files(), shape, kept.is_whole(), budget)
+        draft.fit(budget.map_or(LARGEST, |budget| budget.min(LARGEST)))
     }
 }
 

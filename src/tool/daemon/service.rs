@@ -548,15 +548,12 @@ impl Service {
         let request = Value::Object(call.request.clone());
         let is_search = self.search.answers_to(&call.tool);
         if call.tool == FIND_NAME {
+            if call.text {
+                let answer = self.search.call_find_files_for_text(request, context)?;
+                return Ok((answer.to_json(), answer.timed_out));
+            }
             let found = self.search.call_find_files(request, context)?;
-            let timed_out = found.timed_out;
-            return Ok(match call.text {
-                true => {
-                    let text = found.to_text();
-                    (TextAnswer { text, timed_out }.to_json(), timed_out)
-                }
-                false => (found.to_json(), timed_out),
-            });
+            return Ok((found.to_json(), found.timed_out));
         }
         if !is_search && call.tool != FILES_NAME {
             let name = call.tool.chars().take(80).collect();
