@@ -364,7 +364,7 @@ impl Globs {
 const INCLUDE: &str = "include_glob";
 
 /// The flag whose globs are taken in order.
-const ORDERED: &str = "-g";
+pub(crate) const ORDERED: &str = "-g";
 
 fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, GlobError> {
     if globs.is_empty() {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::exec::allowance::Allowance;
 use crate::exec::catalog::comparing::Refusal;
 use crate::exec::collect::{Found, Limits};
-use crate::exec::eligible::{EligibleFile, Globs, ListSource, WalkSource};
+use crate::exec::eligible::{EligibleFile, Globs, ListSource, ORDERED, WalkSource};
 use crate::exec::event::FileError;
 use crate::exec::handed_out::HandedOut;
 use crate::exec::indexes::Comparing;
@@ -296,17 +296,27 @@ fn log_search(run: &Run, index: &IndexUse) {
 pub(crate) fn refused(tool: &str, error: QuestionError) -> ToolError {
     let is_files = tool == FILES_NAME;
     let message = match error {
-        QuestionError::Glob(error) if is_files => format!("{}s: {}", error.field, error.message),
-        QuestionError::Pattern(error) if error.as_text => {
-            let way_out = match is_files {
-                true => "mode = \"exact\"",
-                false => "fixed_strings",
+        QuestionError::Glob(error) => {
+            let field = match (error.field, is_files) {
+                (ORDERED, _) => "globs".to_string(),
+                (field, true) => format!("{field}s"),
+                (field, false) => field.to_string(),
             };
-            format!("{error}; {way_out} searches for the text as it is")
+            format!("`{field}`: {}", error.message)
         }
-        other => other.to_string(),
+        QuestionError::Pattern(error) => {
+            let (field, as_text) = match is_files {
+                true => ("query", "mode = \"exact\""),
+                false => ("pattern", "fixed_strings = true"),
+            };
+            match error.as_text {
+                true => format!("`{field}`: {error}; {as_text} searches for the text as it is"),
+                false => format!("`{field}`: {error}"),
+            }
+        }
+        QuestionError::Type(error) => format!("`types`: {error}; `globs` takes globs"),
     };
-    arguments::refused(&message)
+    ToolError::bad_args(arguments::refused(&message))
 }
 
 fn kind_of(resolved: &Resolved) -> TargetKind {

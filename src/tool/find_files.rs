@@ -29,6 +29,7 @@ use crate::tool::search::{SearchTool, ShownPaths, ToolContext};
 use crate::tool::searcher::to_usize;
 #[cfg(feature = "daemon")]
 use crate::tool::text_answer::TextAnswer;
+use crate::tool::tools::ToolName;
 
 pub use request::{FIND_NAME, FindRequest, Sort, find_response_schema, find_schema};
 pub use response::{FindResponse, FoundPath};
@@ -130,6 +131,15 @@ impl SearchTool {
 
     /// Finds files, of which not all may fit.
     fn draft_of_files(
+        &self,
+        request: &FindRequest,
+        context: &ToolContext,
+    ) -> Result<FindDraft, ToolError> {
+        let found = self.find_files_any_way(request, context);
+        found.map_err(|error| ToolName::FindFiles.explain(error))
+    }
+
+    fn find_files_any_way(
         &self,
         request: &FindRequest,
         context: &ToolContext,

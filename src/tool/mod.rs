@@ -32,5 +32,6 @@ mod searcher;
 mod shorten;
 #[cfg(feature = "daemon")]
 mod text_answer;
+mod tools;
 #[cfg(all(unix, feature = "web"))]
 pub mod web;

@@ -33,6 +33,7 @@ use crate::tool::response::ErrorEntry;
 use crate::tool::sandbox::{Resolved, Sandbox};
 use crate::tool::search::{ReadEvidence, RiskLevel, ToolContext, set};
 use crate::tool::searcher::{Searcher, missing, slashed, summarized, to_usize};
+use crate::tool::tools::ToolName;
 
 pub use request::{FILES_NAME, FilesRequest, files_schema};
 pub use response::{
@@ -204,6 +205,16 @@ impl FilesTool {
         context: &ToolContext,
         takes_files: bool,
     ) -> Result<Answered, ToolError> {
+        let found = self.find_any_way(request, context, takes_files);
+        found.map_err(|error| ToolName::SearchFiles.explain(error))
+    }
+
+    fn find_any_way(
+        &self,
+        request: &FilesRequest,
+        context: &ToolContext,
+        takes_files: bool,
+    ) -> Result<Answered, ToolError> {
         if !self.config.enabled {
             return Err(DenialReason::Disabled.into());
         }
@@ -253,7 +264,8 @@ impl FilesTool {
     /// Makes a question of a request: fills in defaults and checks caps.
     fn question(&self, request: &FilesRequest, mode: Mode) -> Result<Question, ToolError> {
         let config = &self.config;
-        let capped = |field, asked, cap| arguments::capped("tools.search_files", field, asked, cap);
+        let capped =
+            |field, asked, cap| arguments::capped(ToolName::SearchFiles, field, asked, cap);
         let max_results = capped("max_results", request.max_results, config.max_results)?;
         let max_files = capped("max_files", request.max_files, config.max_files)?;
         let max_depth = capped("max_depth", request.max_depth, config.max_depth)?;

@@ -60,6 +60,8 @@ mod permissions;
 mod planning;
 mod properties;
 #[cfg(unix)]
+mod request_errors;
+#[cfg(unix)]
 mod request_lines;
 mod skipped;
 mod slow;
