@@ -29,6 +29,7 @@ use crate::format::error::FormatError;
 use crate::tool::arguments;
 use crate::tool::engines::Engines;
 use crate::tool::error::ToolError;
+use crate::tool::globs::{self, RepeatedPath};
 use crate::tool::indexing;
 use crate::tool::response::{FallbackSkipped, FallbackUse, IndexUse};
 use crate::tool::sandbox::Resolved;
@@ -78,6 +79,8 @@ pub(crate) struct Summary {
     pub(crate) approximate: Option<Fuzziness>,
     /// What came of approximate searches.
     pub(crate) fallback: Fallback,
+    /// Globs that repeat the searched path, which are taken as others.
+    pub(crate) repeated: Vec<RepeatedPath>,
 }
 
 impl Summary {
@@ -93,6 +96,7 @@ impl Summary {
             index: IndexUse::not_used(),
             approximate: None,
             fallback: Fallback::default(),
+            repeated: Vec::new(),
         }
     }
 
@@ -194,6 +198,8 @@ impl Searcher {
             max_files: question.limits.max_files,
         };
         let options = self.options(limits, deadline, &context.cancel);
+        let at_target = globs::at_target(question, &context.sandbox);
+        let question = &*at_target.question;
         let filters = question
             .filters()
             .map_err(|error| refused(self.tool(), error))?;
@@ -234,6 +240,7 @@ impl Searcher {
             index,
             approximate: None,
             fallback: Fallback::default(),
+            repeated: at_target.repeated,
         };
         if held.has_match || !is_ended_without_match(&summary.run) {
             held.flush(taker);

@@ -18,6 +18,7 @@ pub mod error;
 #[cfg(all(unix, feature = "executor"))]
 pub mod executor;
 pub mod find_files;
+mod globs;
 pub mod indexing;
 #[cfg(all(unix, feature = "mcp"))]
 pub mod mcp;

@@ -39,6 +39,13 @@ pub enum Note {
         /// A glob that may have been meant.
         meant: Option<String>,
     },
+    /// A glob that repeats the searched path was taken as another one.
+    RepeatedPath {
+        /// The glob of the request.
+        glob: String,
+        /// How it was taken.
+        taken_as: String,
+    },
     /// The output may have no more than so many bytes.
     Bytes(usize),
     /// So many files or directories are beside those that the list of errors names.
@@ -191,6 +198,9 @@ impl Note {
                     "no file was searched: no eligible file matches {filters}. Globs are relative to {base}{meant}"
                 )
             }
+            Note::RepeatedPath { glob, taken_as } => format!(
+                "the glob `{glob}` was taken as `{taken_as}`: globs are relative to the searched `path`"
+            ),
             Note::Bytes(limit) => format!(
                 "truncated: the output was cut to fit {limit} bytes; {} are missing. Narrow the search",
                 match reader {

@@ -23,7 +23,7 @@ use crate::exec::question::{Follow, IgnoreRules, TraversalOptions};
 use crate::exec::reach::EntryKind;
 use crate::tool::answering::{self, Call, Fallback, Summary};
 use crate::tool::arguments;
-use crate::tool::closing::no_file_passed;
+use crate::tool::closing::notes_of_globs;
 use crate::tool::config::{Config, FilesConfig, Mode, SearchConfig};
 use crate::tool::engines::Engines;
 use crate::tool::error::{DenialReason, ToolError};
@@ -382,8 +382,8 @@ impl FilesTool {
             summary,
         } = answered;
         let (totals, cuts) = (summary.run.totals, summary.run.cuts);
-        let hint = no_file_passed(&question, &summary);
-        let hint = hint.map(|note| ErrorEntry {
+        let notes = notes_of_globs(&question, &summary).into_iter();
+        let notes = notes.map(|note| ErrorEntry {
             path: ".".to_string(),
             error: note.text(Reader::Program),
         });
@@ -413,7 +413,11 @@ impl FilesTool {
                 fallback: fallback_stats(&summary.fallback),
                 index,
             },
-            errors: kept.errors(max_file_size).into_iter().chain(hint).collect(),
+            errors: kept
+                .errors(max_file_size)
+                .into_iter()
+                .chain(notes)
+                .collect(),
         };
         let shape = Shape {
             around: request.context_lines,

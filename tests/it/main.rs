@@ -70,6 +70,7 @@ mod source;
 mod sqlite;
 mod support;
 mod test_rules;
+mod tool_globs;
 #[cfg(unix)]
 mod tui;
 mod verification;
