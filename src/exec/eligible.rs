@@ -5,7 +5,6 @@
 
 mod classes;
 
-use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -364,7 +363,7 @@ impl Globs {
 const INCLUDE: &str = "include_glob";
 
 /// The flag whose globs are taken in order.
-const ORDERED: &str = "-g";
+pub(crate) const ORDERED: &str = "-g";
 
 fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, GlobError> {
     if globs.is_empty() {
@@ -400,12 +399,7 @@ fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, G
                  name that starts with #"
             ));
         }
-        // ripgrep's -g takes `./` as it is, and then it matches nothing.
-        let glob = match field {
-            ORDERED => glob.into(),
-            _ => from_here(glob),
-        };
-        if let Err(error) = all.add_line(None, &classes::without_slash(&glob)) {
+        if let Err(error) = all.add_line(None, &classes::without_slash(glob)) {
             return refuse(format!("the glob {glob:?} is invalid: {error}"));
         }
     }
@@ -421,18 +415,6 @@ fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, G
         }
     }
     refuse(format!("the globs are invalid together: {together}"))
-}
-
-/// Rewrites a glob that starts with `./`, which no path does, to one that is anchored.
-fn from_here(glob: &str) -> Cow<'_, str> {
-    let (sign, rest) = match glob.strip_prefix('!') {
-        Some(rest) => ("!", rest),
-        None => ("", glob),
-    };
-    match rest.strip_prefix("./") {
-        Some(below) => format!("{sign}/{}", below.trim_start_matches('/')).into(),
-        None => glob.into(),
-    }
 }
 
 /// Eligible files found by walking the tree.

@@ -14,7 +14,7 @@ pub struct TypeRule {
 
 /// There is no type of a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no type `{name}`; {hint}--type-list shows all, and -g takes globs")]
+#[error("there is no type `{name}`{hint}")]
 pub struct TypeError {
     name: String,
     hint: String,
@@ -50,7 +50,7 @@ fn unknown(rules: &[TypeRule]) -> TypeError {
     let name = rules.iter().find(is_unknown).map(|rule| rule.name.clone());
     let name = name.unwrap_or_default();
     let hint = match nearest(&known, &name) {
-        Some(near) => format!("did you mean `{near}`? "),
+        Some(near) => format!("; did you mean `{near}`?"),
         None => String::new(),
     };
     TypeError { name, hint }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::exec::allowance::Allowance;
 use crate::exec::catalog::comparing::Refusal;
 use crate::exec::collect::{Found, Limits};
-use crate::exec::eligible::{EligibleFile, Globs, ListSource, WalkSource};
+use crate::exec::eligible::{EligibleFile, Globs, ListSource, ORDERED, WalkSource};
 use crate::exec::event::FileError;
 use crate::exec::handed_out::HandedOut;
 use crate::exec::indexes::Comparing;
@@ -29,6 +29,7 @@ use crate::format::error::FormatError;
 use crate::tool::arguments;
 use crate::tool::engines::Engines;
 use crate::tool::error::ToolError;
+use crate::tool::globs::{self, RepeatedPath};
 use crate::tool::indexing;
 use crate::tool::response::{FallbackSkipped, FallbackUse, IndexUse};
 use crate::tool::sandbox::Resolved;
@@ -78,6 +79,8 @@ pub(crate) struct Summary {
     pub(crate) approximate: Option<Fuzziness>,
     /// What came of approximate searches.
     pub(crate) fallback: Fallback,
+    /// Globs that repeat the searched path, which are taken as others.
+    pub(crate) repeated: Vec<RepeatedPath>,
 }
 
 impl Summary {
@@ -93,6 +96,7 @@ impl Summary {
             index: IndexUse::not_used(),
             approximate: None,
             fallback: Fallback::default(),
+            repeated: Vec::new(),
         }
     }
 
@@ -194,6 +198,8 @@ impl Searcher {
             max_files: question.limits.max_files,
         };
         let options = self.options(limits, deadline, &context.cancel);
+        let at_target = globs::at_target(question, &context.sandbox);
+        let question = &*at_target.question;
         let filters = question
             .filters()
             .map_err(|error| refused(self.tool(), error))?;
@@ -234,6 +240,7 @@ impl Searcher {
             index,
             approximate: None,
             fallback: Fallback::default(),
+            repeated: at_target.repeated,
         };
         if held.has_match || !is_ended_without_match(&summary.run) {
             held.flush(taker);
@@ -293,23 +300,33 @@ fn log_search(run: &Run, index: &IndexUse) {
 }
 
 /// The field that has a pattern searched for as a text.
-pub(crate) const AS_TEXT: &str = "fixed_strings";
+pub(crate) const AS_TEXT: &str = "fixed_strings = true";
 
 /// Returns the error of a question that can't be asked, in the words of a tool.
 pub(crate) fn refused(tool: &str, error: QuestionError) -> ToolError {
     let is_files = tool == FILES_NAME;
     let message = match error {
-        QuestionError::Glob(error) if is_files => format!("{}s: {}", error.field, error.message),
-        QuestionError::Pattern(error) if error.as_text => {
-            let way_out = match is_files {
-                true => "mode = \"exact\"",
-                false => AS_TEXT,
+        QuestionError::Glob(error) => {
+            let field = match (error.field, is_files) {
+                (ORDERED, _) => "globs".to_string(),
+                (field, true) => format!("{field}s"),
+                (field, false) => field.to_string(),
             };
-            format!("{error}; {way_out} searches for the text as it is")
+            format!("`{field}`: {}", error.message)
         }
-        other => other.to_string(),
+        QuestionError::Pattern(error) => {
+            let (field, as_text) = match is_files {
+                true => ("query", "mode = \"exact\""),
+                false => ("pattern", AS_TEXT),
+            };
+            match error.as_text {
+                true => format!("`{field}`: {error}; {as_text} searches for the text as it is"),
+                false => format!("`{field}`: {error}"),
+            }
+        }
+        QuestionError::Type(error) => format!("`types`: {error}; `globs` takes globs"),
     };
-    arguments::refused(&message)
+    ToolError::bad_args(arguments::refused(&message))
 }
 
 fn kind_of(resolved: &Resolved) -> TargetKind {

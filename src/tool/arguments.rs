@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::tool::error::ToolError;
+use crate::tool::tools::ToolName;
 
 /// Globs that a request may include, and as many that it may exclude. Compiling them takes time that no
 /// deadline can cut short: half a millisecond each.
@@ -22,50 +23,46 @@ pub(super) const MAX_GLOB_BYTES: usize = 65_536;
 /// # Errors
 ///
 /// [`ToolError::BadArgs`].
-pub(super) fn json(text: &str) -> Result<Value, ToolError> {
+pub(super) fn json(tool: ToolName, text: &str) -> Result<Value, ToolError> {
     serde_json::from_str(text)
-        .map_err(|error| ToolError::bad_args(format!("the request is not valid JSON: {error}")))
+        .map_err(|error| tool.wrong(format!("the request is not valid JSON: {error}"), &[]))
 }
 
-/// Reads a request with the fields that `schema` has. `example` is one, for who sends no object at all.
+/// Reads a request of a tool.
 ///
 /// # Errors
 ///
 /// [`ToolError::BadArgs`] that names the field, what it holds and what it may hold.
-pub(super) fn parse<T: DeserializeOwned>(
-    value: Value,
-    schema: &Value,
-    example: &str,
-) -> Result<T, ToolError> {
+pub(super) fn parse<T: DeserializeOwned>(tool: ToolName, value: Value) -> Result<T, ToolError> {
     let Value::Object(mut fields) = value else {
-        return Err(ToolError::bad_args(format!(
-            "the request must be a JSON object such as {example}, not {}",
-            kind_of(&value)
-        )));
+        let kind = kind_of(&value);
+        let message = format!("the request must be a JSON object, not {kind}");
+        return Err(tool.wrong(message, &[]));
     };
-    check_names(&fields, schema)?;
+    let schema = tool.request_schema();
+    check_names(tool, &fields)?;
     for (name, value) in &mut fields {
         if value.is_null() {
-            return Err(ToolError::bad_args(format!(
-                "`{name}` is null; leave the field out to use its default"
-            )));
+            let message = format!("`{name}` is null; leave the field out to use its default");
+            return Err(tool.wrong_field(name, message));
         }
         whole_number(value);
-        check_type(name, value, &schema["properties"][name.as_str()])?;
+        check_type(tool, name, value)?;
     }
     let required = schema["required"].as_array().into_iter().flatten();
     let mut required = required.filter_map(Value::as_str);
     if let Some(name) = required.find(|name| !fields.contains_key(*name)) {
-        return Err(ToolError::bad_args(format!(
-            "`{name}` is missing; a request looks like {example}"
-        )));
+        return Err(tool.wrong(format!("`{name}` is missing"), &[]));
     }
-    serde_path_to_error::deserialize(Value::Object(fields))
-        .map_err(|error| ToolError::bad_args(explain(&error)))
+    serde_path_to_error::deserialize(Value::Object(fields)).map_err(|error| {
+        // The types were compared with the schema, which is made of the same type.
+        let field = error.path();
+        tool.wrong(format!("`{field}` has a value that it does not take"), &[])
+    })
 }
 
-/// Returns the error that says this of an argument; of what repeats an argument as long as a request, the beginning and the end.
-pub(super) fn refused(message: &str) -> ToolError {
+/// Shortens a message that repeats an argument as long as a request to its beginning and its end.
+pub(super) fn refused(message: &str) -> Cow<'_, str> {
     /// Characters that are said of the beginning and of the end.
     const SAID: usize = 500;
     let (from, to) = (
@@ -74,9 +71,9 @@ pub(super) fn refused(message: &str) -> ToolError {
     );
     match (from, to) {
         (Some((from, _)), Some((to, _))) if from < to => {
-            ToolError::bad_args(format!("{} … {}", &message[..from], &message[to..]))
+            format!("{} … {}", &message[..from], &message[to..]).into()
         }
-        _ => ToolError::bad_args(message),
+        _ => message.into(),
     }
 }
 
@@ -85,15 +82,16 @@ pub(super) fn refused(message: &str) -> ToolError {
 /// # Errors
 ///
 /// [`ToolError::BadArgs`] that names the field.
-pub(super) fn check_positive(limits: &[(&str, Option<u64>)]) -> Result<(), ToolError> {
-    for (name, value) in limits {
-        if *value == Some(0) {
-            return Err(ToolError::bad_args(format!(
-                "`{name}` must be at least 1, not 0"
-            )));
+pub(super) fn check_positive(
+    tool: ToolName,
+    limits: &[(&str, Option<u64>)],
+) -> Result<(), ToolError> {
+    match limits.iter().find(|(_, value)| *value == Some(0)) {
+        Some((name, _)) => {
+            Err(tool.wrong_field(name, format!("`{name}` must be at least 1, not 0")))
         }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Refuses too many globs.
@@ -101,14 +99,15 @@ pub(super) fn check_positive(limits: &[(&str, Option<u64>)]) -> Result<(), ToolE
 /// # Errors
 ///
 /// [`ToolError::BadArgs`] that names the field.
-pub(super) fn check_globs(name: &str, globs: &[String]) -> Result<(), ToolError> {
+pub(super) fn check_globs(tool: ToolName, name: &str, globs: &[String]) -> Result<(), ToolError> {
     let bytes: usize = globs.iter().map(String::len).sum();
     if globs.len() > MAX_GLOBS || bytes > MAX_GLOB_BYTES {
-        return Err(ToolError::bad_args(format!(
+        let message = format!(
             "`{name}` has {} globs of {bytes} bytes together; at most {MAX_GLOBS} globs and \
              {MAX_GLOB_BYTES} bytes are allowed. Write fewer and wider ones, or search a narrower `path`",
             globs.len()
-        )));
+        );
+        return Err(tool.wrong_field(name, message));
     }
     Ok(())
 }
@@ -117,29 +116,34 @@ pub(super) fn check_globs(name: &str, globs: &[String]) -> Result<(), ToolError>
 ///
 /// # Errors
 ///
-/// [`ToolError::BadArgs`] for one above the cap, which `table` configures.
+/// [`ToolError::BadArgs`] for one above the cap, which the tool's table configures.
 pub(super) fn capped(
-    table: &str,
+    tool: ToolName,
     field: &str,
     asked: Option<u64>,
     cap: u64,
 ) -> Result<u64, ToolError> {
     match asked {
-        Some(asked) if asked > cap => Err(ToolError::bad_args(format!(
-            "`{field}` is {asked}, above the cap of {cap}; ask for at most {cap}, or raise `{field}` in \
-             `[{table}]`"
-        ))),
+        Some(asked) if asked > cap => {
+            let table = tool.name().to_lowercase();
+            let message = format!(
+                "`{field}` is {asked}, above the cap of {cap}; ask for at most {cap}, or raise `{field}` in \
+                 `[tools.{table}]`"
+            );
+            Err(tool.wrong(message, &[(field, cap.into())]))
+        }
         asked => Ok(asked.unwrap_or(cap)),
     }
 }
 
 /// Refuses a value of another type than its schema has, with an example of one that would do.
-fn check_type(name: &str, value: &Value, schema: &Value) -> Result<(), ToolError> {
+fn check_type(tool: ToolName, name: &str, value: &Value) -> Result<(), ToolError> {
+    let schema = &tool.request_schema()["properties"][name];
     let refuse = |place: &str, value: &Value, wanted: &str| {
         let value = value.to_string();
         let value = shortened(&value, 100);
         let message = format!("`{place}` is {value}; it takes {wanted}");
-        Err(ToolError::bad_args(message))
+        Err(tool.wrong_field(name, message))
     };
     let kind = schema["type"].as_str().unwrap_or_default();
     if let Some(words) = schema["enum"].as_array() {
@@ -152,26 +156,19 @@ fn check_type(name: &str, value: &Value, schema: &Value) -> Result<(), ToolError
     match (kind, value) {
         ("string", Value::String(_)) | ("boolean", Value::Bool(_)) => Ok(()),
         ("integer", value) if value.is_u64() => Ok(()),
-        ("string", value) => refuse(name, value, "a string, such as \"text\""),
+        ("string", value) => refuse(name, value, "a string"),
         ("boolean", value) => refuse(name, value, "true or false"),
         ("integer", value) => {
             let least = schema["minimum"].as_u64().unwrap_or_default();
-            refuse(
-                name,
-                value,
-                &format!("a whole number, {least} or more, such as 2"),
-            )
+            refuse(name, value, &format!("a whole number, {least} or more"))
         }
         ("array", Value::Array(list)) => {
             match list.iter().enumerate().find(|(_, one)| !one.is_string()) {
                 None => Ok(()),
-                Some((at, one)) => {
-                    let place = format!("{name}[{at}]");
-                    refuse(&place, one, "a string, such as \"*.rs\"")
-                }
+                Some((at, one)) => refuse(&format!("{name}[{at}]"), one, "a string"),
             }
         }
-        ("array", value) => refuse(name, value, "a list of strings, such as [\"*.rs\"]"),
+        ("array", value) => refuse(name, value, "a list of strings"),
         _ => Ok(()),
     }
 }
@@ -215,33 +212,38 @@ const SYNONYMS: [(&str, &[&str]); 12] = [
 ];
 
 /// Refuses unknown fields, with the nearest known one (FR-LS-02b).
-fn check_names(fields: &Map<String, Value>, schema: &Value) -> Result<(), ToolError> {
-    let known: Vec<&str> = schema["properties"]
-        .as_object()
-        .map(|properties| properties.keys().map(String::as_str).collect())
-        .unwrap_or_default();
-    for name in fields.keys() {
-        if known.contains(&name.as_str()) {
-            continue;
+fn check_names(tool: ToolName, fields: &Map<String, Value>) -> Result<(), ToolError> {
+    let properties = tool.request_schema()["properties"].as_object();
+    let known: Vec<&str> = properties
+        .into_iter()
+        .flat_map(|properties| properties.keys().map(String::as_str))
+        .collect();
+    let is_unknown = |name: &&String| !known.contains(&name.as_str());
+    let Some(name) = fields.keys().find(is_unknown) else {
+        return Ok(());
+    };
+    let synonyms = SYNONYMS.iter().find(|(other, _)| other == name);
+    let synonym = synonyms.and_then(|(_, all)| all.iter().find(|one| known.contains(one)));
+    let nearest = known
+        .iter()
+        .map(|known| (strsim::jaro_winkler(known, &shortened(name, 64)), *known))
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .filter(|(likeness, _)| *likeness > 0.75);
+    let nearest = synonym.copied().or(nearest.map(|(_, nearest)| nearest));
+    let name = shortened(name, 64);
+    Err(match nearest {
+        Some(nearest) => {
+            let message = format!("unknown field `{name}`; did you mean `{nearest}`?");
+            tool.wrong_field(nearest, message)
         }
-        let synonyms = SYNONYMS.iter().find(|(other, _)| other == name);
-        let synonym = synonyms.and_then(|(_, all)| all.iter().find(|one| known.contains(one)));
-        let nearest = known
-            .iter()
-            .map(|known| (strsim::jaro_winkler(known, &shortened(name, 64)), *known))
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-            .filter(|(likeness, _)| *likeness > 0.75);
-        let nearest = synonym.copied().or(nearest.map(|(_, nearest)| nearest));
-        let hint = match nearest {
-            Some(nearest) => format!("did you mean `{nearest}`?"),
-            None => format!("known fields are {}", known.join(", ")),
-        };
-        return Err(ToolError::bad_args(format!(
-            "unknown field `{}`; {hint}",
-            shortened(name, 64)
-        )));
-    }
-    Ok(())
+        None => {
+            let known = known.join(", ");
+            tool.wrong(
+                format!("unknown field `{name}`; known fields are {known}"),
+                &[],
+            )
+        }
+    })
 }
 
 /// The start of a text that may be as long as a request. Comparing and repeating it has to have an end.
@@ -249,17 +251,6 @@ fn shortened(text: &str, chars: usize) -> Cow<'_, str> {
     match text.char_indices().nth(chars) {
         Some((at, _)) => Cow::Owned(format!("{}…", &text[..at])),
         None => Cow::Borrowed(text),
-    }
-}
-
-fn explain(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
-    let path = error.path().to_string();
-    let inner = error.inner().to_string();
-    let inner = shortened(&inner, 200);
-    if path == "." {
-        format!("invalid request: {inner}")
-    } else {
-        format!("`{path}`: {inner}")
     }
 }
 

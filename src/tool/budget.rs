@@ -1,154 +1,208 @@
-//! Fitting a response of `Search` into a number of bytes.
+//! Fitting an answer into a number of bytes.
 //!
-//! Owns what gives way when not everything fits: first the ends of long lines, then the events at
-//! the end, then the errors at the end. What is left is a prefix of the events.
+//! Owns what gives way when not everything fits, for every tool, and for text as for fields. The
+//! ends of long lines go before any result does, and so does the list of errors, which are counted
+//! then. Results go from the end. So what is left is the beginning of the whole answer, and a larger
+//! limit never gives fewer results.
 
-use std::sync::Arc;
-
-use crate::exec::event::Line;
 use crate::tool::error::{DenialReason, ToolError};
-use crate::tool::notes::{Note, closing_notes};
-use crate::tool::render::push_line;
-use crate::tool::response::{ErrorEntry, Record, SearchResponse, json_len};
+use crate::tool::notes::Note;
 
-/// The lengths, in bytes, that lines are cut to one after the other until an answer fits. A line of
-/// usual length is never cut.
-pub(crate) const SHORTER: [usize; 5] = [4096, 2048, 1024, 512, 256];
+/// The lengths, in bytes, that lines are cut to one after the other until an answer fits.
+const SHORTER: [usize; 8] = [4096, 2048, 1024, 512, 256, 128, 64, 32];
 
-/// A response without its events, and the lines they are made from.
-pub(crate) struct Draft {
-    /// Everything but `matches`, `count` and `content`.
-    pub(crate) response: SearchResponse,
-    /// The lines, each with the path that it is shown with.
-    pub(crate) lines: Vec<(Arc<str>, Line)>,
-    /// What the reader has to know.
-    pub(crate) notes: Vec<Note>,
+/// How much of an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
     /// The most bytes of a line that are shown, if there is a limit.
-    pub(crate) max_line_bytes: Option<usize>,
+    pub(crate) line: Option<usize>,
+    /// How many results, from the first on.
+    pub(crate) results: usize,
+    /// How many entries of the list of errors, from the first on.
+    pub(crate) errors: usize,
+    /// The limit in bytes that cut the answer, if one did.
+    pub(crate) limit: Option<usize>,
 }
 
-impl Draft {
-    /// Makes the response, in at most `budget` bytes of JSON. Linear in the response.
-    ///
-    /// # Errors
-    ///
-    /// [`DenialReason::LimitsExceeded`] if not even a response without events fits.
-    pub(crate) fn fit(self, budget: Option<usize>) -> Result<SearchResponse, ToolError> {
-        let whole = self.max_line_bytes;
-        let Some(budget) = budget else {
-            return Ok(self.write(whole, self.lines.len(), &self.notes));
-        };
-        let shorter = SHORTER
-            .into_iter()
-            .filter(|most| whole.is_none_or(|whole| *most < whole));
-        let mut most = whole;
-        for next in [whole].into_iter().chain(shorter.map(Some)) {
-            most = next;
-            let shown: usize = self.lengths(most).sum();
-            if shown > budget {
-                continue;
-            }
-            let response = self.write(most, self.lines.len(), &self.notes);
-            if response.to_json().len() <= budget {
-                return Ok(response);
-            }
+impl Extent {
+    /// Returns the notes of an answer that is written so. `notes` are those of the whole answer,
+    /// which has `errors` errors; `shortened` lines are shown in part.
+    pub(crate) fn notes(self, notes: &[Note], errors: usize, shortened: u64) -> Vec<Note> {
+        let further = errors.saturating_sub(self.errors) as u64;
+        let mut all = Vec::from_iter((further > 0).then_some(Note::FurtherErrors(further)));
+        all.extend_from_slice(notes);
+        if let Some(limit) = self.limit {
+            all.retain(|note| !matches!(note, Note::MaxResults(_)));
+            all.push(Note::Bytes(limit));
         }
-        self.cut(most, budget)
-    }
-
-    /// Makes the response with as many events from the first on as fit.
-    fn cut(mut self, most: Option<usize>, budget: usize) -> Result<SearchResponse, ToolError> {
-        self.notes
-            .retain(|note| !matches!(note, Note::MaxResults(_)));
-        self.notes.push(Note::Bytes(budget));
-        self.response.truncated = true;
-        let room = self.write(most, 0, &self.notes).to_json().len();
-        let mut room = without_errors(&mut self.response.errors, room, budget);
-        if room > budget {
-            return Err(too_small(budget, "events", |limit| {
-                let mut notes = self.notes.clone();
-                notes.retain(|note| !matches!(note, Note::Bytes(_)));
-                notes.push(Note::Bytes(limit));
-                self.write(most, 0, &notes).to_json().len()
-            }));
-        }
-        let mut kept = 0;
-        for length in self.lengths(most) {
-            room += length;
-            if room > budget {
-                break;
-            }
-            kept += 1;
-        }
-        loop {
-            let response = self.write(most, kept, &self.notes);
-            // The number of events, and of lines that are shortened, has digits too.
-            if kept == 0 || response.to_json().len() <= budget {
-                return Ok(response);
-            }
-            kept -= 1;
-        }
-    }
-
-    /// Returns what each event adds to the JSON, besides commas.
-    fn lengths(&self, most: Option<usize>) -> impl Iterator<Item = usize> + '_ {
-        let mut line = String::new();
-        self.lines.iter().map(move |(path, event)| {
-            let record = Record::of(path, event, most);
-            line.clear();
-            push_line(&mut line, &record);
-            length_of(&record) + json_len(&line)
-        })
-    }
-
-    /// Writes the response with the first `kept` events.
-    fn write(&self, most: Option<usize>, kept: usize, notes: &[Note]) -> SearchResponse {
-        let lines = self.lines.iter().take(kept);
-        let matches: Vec<Record> = lines
-            .map(|(path, line)| Record::of(path, line, most))
-            .collect();
-        let mut content = String::new();
-        matches
-            .iter()
-            .for_each(|record| push_line(&mut content, record));
-        let shortened = matches.iter().filter(|one| one.left_out.is_some()).count() as u64;
-        let mut notes = notes.to_vec();
-        if let (1.., Some(most)) = (shortened, most) {
-            notes.push(Note::LongLines {
+        if let (1.., Some(line)) = (shortened, self.line) {
+            all.push(Note::LongLines {
                 lines: shortened,
-                limit: most as u64,
+                limit: line as u64,
             });
         }
-        content.push_str(&closing_notes(&notes));
-        let mut response = SearchResponse {
-            count: matches.len(),
-            matches,
-            content,
-            ..self.response.clone()
-        };
-        if let Some(stats) = &mut response.stats {
-            stats.lines_shortened = shortened;
+        all
+    }
+}
+
+/// What one result adds to an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// Bytes, with what parts it from the result before it.
+    pub(crate) bytes: usize,
+    /// Lines that are shown in part.
+    pub(crate) shortened: u64,
+}
+
+/// An answer that is not written yet.
+pub(crate) trait Draft {
+    /// What a result is called, in the plural.
+    const RESULTS: &'static str;
+
+    /// Returns the extent of the whole answer.
+    fn whole(&self) -> Extent;
+
+    /// Returns what each result adds, in order, where lines have at most `line` bytes.
+    fn pieces(&self, line: Option<usize>) -> impl Iterator<Item = Piece> + '_;
+
+    /// Returns the bytes of the answer without what its results add. `shortened` lines are shown in
+    /// part.
+    fn frame(&self, extent: Extent, shortened: u64) -> usize;
+}
+
+/// Returns how much of an answer fits `budget` bytes: as many results as possible, then as much of
+/// long lines, then as many errors. Takes time in proportion to the budget, as far as results go.
+///
+/// # Errors
+///
+/// [`DenialReason::LimitsExceeded`] if not even an answer without results fits.
+pub(crate) fn fit(draft: &impl Draft, budget: Option<usize>) -> Result<Extent, ToolError> {
+    let whole = draft.whole();
+    let Some(budget) = budget else {
+        return Ok(whole);
+    };
+    let bare = without_results(draft, budget);
+    let mut best: Option<(Extent, FirstResults)> = None;
+    for line in lengths(whole.line) {
+        let first = FirstResults::of(draft, line, budget);
+        let everything = Extent { line, ..whole };
+        if first.fit(draft, everything, budget) {
+            return Ok(everything);
         }
-        response
+        let cut = |results: usize| Extent {
+            line,
+            results,
+            ..bare
+        };
+        let fits = |results: usize| first.fit(draft, cut(results), budget);
+        if let Some(results) = most(first.count(), fits)
+            && best.as_ref().is_none_or(|(best, _)| best.results < results)
+        {
+            best = Some((cut(results), first));
+        }
+    }
+    let Some((best, first)) = best else {
+        return Err(too_small(draft, budget));
+    };
+    let fits = |errors: usize| first.fit(draft, Extent { errors, ..best }, budget);
+    let errors = match fits(whole.errors) {
+        true => Some(whole.errors),
+        false => most(whole.errors.saturating_sub(1), fits),
+    };
+    Ok(Extent {
+        errors: errors.unwrap_or_default(),
+        ..best
+    })
+}
+
+/// Returns the extent of the shortest answer that a limit cuts.
+fn without_results(draft: &impl Draft, limit: usize) -> Extent {
+    let whole = draft.whole();
+    let none = Extent {
+        results: 0,
+        errors: 0,
+        limit: Some(limit),
+        ..whole
+    };
+    // An error may take less room than the words that there is one.
+    let all = Extent {
+        errors: whole.errors,
+        ..none
+    };
+    match whole.errors == 1 && draft.frame(all, 0) < draft.frame(none, 0) {
+        true => all,
+        false => none,
     }
 }
 
-fn length_of(value: &impl serde::Serialize) -> usize {
-    serde_json::to_string(value).map_or(usize::MAX / 4, |json| json.len())
+/// Returns the lengths that lines are cut to, where they have at most `whole` bytes anyway.
+fn lengths(whole: Option<usize>) -> impl Iterator<Item = Option<usize>> {
+    let shorter = SHORTER.into_iter();
+    let shorter = shorter.filter(move |length| whole.is_none_or(|whole| *length < whole));
+    [whole].into_iter().chain(shorter.map(Some))
 }
 
-/// Returns the error of a budget that is too small for anything. `needed` says how many bytes a
-/// response without results has under a budget, which it may name.
-pub(crate) fn too_small(
-    budget: usize,
-    results: &str,
-    needed: impl Fn(usize) -> usize,
-) -> ToolError {
-    let mut room = needed(budget);
+/// What the first results add together: an entry for each number of them, from 0 on, as long as
+/// they alone fit the budget.
+struct FirstResults(Vec<Piece>);
+
+impl FirstResults {
+    fn of(draft: &impl Draft, line: Option<usize>, budget: usize) -> FirstResults {
+        let mut sum = Piece::default();
+        let sums = draft.pieces(line).map(|piece| {
+            sum.bytes = sum.bytes.saturating_add(piece.bytes);
+            sum.shortened += piece.shortened;
+            sum
+        });
+        let sums = sums.take_while(|sum| sum.bytes <= budget);
+        FirstResults([Piece::default()].into_iter().chain(sums).collect())
+    }
+
+    /// Returns how many results fit the budget at most.
+    fn count(&self) -> usize {
+        self.0.len() - 1
+    }
+
+    /// Returns the bytes of an answer, if its results alone fit the budget.
+    fn len(&self, draft: &impl Draft, extent: Extent) -> Option<usize> {
+        let sum = self.0.get(extent.results)?;
+        Some(sum.bytes + draft.frame(extent, sum.shortened))
+    }
+
+    fn fit(&self, draft: &impl Draft, extent: Extent, budget: usize) -> bool {
+        self.len(draft, extent).is_some_and(|len| len <= budget)
+    }
+}
+
+/// Returns the largest number up to `all` that fits; a smaller number fits if a larger one does.
+fn most(all: usize, fits: impl Fn(usize) -> bool) -> Option<usize> {
+    let (mut fitting, mut beyond) = (fits(0).then_some(0)?, all + 1);
+    while fitting + 1 < beyond {
+        let middle = fitting + (beyond - fitting) / 2;
+        match fits(middle) {
+            true => fitting = middle,
+            false => beyond = middle,
+        }
+    }
+    Some(fitting)
+}
+
+/// Returns the error of a budget that is too small for anything, with one that would do.
+fn too_small<D: Draft>(draft: &D, budget: usize) -> ToolError {
+    let whole = draft.whole();
+    let bare = |limit: usize| draft.frame(without_results(draft, limit), 0);
+    let mut room = bare(budget);
     // The number itself may have more digits under a larger budget.
-    while needed(room) > room {
-        room = needed(room);
+    while bare(room) > room {
+        room = bare(room);
     }
+    // Where hardly anything was found, all of it may be shorter than saying that it was cut.
+    let everything = lengths(whole.line).filter_map(|line| {
+        let first = FirstResults::of(draft, line, room);
+        first.len(draft, Extent { line, ..whole })
+    });
+    let room = everything.chain([room]).min().unwrap_or(room);
+    let results = D::RESULTS;
     DenialReason::LimitsExceeded {
         message: format!(
             "not even a response without {results} fits {budget} bytes; it needs {room}. Allow more output"
@@ -157,14 +211,5 @@ pub(crate) fn too_small(
     .into()
 }
 
-/// Drops errors from the end until a response that takes `room` bytes fits; returns what it takes
-/// then. Errors go only where they alone are too much: without them an answer would look cleaner
-/// than it is.
-fn without_errors(errors: &mut Vec<ErrorEntry>, mut room: usize, budget: usize) -> usize {
-    while room > budget
-        && let Some(error) = errors.pop()
-    {
-        room -= length_of(&error) + usize::from(!errors.is_empty());
-    }
-    room
-}
+#[cfg(test)]
+mod tests;

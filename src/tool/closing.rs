@@ -45,12 +45,21 @@ pub(super) fn notes_of(
         let ms = timeout.as_millis().try_into().unwrap_or(u64::MAX);
         notes.push(Note::Deadline(ms));
     }
-    notes.extend(no_file_passed(question, summary));
+    notes.extend(notes_of_globs(question, summary));
     notes
 }
 
+/// Says which globs were taken in another way, and that no file passed the filters by path.
+pub(super) fn notes_of_globs(question: &Question, summary: &Summary) -> Vec<Note> {
+    let repeated = summary.repeated.iter().map(|one| Note::RepeatedPath {
+        glob: one.glob.clone(),
+        taken_as: one.taken_as.clone(),
+    });
+    repeated.chain(no_file_passed(question, summary)).collect()
+}
+
 /// Says that the filters by path let no file pass, if so, and which glob may have been meant.
-pub(super) fn no_file_passed(question: &Question, summary: &Summary) -> Option<Note> {
+fn no_file_passed(question: &Question, summary: &Summary) -> Option<Note> {
     let run = &summary.run;
     let is_empty = run.totals.files_scanned == 0 && run.totals.errors == 0 && !run.timed_out;
     if !is_empty || !question.has_filters() {
@@ -67,8 +76,7 @@ pub(super) fn no_file_passed(question: &Question, summary: &Summary) -> Option<N
     let name = target.and_then(|target| target.canonical.file_name());
     let name = name.map(|name| name.to_string_lossy().into_owned());
     let asked = scope.paths.first().map(|path| slashed(path));
-    let whole = target.map(|target| slashed(&target.canonical));
-    let mut repeated = whole.into_iter().chain(asked).chain(name);
+    let mut repeated = asked.into_iter().chain(name);
     // The searched path is repeated in front of a glob that is relative to it already.
     let meant = scope.globs_from.is_none().then(|| {
         repeated.find_map(|path| {

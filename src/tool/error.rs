@@ -9,6 +9,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
+use crate::tool::tools::ToolName;
+
 /// A tool call that gave no response.
 ///
 /// Every kind has a stable [`code`](ToolError::code) for programs and a
@@ -47,7 +49,7 @@ pub enum ToolError {
     #[error("the call was cancelled before it finished; repeat it if its answer is still needed")]
     Cancelled,
     /// There is no tool of that name.
-    #[error("there is no tool `{name}`; use `Search`, `search_files` or `find_files`")]
+    #[error("there is no tool `{name}`; use {}", ToolName::listed())]
     UnknownTool {
         /// The name that was asked for.
         name: String,
@@ -69,7 +71,7 @@ pub enum DenialReason {
     },
     /// The path, or a directory above it, is denied.
     #[error(
-        "path `{}` is denied by the pattern `{pattern}`; choose another path, or change \
+        "path `{}` is denied by the pattern `{pattern}`; choose another path, such as `.`, or change \
          `denied_patterns` or `include_default_denies` in `[tools.sandbox]`",
         .attempted.display()
     )]
@@ -101,19 +103,19 @@ fn outside(attempted: &Path, resolved: &Path) -> String {
     {
         return format!(
             "path `{shown}` contains a `..` component, which is never followed; write the path \
-             without it, relative to the working directory"
+             without it, relative to the working directory, such as `src/lib.rs`"
         );
     }
     if attempted.has_root() && attempted == resolved {
         return format!(
             "path `{shown}` is not allowed: it is absolute or outside the allowed roots; use a \
-             path relative to the working directory, add its directory to `allowed_roots` in \
+             path relative to the working directory, such as `src/lib.rs`, add its directory to `allowed_roots` in \
              `[tools.sandbox]`, or permit absolute paths with `allow_absolute = true`"
         );
     }
     format!(
         "path `{shown}` leads to `{}`, which is outside the allowed roots; choose a path inside \
-         them, or add its directory to `allowed_roots` in `[tools.sandbox]`",
+         them, such as `.`, or add its directory to `allowed_roots` in `[tools.sandbox]`",
         resolved.display()
     )
 }

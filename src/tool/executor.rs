@@ -29,6 +29,7 @@ pub mod search;
 pub mod snippet;
 pub mod source;
 pub mod store;
+pub(crate) mod trust;
 pub mod worker;
 
 use std::collections::BTreeMap;

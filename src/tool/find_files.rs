@@ -23,15 +23,19 @@ use crate::exec::question::{Follow, IgnoreRules, TraversalOptions};
 use crate::exec::types::TypeRule;
 use crate::tool::closing::notes_of;
 use crate::tool::error::{DenialReason, ToolError};
-use crate::tool::notes::{Note, Reader};
+use crate::tool::notes::Note;
 use crate::tool::response::ErrorEntry;
 use crate::tool::search::{SearchTool, ShownPaths, ToolContext};
 use crate::tool::searcher::to_usize;
+#[cfg(feature = "daemon")]
+use crate::tool::text_answer::TextAnswer;
+use crate::tool::tools::ToolName;
 
 pub use request::{FIND_NAME, FindRequest, Sort, find_response_schema, find_schema};
 pub use response::{FindResponse, FoundPath};
 
 use request::MAX_RESULTS;
+use response::FindDraft;
 use score::Scorer;
 
 /// Files in a response, unless a request says so.
@@ -98,6 +102,48 @@ impl SearchTool {
         request: &FindRequest,
         context: &ToolContext,
     ) -> Result<FindResponse, ToolError> {
+        let draft = self.draft_of_files(request, context)?;
+        draft.fit(context.budget(self.config().max_output_bytes))
+    }
+
+    /// Finds files, for a request given as JSON, and writes them as text.
+    ///
+    /// # Errors
+    ///
+    /// As [`SearchTool::find_files`].
+    #[cfg(feature = "daemon")]
+    pub(crate) fn call_find_files_for_text(
+        &self,
+        arguments: Value,
+        context: &ToolContext,
+    ) -> Result<TextAnswer, ToolError> {
+        let request = FindRequest::from_value(arguments)?;
+        let draft = FindDraft {
+            as_text: true,
+            ..self.draft_of_files(&request, context)?
+        };
+        let found = draft.fit(context.budget(self.config().max_output_bytes))?;
+        Ok(TextAnswer {
+            text: found.to_text(),
+            timed_out: found.timed_out,
+        })
+    }
+
+    /// Finds files, of which not all may fit.
+    fn draft_of_files(
+        &self,
+        request: &FindRequest,
+        context: &ToolContext,
+    ) -> Result<FindDraft, ToolError> {
+        let found = self.find_files_any_way(request, context);
+        found.map_err(|error| ToolName::FindFiles.explain(error))
+    }
+
+    fn find_files_any_way(
+        &self,
+        request: &FindRequest,
+        context: &ToolContext,
+    ) -> Result<FindDraft, ToolError> {
         if !self.config().enabled {
             return Err(DenialReason::Disabled.into());
         }
@@ -175,12 +221,13 @@ impl SearchTool {
                     error: error.message,
                 })
                 .collect(),
-            notes: notes
-                .iter()
-                .map(|note| note.text(Reader::Program))
-                .collect(),
+            notes: Vec::new(),
         };
-        response.fit(context.budget(self.config().max_output_bytes))
+        Ok(FindDraft {
+            response,
+            notes,
+            as_text: false,
+        })
     }
 
     /// Makes a question of a request.

@@ -18,6 +18,7 @@ pub mod error;
 #[cfg(all(unix, feature = "executor"))]
 pub mod executor;
 pub mod find_files;
+mod globs;
 pub mod indexing;
 #[cfg(all(unix, feature = "mcp"))]
 pub mod mcp;
@@ -32,5 +33,6 @@ mod searcher;
 mod shorten;
 #[cfg(feature = "daemon")]
 mod text_answer;
+mod tools;
 #[cfg(all(unix, feature = "web"))]
 pub mod web;

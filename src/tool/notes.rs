@@ -39,8 +39,17 @@ pub enum Note {
         /// A glob that may have been meant.
         meant: Option<String>,
     },
+    /// A glob that repeats the searched path was taken as another one.
+    RepeatedPath {
+        /// The glob of the request.
+        glob: String,
+        /// How it was taken.
+        taken_as: String,
+    },
     /// The output may have no more than so many bytes.
     Bytes(usize),
+    /// So many files or directories are beside those that the list of errors names.
+    FurtherErrors(u64),
     /// So many lines are longer than a limit in bytes and are shown in part.
     LongLines {
         /// How many.
@@ -189,6 +198,9 @@ impl Note {
                     "no file was searched: no eligible file matches {filters}. Globs are relative to {base}{meant}"
                 )
             }
+            Note::RepeatedPath { glob, taken_as } => format!(
+                "the glob `{glob}` was taken as `{taken_as}`: globs are relative to the searched `path`"
+            ),
             Note::Bytes(limit) => format!(
                 "truncated: the output was cut to fit {limit} bytes; {} are missing. Narrow the search",
                 match reader {
@@ -196,6 +208,12 @@ impl Note {
                     _ => "events, or entries of `errors`,",
                 }
             ),
+            Note::FurtherErrors(1) => {
+                "1 further file or directory was not searched completely".to_string()
+            }
+            Note::FurtherErrors(count) => {
+                format!("{count} further files or directories were not searched completely")
+            }
             Note::LongLines { lines, limit } => format!(
                 "{lines} {} longer than {limit} bytes and shown in part, around the match{}",
                 if *lines == 1 { "line is" } else { "lines are" },
@@ -251,6 +269,7 @@ mod tests {
                 filters: vec!["src/**".into()],
                 meant: None,
             },
+            Note::FurtherErrors(1),
             Note::LongLines { lines: 1, limit: 5 },
             Note::Deadline(1),
         ];

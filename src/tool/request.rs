@@ -3,8 +3,6 @@
 //! Owns the one request type that every surface uses (FR-LS-02). It validates what can be known without
 //! looking at configuration or files.
 
-use std::sync::LazyLock;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,6 +10,10 @@ use serde_json::Value;
 use crate::exec::query::CaseMode;
 use crate::tool::arguments;
 use crate::tool::error::ToolError;
+use crate::tool::tools::ToolName;
+
+/// The tool.
+const TOOL: ToolName = ToolName::Search;
 
 /// The name of the tool.
 pub const SEARCH_NAME: &str = "Search";
@@ -145,8 +147,7 @@ impl SearchRequest {
     ///
     /// [`ToolError::BadArgs`] that names the field, what it holds and what it may hold.
     pub fn from_json(text: &str) -> Result<SearchRequest, ToolError> {
-        let value = arguments::json(text)?;
-        SearchRequest::from_value(value)
+        SearchRequest::from_value(arguments::json(TOOL, text)?)
     }
 
     /// Validates a request that is already JSON.
@@ -155,8 +156,7 @@ impl SearchRequest {
     ///
     /// As [`SearchRequest::from_json`].
     pub fn from_value(value: Value) -> Result<SearchRequest, ToolError> {
-        static SCHEMA: LazyLock<Value> = LazyLock::new(search_schema);
-        let request: SearchRequest = arguments::parse(value, &SCHEMA, r#"{"pattern": "text"}"#)?;
+        let request: SearchRequest = arguments::parse(TOOL, value)?;
         request.validate()?;
         Ok(request)
     }
@@ -168,9 +168,9 @@ impl SearchRequest {
     /// [`ToolError::BadArgs`].
     pub fn validate(&self) -> Result<(), ToolError> {
         if self.pattern.trim().is_empty() {
-            return Err(ToolError::bad_args(
-                "`pattern` is empty or blank; give the text or regular expression to search for",
-            ));
+            let message =
+                "`pattern` is empty or blank; give the text or regular expression to search for";
+            return Err(TOOL.wrong(message, &[]));
         }
         let positive = [
             ("max_results", self.max_results),
@@ -179,15 +179,14 @@ impl SearchRequest {
             ("max_file_size_bytes", self.max_file_size_bytes),
             ("timeout_ms", self.timeout_ms),
         ];
-        arguments::check_positive(&positive)?;
-        arguments::check_globs("include_glob", self.includes())?;
-        arguments::check_globs("exclude_glob", self.excludes())?;
+        arguments::check_positive(TOOL, &positive)?;
+        arguments::check_globs(TOOL, "include_glob", self.includes())?;
+        arguments::check_globs(TOOL, "exclude_glob", self.excludes())?;
         if let Some(level) = self.fuzzy
             && !(1..=4).contains(&level)
         {
-            return Err(ToolError::bad_args(format!(
-                "`fuzzy` must be 1, 2, 3 or 4, not {level}"
-            )));
+            let message = format!("`fuzzy` must be 1, 2, 3 or 4, not {level}");
+            return Err(TOOL.wrong_field("fuzzy", message));
         }
         Ok(())
     }

@@ -343,6 +343,12 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
+/// The length of a value as JSON.
+pub(crate) fn json_len_of(value: &impl Serialize) -> usize {
+    // Plain strings and numbers can always be written.
+    serde_json::to_string(value).map_or(usize::MAX / 4, |json| json.len())
+}
+
 /// The length of a string inside JSON, without its quotes.
 pub(crate) fn json_len(text: &str) -> usize {
     serde_json::to_string(text).map_or(text.len() * 6, |json| json.len() - 2)

@@ -21,7 +21,6 @@ use crate::exec::schedule::Taker;
 use crate::exec::stop::{CancelHandle, Clock, SystemClock};
 use crate::tool::answering::{Call, Summary, Target};
 use crate::tool::arguments;
-use crate::tool::budget::Draft;
 use crate::tool::closing::notes_of;
 use crate::tool::config::SearchConfig;
 use crate::tool::engines::Engines;
@@ -34,6 +33,7 @@ use crate::tool::request::{
 use crate::tool::response::{ErrorEntry, SearchResponse, Stats};
 use crate::tool::sandbox::Sandbox;
 use crate::tool::searcher::{Searcher, fallback_plan, slashed, summarized, to_usize};
+use crate::tool::tools::ToolName;
 
 /// How much harm a call can do; a search can do none worth asking about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -245,6 +245,15 @@ impl SearchTool {
 
     /// Validates a request and searches.
     fn find(&self, request: &SearchRequest, context: &ToolContext) -> Result<Answered, ToolError> {
+        let found = self.find_any_way(request, context);
+        found.map_err(|error| ToolName::Search.explain(error))
+    }
+
+    fn find_any_way(
+        &self,
+        request: &SearchRequest,
+        context: &ToolContext,
+    ) -> Result<Answered, ToolError> {
         if !self.config.enabled {
             return Err(DenialReason::Disabled.into());
         }
@@ -335,7 +344,7 @@ impl SearchTool {
     /// CFG-LS-05).
     pub(crate) fn question(&self, request: &SearchRequest) -> Result<Question, ToolError> {
         let config = &self.config;
-        let capped = |field, asked, cap| arguments::capped("tools.search", field, asked, cap);
+        let capped = |field, asked, cap| arguments::capped(ToolName::Search, field, asked, cap);
         let max_matches_per_file = capped(
             "max_matches_per_file",
             request.max_matches_per_file,
@@ -440,7 +449,7 @@ impl SearchTool {
             content: String::new(),
             stats,
         };
-        let draft = Draft {
+        let draft = SearchDraft {
             response,
             lines: answered.lines,
             notes: answered.notes,
@@ -591,9 +600,12 @@ impl ShownPaths {
     }
 }
 
+mod draft;
 mod explain;
 #[cfg(feature = "daemon")]
 mod text;
+
+use draft::SearchDraft;
 
 #[cfg(test)]
 mod tests;

@@ -23,7 +23,7 @@ use crate::exec::question::{Follow, IgnoreRules, TraversalOptions};
 use crate::exec::reach::EntryKind;
 use crate::tool::answering::{self, Call, Fallback, Summary};
 use crate::tool::arguments;
-use crate::tool::closing::no_file_passed;
+use crate::tool::closing::notes_of_globs;
 use crate::tool::config::{Config, FilesConfig, Mode, SearchConfig};
 use crate::tool::engines::Engines;
 use crate::tool::error::{DenialReason, ToolError};
@@ -33,6 +33,7 @@ use crate::tool::response::ErrorEntry;
 use crate::tool::sandbox::{Resolved, Sandbox};
 use crate::tool::search::{ReadEvidence, RiskLevel, ToolContext, set};
 use crate::tool::searcher::{Searcher, missing, slashed, summarized, to_usize};
+use crate::tool::tools::ToolName;
 
 pub use request::{FILES_NAME, FilesRequest, files_schema};
 pub use response::{
@@ -40,7 +41,7 @@ pub use response::{
 };
 
 use found::{Kept, Shape};
-use response::{LARGEST, fill};
+use response::{FilesDraft, LARGEST};
 
 /// The `search_files` tool.
 ///
@@ -204,6 +205,16 @@ impl FilesTool {
         context: &ToolContext,
         takes_files: bool,
     ) -> Result<Answered, ToolError> {
+        let found = self.find_any_way(request, context, takes_files);
+        found.map_err(|error| ToolName::SearchFiles.explain(error))
+    }
+
+    fn find_any_way(
+        &self,
+        request: &FilesRequest,
+        context: &ToolContext,
+        takes_files: bool,
+    ) -> Result<Answered, ToolError> {
         if !self.config.enabled {
             return Err(DenialReason::Disabled.into());
         }
@@ -253,7 +264,8 @@ impl FilesTool {
     /// Makes a question of a request: fills in defaults and checks caps.
     fn question(&self, request: &FilesRequest, mode: Mode) -> Result<Question, ToolError> {
         let config = &self.config;
-        let capped = |field, asked, cap| arguments::capped("tools.search_files", field, asked, cap);
+        let capped =
+            |field, asked, cap| arguments::capped(ToolName::SearchFiles, field, asked, cap);
         let max_results = capped("max_results", request.max_results, config.max_results)?;
         let max_files = capped("max_files", request.max_files, config.max_files)?;
         let max_depth = capped("max_depth", request.max_depth, config.max_depth)?;
@@ -370,8 +382,8 @@ impl FilesTool {
             summary,
         } = answered;
         let (totals, cuts) = (summary.run.totals, summary.run.cuts);
-        let hint = no_file_passed(&question, &summary);
-        let hint = hint.map(|note| ErrorEntry {
+        let notes = notes_of_globs(&question, &summary).into_iter();
+        let notes = notes.map(|note| ErrorEntry {
             path: ".".to_string(),
             error: note.text(Reader::Program),
         });
@@ -396,20 +408,30 @@ impl FilesTool {
                 matches_total: totals.results as u64,
                 elapsed_ms: elapsed.as_millis().try_into().unwrap_or(u64::MAX),
                 lines_shortened: None,
+                errors_left_out: None,
                 files_too_large: Some(totals.files_too_large).filter(|files| *files > 0),
                 fallback: fallback_stats(&summary.fallback),
                 index,
             },
-            errors: kept.errors(max_file_size).into_iter().chain(hint).collect(),
+            errors: kept
+                .errors(max_file_size)
+                .into_iter()
+                .chain(notes)
+                .collect(),
         };
         let shape = Shape {
             around: request.context_lines,
             max_line_bytes: set(self.config.max_line_bytes),
             scored: (mode == Mode::Fuzzy).then(|| request.query.chars().count()),
         };
+        let draft = FilesDraft {
+            response,
+            files: kept.files(),
+            shape,
+            limit: (!kept.is_whole()).then_some(LARGEST),
+        };
         let budget = context.budget(self.config.max_output_bytes);
-        let budget = budget.map_or(LARGEST, |budget| budget.min(LARGEST));
-        fill(response, kept.files(), shape, kept.is_whole(), budget)
+        draft.fit(budget.map_or(LARGEST, |budget| budget.min(LARGEST)))
     }
 }
 

@@ -248,10 +248,13 @@ pub(super) fn summarized(text: String) -> String {
     text.chars().take(199).chain(['…']).collect()
 }
 
+/// The words about a path that is not there.
+pub(super) const ABSENT: &str = "it does not exist";
+
 /// Says why a path that was asked for can't be searched.
 pub(super) fn missing(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => "it does not exist".to_string(),
+        io::ErrorKind::NotFound => ABSENT.to_string(),
         io::ErrorKind::PermissionDenied => format!("it is not readable ({error})"),
         _ => error.to_string(),
     }

@@ -1,8 +1,7 @@
 //! An answer as text for a model: the lines grouped by file, as `rg --heading -n` prints them.
 //!
-//! Owns the layout, and what gives way where the text does not fit a byte budget: first the ends of
-//! long lines, then the list of errors, then the lines at the end. Everything that is missing is
-//! said in a note below the lines.
+//! Owns the layout. What gives way where the text does not fit a byte budget, `tool::budget` decides.
+//! Everything that is missing is said in a note below the lines.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,11 +10,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::exec::event::Line;
-use crate::tool::budget::{SHORTER, too_small};
+use crate::tool::budget::{Draft, Extent, Piece, fit};
 use crate::tool::error::ToolError;
 use crate::tool::notes::{Note, Reader};
 use crate::tool::render::escape_controls;
-use crate::tool::response::{ErrorEntry, json_len};
+use crate::tool::response::{ErrorEntry, json_len, json_len_of};
 use crate::tool::shorten::shown_line;
 
 /// The most errors that are listed; the others are counted.
@@ -69,6 +68,8 @@ pub(crate) struct TextDraft {
     pub(crate) max_line_bytes: Option<usize>,
     /// Whether results are missing.
     pub(crate) is_cut: bool,
+    /// The limit in bytes that cut the lines before, if one did.
+    pub(crate) limit: Option<usize>,
 }
 
 impl TextDraft {
@@ -77,110 +78,27 @@ impl TextDraft {
     /// # Errors
     ///
     /// A budget that not even the notes fit.
-    pub(crate) fn fit(mut self, budget: Option<usize>) -> Result<String, ToolError> {
-        let whole = self.max_line_bytes;
-        let Some(budget) = budget else {
-            return Ok(self.write(whole, self.lines.len(), ERRORS));
-        };
-        let shorter = SHORTER
-            .into_iter()
-            .filter(|most| whole.is_none_or(|whole| *most < whole));
-        let mut most = whole;
-        for next in [whole].into_iter().chain(shorter.map(Some)) {
-            most = next;
-            if self.may_fit(most, budget) < self.lines.len() {
-                continue;
-            }
-            let text = self.write(most, self.lines.len(), ERRORS);
-            if sent_len(&text) <= budget {
-                return Ok(text);
-            }
-        }
-        self.is_cut = true;
-        self.notes
-            .retain(|note| !matches!(note, Note::MaxResults(_)));
-        self.notes.push(Note::Bytes(budget));
-        let len = |kept: usize, errors: usize| sent_len(&self.write(most, kept, errors));
-        let fits = |kept: usize, errors: usize| len(kept, errors) <= budget;
-        let least = len(0, 0);
-        if least > budget {
-            return Err(too_small(budget, "lines", |_| least));
-        }
-        // A list of errors leaves three quarters of the room to lines, if they need it.
-        let room = match self.lines.is_empty() {
-            true => budget,
-            false => least + (budget - least) / 4,
-        };
-        let errors = (0..=ERRORS).rev().find(|errors| len(0, *errors) <= room);
-        let errors = errors.unwrap_or_default();
-        // More lines never make the text shorter.
-        let (mut kept, mut too_many) = (0, self.may_fit(most, budget) + 1);
-        while kept + 1 < too_many {
-            let middle = kept + (too_many - kept) / 2;
-            match fits(middle, errors) {
-                true => kept = middle,
-                false => too_many = middle,
-            }
-        }
-        Ok(self.write(most, kept, errors))
+    pub(crate) fn fit(self, budget: Option<usize>) -> Result<String, ToolError> {
+        let extent = fit(&self, budget)?;
+        Ok(self.write(extent))
     }
 
-    /// Returns how many of the first lines may fit so many bytes: no more than that do, so that
-    /// others need not be written to find out.
-    fn may_fit(&self, most: Option<usize>, budget: usize) -> usize {
-        let mut bytes = 0;
-        let fits = |(_, line): &&(Arc<str>, Line)| {
-            // A number, a sign, the text and a line end, which is two bytes in JSON. A shortened
-            // line may have a few bytes less than allowed, and says what is left out.
-            let text = most.map_or(line.text.len(), |most| line.text.len().min(most));
-            bytes += text + 4;
-            bytes <= budget
-        };
-        self.lines.iter().take_while(fits).count()
-    }
-
-    /// Writes the first `kept` lines, the first `errors` errors, and the notes.
-    fn write(&self, most: Option<usize>, kept: usize, errors: usize) -> String {
-        let mut text = String::new();
-        let shortened = self.write_lines(&mut text, most, kept);
-        let is_empty = self.lines.is_empty() && !self.has_match_unshown;
-        if is_empty && !self.is_cut && self.failure.is_none() {
-            text.push_str(NOTHING);
+    /// Writes as much as an extent says.
+    fn write(&self, extent: Extent) -> String {
+        let (mut text, mut shortened) = (String::new(), 0);
+        for (line, is_shortened) in self.written_lines(extent.line).take(extent.results) {
+            text.push_str(&line);
+            shortened += u64::from(is_shortened);
         }
-        if let Some(failure) = &self.failure {
-            let _ = writeln!(text, "[the engine failed: {}]", escape_controls(failure));
-        }
-        for error in self.errors.iter().take(errors) {
-            let (path, why) = (escape_controls(&error.path), escape_controls(&error.error));
-            let _ = writeln!(text, "[{path}: {why}]");
-        }
-        let further = self.errors.len().saturating_sub(errors);
-        if further > 0 {
-            let _ = writeln!(
-                text,
-                "[{further} further files or directories were not searched completely]"
-            );
-        }
-        let mut notes = self.notes.clone();
-        if let (Some(limit), true) = (most, shortened > 0) {
-            let limit = limit as u64;
-            notes.push(Note::LongLines {
-                lines: shortened,
-                limit,
-            });
-        }
-        for note in &notes {
-            let at_cap = self.at_cap.contains(note);
-            let _ = writeln!(text, "[{}]", note.text(Reader::Model { at_cap }));
-        }
+        self.write_rest(&mut text, extent, shortened);
         text
     }
 
-    /// Writes the first `kept` lines; returns how many of them are shown in part.
-    fn write_lines(&self, text: &mut String, most: Option<usize>, kept: usize) -> u64 {
+    /// Writes one line after the other, each with what goes before it; says which are shown in part.
+    fn written_lines(&self, most: Option<usize>) -> impl Iterator<Item = (String, bool)> + '_ {
         let mut before: Option<(&Arc<str>, u64)> = None;
-        let mut shortened = 0;
-        for (path, line) in self.lines.iter().take(kept) {
+        self.lines.iter().map(move |(path, line)| {
+            let mut text = String::new();
             match before {
                 Some((last, number)) if last == path => {
                     if self.has_context && number + 1 < line.number {
@@ -197,22 +115,59 @@ impl TextDraft {
             let shown = shown_line(line, most);
             let sign = if line.is_match() { ':' } else { '-' };
             let _ = write!(text, "{}{sign}", line.number);
-            let (start, end) = shown
-                .left_out
-                .map_or((0, 0), |left_out| (left_out.before, left_out.after));
-            shortened += u64::from(shown.left_out.is_some());
-            push_left_out(text, start);
+            let left_out = shown.left_out;
+            push_left_out(&mut text, left_out.map_or(0, |left_out| left_out.before));
             text.push_str(&escape_controls(&shown.text));
-            push_left_out(text, end);
+            push_left_out(&mut text, left_out.map_or(0, |left_out| left_out.after));
             text.push('\n');
+            (text, left_out.is_some())
+        })
+    }
+
+    /// Writes all but the lines.
+    fn write_rest(&self, text: &mut String, extent: Extent, shortened: u64) {
+        let is_empty = self.lines.is_empty() && !self.has_match_unshown;
+        if is_empty && !self.is_cut && extent.limit.is_none() && self.failure.is_none() {
+            text.push_str(NOTHING);
         }
-        shortened
+        if let Some(failure) = &self.failure {
+            let _ = writeln!(text, "[the engine failed: {}]", escape_controls(failure));
+        }
+        for error in self.errors.iter().take(extent.errors) {
+            let (path, why) = (escape_controls(&error.path), escape_controls(&error.error));
+            let _ = writeln!(text, "[{path}: {why}]");
+        }
+        for note in extent.notes(&self.notes, self.errors.len(), shortened) {
+            let at_cap = self.at_cap.contains(&note);
+            let _ = writeln!(text, "[{}]", note.text(Reader::Model { at_cap }));
+        }
     }
 }
 
-/// Returns the bytes of a text as JSON, with its quotes.
-fn sent_len(text: &str) -> usize {
-    json_len(text) + 2
+impl Draft for TextDraft {
+    const RESULTS: &'static str = "lines";
+
+    fn whole(&self) -> Extent {
+        Extent {
+            line: self.max_line_bytes,
+            results: self.lines.len(),
+            errors: self.errors.len().min(ERRORS),
+            limit: self.limit,
+        }
+    }
+
+    fn pieces(&self, line: Option<usize>) -> impl Iterator<Item = Piece> + '_ {
+        self.written_lines(line).map(|(text, is_shortened)| Piece {
+            bytes: json_len(&text),
+            shortened: u64::from(is_shortened),
+        })
+    }
+
+    fn frame(&self, extent: Extent, shortened: u64) -> usize {
+        let mut text = String::new();
+        self.write_rest(&mut text, extent, shortened);
+        json_len_of(&text)
+    }
 }
 
 /// Returns the notes whose limit is at its cap.
@@ -283,7 +238,13 @@ mod tests {
             has_context: false,
             max_line_bytes: None,
             is_cut: false,
+            limit: None,
         }
+    }
+
+    /// Everything of a draft.
+    fn written(draft: &TextDraft) -> String {
+        draft.write(draft.whole())
     }
 
     #[test]
@@ -295,21 +256,21 @@ mod tests {
             ("b\n.c", 1, "x", true),
         ]);
         let plain = "a.c\n3:int x;\n4-four\n9:x\\x1b\n\nb\\n.c\n1:x\n";
-        assert_eq!(draft.write(None, 4, 0), plain);
+        assert_eq!(written(&draft), plain);
         draft.has_context = true;
         let grouped = plain.replace("9:x", "--\n9:x");
-        assert_eq!(draft.write(None, 4, 0), grouped);
+        assert_eq!(written(&draft), grouped);
     }
 
     #[test]
     fn a_complete_answer_without_a_line_says_so_and_a_cut_one_does_not() {
         let mut empty = draft(&[]);
-        assert_eq!(empty.write(None, 0, 0), NOTHING);
+        assert_eq!(written(&empty), NOTHING);
         empty.is_cut = true;
-        assert_eq!(empty.write(None, 0, 0), "");
+        assert_eq!(written(&empty), "");
         empty.is_cut = false;
         empty.failure = Some("no memory".to_string());
-        assert_eq!(empty.write(None, 0, 0), "[the engine failed: no memory]\n");
+        assert_eq!(written(&empty), "[the engine failed: no memory]\n");
     }
 
     #[test]
@@ -362,12 +323,12 @@ mod tests {
             let whole = made().fit(None).unwrap();
             match made().fit(Some(budget)) {
                 Ok(text) => {
-                    prop_assert!(sent_len(&text) <= budget);
-                    prop_assert_eq!(text == whole, sent_len(&whole) <= budget);
+                    prop_assert!(json_len_of(&text) <= budget);
+                    prop_assert_eq!(text == whole, json_len_of(&whole) <= budget);
                     prop_assert!(text == whole || text.contains("truncated: the output was cut"));
                 }
                 Err(error) => {
-                    prop_assert!(sent_len(&whole) > budget);
+                    prop_assert!(json_len_of(&whole) > budget);
                     prop_assert_eq!(error.code(), "limits_exceeded");
                 }
             }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use forge_search::exec::stop::{CancelHandle, SystemClock};
+use forge_search::exec::stop::CancelHandle;
 use forge_search::index::builder::{BuildError, BuildHost, Built, Progress};
 use forge_search::index::pace::{Activity, Clock, Exceeded, Piece, background_pool};
 use forge_search::index::snapshot::Snapshot;
 use forge_search::tool::config::SearchConfig;
-use forge_search::tool::indexing::{Background, BuildMonitor, Condition, monotonic};
+use forge_search::tool::indexing::{Background, BuildMonitor, Condition};
 
 use crate::clocks::until;
 use crate::index_support::{Host, VARIANTS, Variant};
@@ -38,10 +38,6 @@ impl Clock for Standing {
 
 fn stepping_activity() -> Arc<Activity> {
     Arc::new(Activity::new(Arc::new(Stepping::default())))
-}
-
-fn real_activity() -> Arc<Activity> {
-    Arc::new(Activity::new(monotonic(Arc::new(SystemClock))))
 }
 
 /// Files of some kilobytes each, more than one batch of them.
@@ -121,7 +117,7 @@ fn fr_lsi_bud_init_01_too_many_files_end_a_build_and_nothing_is_published() {
     let tree = tree(30);
     for variant in VARIANTS {
         let change = |config: &mut SearchConfig| config.index_build_max_files = 29;
-        let exceeded = ends(variant, &tree, change, real_activity());
+        let exceeded = ends(variant, &tree, change, stepping_activity());
         let (limit, found) = (29, 30);
         assert_eq!(exceeded, Exceeded::Files { limit, found });
     }
@@ -132,7 +128,7 @@ fn fr_lsi_bud_init_01_too_many_bytes_end_a_build_and_nothing_is_published() {
     let tree = Tree::of([("a.txt", "x".repeat(700)), ("b.txt", "y".repeat(400))]);
     for variant in VARIANTS {
         let change = |config: &mut SearchConfig| config.index_build_max_bytes = 1_099;
-        let exceeded = ends(variant, &tree, change, real_activity());
+        let exceeded = ends(variant, &tree, change, stepping_activity());
         let (limit, found) = (1_099, 1_100);
         assert_eq!(exceeded, Exceeded::Bytes { limit, found });
     }
@@ -173,7 +169,7 @@ fn fr_lsi_bud_init_01_what_is_just_within_the_budget_is_built() {
         let mut config = setup.config.clone();
         config.index_build_max_files = 2;
         config.index_build_max_bytes = 700;
-        let host = Background::new(&config, real_activity(), CancelHandle::new());
+        let host = Background::new(&config, stepping_activity(), CancelHandle::new());
         build_with(&setup, &host).unwrap();
         assert!(condition(&setup).is_usable(), "{variant:?}");
     }
@@ -186,7 +182,7 @@ fn fr_lsi_bg_31_a_build_that_is_held_back_makes_the_same_index() {
     let (expected, _) = setup.build(&Host::hasty());
     let pool = background_pool(3).unwrap();
     for (percent, searching) in [(1, false), (34, true), (100, true)] {
-        let activity = real_activity();
+        let activity = stepping_activity();
         let running = searching.then(|| activity.begin());
         let mut config = setup.config.clone();
         config.index_build_max_cpu_percent = percent;

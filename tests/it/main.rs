@@ -62,6 +62,8 @@ mod permissions;
 mod planning;
 mod properties;
 #[cfg(unix)]
+mod request_errors;
+#[cfg(unix)]
 mod request_lines;
 mod rg_json;
 mod skipped;
@@ -71,6 +73,7 @@ mod source;
 mod sqlite;
 mod support;
 mod test_rules;
+mod tool_globs;
 #[cfg(unix)]
 mod tui;
 mod verification;

@@ -1,5 +1,6 @@
-//! Requests by the line beside edits: a process whose index lives, and one without an index, are asked the same and have to give the
-//! same bytes, with hostile names in the tree and limits of the output.
+//! Requests by the line beside edits, of all tools: a process whose index lives, and one without an
+//! index, are asked the same and have to give the same bytes, with hostile names in the tree and limits
+//! of the output. Which error a request gives, the test works out by itself.
 //!
 //! `FORGE_SEARCH_TEST_REQUESTS` is how many requests are made.
 
@@ -66,16 +67,32 @@ const PATTERNS: [&str; 14] = [
     r"\d+x",
 ];
 
-const GLOBS: [&str; 8] = [
-    "*.rs", "a/", "/a/**", "!b.rs", "./a/*", "[[]x].rs", "\\{b}", "src/**",
+const GLOBS: [&str; 10] = [
+    "*.rs", "a/", "/a/**", "!b.rs", "./a/*", "[[]x].rs", "\\{b\\}", "src/**", "a/*", "./-e/**",
+];
+
+/// Paths that requests name.
+const PATHS: [&str; 10] = [
+    ".", "", "a", "b.rs", "-e", "absent", "e\u{301}", ".ssh", "a/k.pem", "../a",
+];
+
+/// The bytes that answers of a tool may have: any number, and so few that most are cut.
+const LIMITS: [(&str, &[Option<usize>]); 3] = [
+    ("Search", &[None, Some(700), Some(2_500)]),
+    ("search_files", &[None, Some(600), Some(1_500)]),
+    ("find_files", &[None, Some(500)]),
 ];
 
 /// Starts a process that answers by the line.
-fn start(root: &Path, cache: &Path, sets: &[&str]) -> ByTheLine {
-    let cache = format!("index_path={cache:?}");
+fn start(root: &Path, cache: &Path, tool: &str, sets: &[&str]) -> ByTheLine {
     let mut program = forge_search(root);
-    program.args(["call", "--jsonl", "--set", &cache]);
-    program.args(sets.iter().flat_map(|set| ["--set", set]));
+    program.args(["call", "--jsonl", "--tool", tool]);
+    for table in ["search", "search_files"] {
+        program.args(["--set", &format!("tools.{table}.index_path={cache:?}")]);
+        for set in sets {
+            program.args(["--set", &format!("tools.{table}.{set}")]);
+        }
+    }
     ByTheLine::of(program)
 }
 
@@ -102,7 +119,8 @@ fn edit(rng: &mut Seeded, root: &Path) {
         }
         3 => {
             let rules: &[u8] = rng.pick(&[&b"*.rs\n"[..], b"a\n", b"!*\n", b""]);
-            fs::write(root.join(".ignore"), rules).unwrap();
+            let name = rng.pick(&[".ignore", ".gitignore"]);
+            fs::write(root.join(name), rules).unwrap();
         }
         _ => {
             let _ = fs::create_dir_all(path.parent().unwrap());
@@ -115,81 +133,286 @@ fn edit(rng: &mut Seeded, root: &Path) {
     }
 }
 
-fn request(rng: &mut Seeded) -> Value {
-    let mut request = json!({"pattern": rng.pick(&PATTERNS), "timeout_ms": 60_000});
-    let mut set = |name: &str, value: Value| request[name] = value;
-    if rng.one_in(3) {
-        set("fixed_strings", true.into());
-    }
-    if rng.one_in(4) {
-        set(
-            "case",
-            rng.pick(&["sensitive", "insensitive", "smart"]).into(),
-        );
-    }
-    for (name, n) in [
-        ("word_regexp", 6),
-        ("hidden", 3),
-        ("no_ignore", 3),
-        ("follow", 6),
-    ] {
-        if rng.one_in(n) {
-            set(name, true.into());
+/// Sets some of these fields.
+fn set_some(rng: &mut Seeded, request: &mut Value, fields: &[(&str, usize, &[Value])]) {
+    for (name, n, values) in fields {
+        if rng.one_in(*n) {
+            request[*name] = rng.pick(values);
         }
     }
-    for (name, n, most) in [
-        ("context", 4, 4),
-        ("max_results", 3, 20),
-        ("max_matches_per_file", 4, 4),
-        ("max_files", 5, 12),
-        ("max_file_size_bytes", 5, 400),
-        ("fuzzy", 8, 2),
-    ] {
-        if rng.one_in(n) {
-            set(name, (1 + rng.below(most)).into());
+}
+
+/// Sets some limits: each once in so many requests, to a number up to the most.
+fn set_limits(rng: &mut Seeded, request: &mut Value, fields: &[(&str, usize, usize)]) {
+    for (name, n, most) in fields {
+        if rng.one_in(*n) {
+            request[*name] = (1 + rng.below(*most)).into();
         }
     }
-    for (name, n) in [("include_glob", 5), ("exclude_glob", 5)] {
-        if rng.one_in(n) {
-            set(name, json!([rng.pick(&GLOBS), "*"]));
+}
+
+fn a_glob(rng: &mut Seeded, root: &Path) -> String {
+    match rng.one_in(8) {
+        true => format!("{}/a/**", root.display()),
+        false => rng.pick(&GLOBS).to_string(),
+    }
+}
+
+fn set_globs(rng: &mut Seeded, request: &mut Value, root: &Path, fields: &[&str]) {
+    for name in fields {
+        if rng.one_in(5) {
+            request[*name] = json!([a_glob(rng, root), "*"]);
         }
     }
-    if rng.one_in(6) {
-        set(
-            "path",
-            rng.pick(&["a", "b.rs", "-e", "absent", "e\u{301}"]).into(),
-        );
+}
+
+fn request(rng: &mut Seeded, tool: &str, root: &Path) -> Value {
+    let yes = [json!(true)];
+    let no = [json!(false)];
+    let cases = [json!("sensitive"), json!("insensitive"), json!("smart")];
+    let path = rng.pick(&PATHS);
+    match tool {
+        "Search" => {
+            let mut request = json!({"pattern": rng.pick(&PATTERNS), "timeout_ms": 600_000});
+            let fields = [
+                ("fixed_strings", 3, &yes[..]),
+                ("case", 4, &cases),
+                ("word_regexp", 6, &yes),
+                ("hidden", 3, &yes),
+                ("no_ignore", 3, &yes),
+                ("follow", 6, &yes),
+                ("recursive", 9, &no),
+                ("path", 4, &[json!(path)]),
+            ];
+            set_some(rng, &mut request, &fields);
+            let limits = [
+                ("context", 4, 4),
+                ("max_results", 3, 20),
+                ("max_matches_per_file", 4, 4),
+                ("max_files", 5, 12),
+                ("max_file_size_bytes", 5, 400),
+                ("fuzzy", 8, 2),
+            ];
+            set_limits(rng, &mut request, &limits);
+            set_globs(rng, &mut request, root, &["include_glob", "exclude_glob"]);
+            request
+        }
+        "search_files" => {
+            let path = if rng.one_in(2) { "." } else { path };
+            let mut request = json!({"query": rng.pick(&PATTERNS), "path": path});
+            let modes = [
+                json!("exact"),
+                json!("regex"),
+                json!("regex"),
+                json!("fuzzy"),
+            ];
+            let fields = [
+                ("mode", 2, &modes[..]),
+                ("case", 4, &cases),
+                ("recursive", 9, &no),
+                ("include_hidden", 3, &yes),
+                ("respect_gitignore", 3, &no),
+                ("follow_symlinks", 6, &yes),
+            ];
+            set_some(rng, &mut request, &fields);
+            let limits = [
+                ("context_lines", 4, 3),
+                ("max_results", 3, 20),
+                ("max_matches_per_file", 4, 4),
+                ("max_files", 5, 12),
+                ("max_depth", 6, 3),
+                ("max_file_size_bytes", 5, 400),
+            ];
+            set_limits(rng, &mut request, &limits);
+            set_globs(rng, &mut request, root, &["include_globs", "exclude_globs"]);
+            request
+        }
+        _ => {
+            let mut request = json!({"timeout_ms": 600_000});
+            let names = [
+                "a",
+                "brs",
+                "B",
+                "e\u{301}",
+                "k",
+                "a/b",
+                "x]",
+                "nothing of it",
+            ];
+            let names = names.map(Value::from);
+            let sorts = [json!("path"), json!("modified"), json!("score")];
+            let fields = [
+                ("name", 2, &names[..]),
+                ("types", 8, &[json!(["rust"]), json!(["no such type"])]),
+                ("path", 3, &[json!(path)]),
+                ("sort", 3, &sorts),
+                ("hidden", 3, &yes),
+                ("no_ignore", 3, &yes),
+            ];
+            set_some(rng, &mut request, &fields);
+            let limits = [("max_results", 3, 20), ("max_depth", 5, 3)];
+            set_limits(rng, &mut request, &limits);
+            if rng.one_in(3) {
+                request["globs"] = json!([a_glob(rng, root)]);
+            }
+            request
+        }
     }
-    request
+}
+
+/// Returns the code that a request is refused with, whatever is in its way first; `None` for one that
+/// is answered.
+fn refusal(tool: &str, request: &Value, root: &Path) -> Option<&'static str> {
+    let is_regex = match tool {
+        "Search" => request["fixed_strings"] != true,
+        _ => request["mode"] == "regex",
+    };
+    let text = if tool == "Search" { "pattern" } else { "query" };
+    let is_bad = match tool {
+        "find_files" => {
+            (request["sort"] == "score" && request["name"].is_null())
+                || request["types"] == json!(["no such type"])
+        }
+        _ => request[text] == "(" && is_regex,
+    };
+    let too_deep = request["max_depth"].as_u64() > Some(1);
+    let bad = is_bad.then_some("bad_args");
+    // `search_files` looks at its path before the query, the others after it.
+    match tool {
+        "search_files" if request["recursive"] == false && too_deep => Some("bad_args"),
+        "search_files" => refused_path(tool, request, root).or(bad),
+        _ => bad.or_else(|| refused_path(tool, request, root)),
+    }
+}
+
+/// Returns the code that the path of a request is refused with.
+fn refused_path(tool: &str, request: &Value, root: &Path) -> Option<&'static str> {
+    let path = request["path"].as_str().unwrap_or(".");
+    match path {
+        "../a" => return Some("path_outside_sandbox"),
+        ".ssh" | "a/k.pem" => return Some("denied_pattern_matched"),
+        _ => {}
+    }
+    let found = fs::metadata(root.join(path));
+    let is_there = found.is_ok_and(|meta| meta.is_dir() || tool != "search_files");
+    (!is_there).then_some("execution_failed")
+}
+
+/// Checks an error: it is one that the request gives, or the limit is too small for any answer.
+fn check_error(tool: &str, request: &Value, error: &Value, limit: Option<usize>, root: &Path) {
+    let code = error["code"].as_str().unwrap();
+    let place = format!("{tool}: {request}: {error}");
+    // A pattern may be too short for so many edits, which is seen before its path is looked at.
+    if code == "bad_args" && request["fuzzy"].is_u64() {
+        let message = error["message"].as_str().unwrap();
+        let is_invalid = refusal(tool, request, root) == Some("bad_args");
+        assert!(message.contains("`fuzzy`") || is_invalid, "{place}");
+        return;
+    }
+    match refusal(tool, request, root) {
+        Some(expected) => assert_eq!(code, expected, "{place}"),
+        None => {
+            assert_eq!(code, "limits_exceeded", "{place}");
+            let message = error["message"].as_str().unwrap();
+            let (_, needed) = message.split_once("it needs ").expect(&place);
+            let (needed, _) = needed.split_once('.').expect(&place);
+            assert!(
+                needed.parse::<usize>().unwrap() > limit.expect(&place),
+                "{place}"
+            );
+        }
+    }
+}
+
+/// The results of an answer: of each the file, and the line if it has one.
+fn results(tool: &str, answer: &Value) -> Vec<(String, u64)> {
+    let list = if tool == "find_files" {
+        "files"
+    } else {
+        "matches"
+    };
+    let each = answer[list].as_array().unwrap().iter();
+    let one = |one: &Value| {
+        let (path, line) = match tool {
+            "Search" => (&one["data"]["path"]["text"], &one["data"]["line_number"]),
+            _ => (&one["path"], &one["line"]),
+        };
+        (
+            path.as_str().unwrap().to_string(),
+            line.as_u64().unwrap_or(0),
+        )
+    };
+    each.map(one).collect()
 }
 
 /// What has to be true of each answer by itself.
-fn check(request: &Value, text: &str, limit: Option<usize>) {
+fn check(tool: &str, request: &Value, text: &str, limit: Option<usize>, root: &Path) -> Value {
     let answer: Value = serde_json::from_str(text).unwrap();
-    if let Some(limit) = limit {
-        assert!(
-            text.len() <= limit || answer["error"].is_object(),
-            "{request}: {} bytes",
-            text.len()
-        );
-    }
     if answer["error"].is_object() {
-        return;
+        check_error(tool, request, &answer["error"], limit, root);
+        return answer;
     }
-    let matches = answer["matches"].as_array().unwrap();
-    assert_eq!(answer["count"], matches.len(), "{request}");
-    let said = answer["content"].as_str().unwrap();
+    let place = format!("{tool}: {request}: {text}");
+    assert_eq!(refusal(tool, request, root), None, "{place}");
+    assert!(limit.is_none_or(|limit| text.len() <= limit), "{place}");
+    let number = if tool == "Search" {
+        "count"
+    } else {
+        "returned"
+    };
+    assert_eq!(answer[number], results(tool, &answer).len(), "{place}");
     let is_cut = answer["truncated"] == true;
-    assert_eq!(
-        is_cut,
-        said.contains("\n[truncated: ") || said.starts_with("[truncated: "),
-        "{request}: {said}"
-    );
-    assert_eq!(answer["timed_out"], false, "{request}");
+    let is_said = match tool {
+        "Search" => {
+            let said = answer["content"].as_str().unwrap();
+            said.contains("\n[truncated: ") || said.starts_with("[truncated: ")
+        }
+        "search_files" => !answer["truncated_reason"].is_null(),
+        _ => answer["notes"].to_string().contains("\"truncated: "),
+    };
+    assert_eq!(is_cut, is_said, "{place}");
+    assert!(answer["timed_out"] != true, "{place}");
+    answer
+}
+
+/// The text of an answer without how long it took, which stands in those of `search_files`.
+fn timeless(text: &str) -> String {
+    let Some((before, after)) = text.split_once("\"elapsed_ms\":") else {
+        return text.to_string();
+    };
+    format!(
+        "{before}{}",
+        after.trim_start_matches(|c: char| c.is_ascii_digit())
+    )
+}
+
+/// The processes that are asked the same: one whose index lives, and one without.
+struct Pair {
+    tool: &'static str,
+    limit: Option<usize>,
+    indexed: ByTheLine,
+    plain: ByTheLine,
+}
+
+fn start_pairs(root: &Path, cache: &Path) -> Vec<Pair> {
+    let mut pairs = Vec::new();
+    for (tool, limits) in LIMITS {
+        for limit in limits {
+            let most = format!("max_output_bytes={}", limit.unwrap_or(0));
+            let with = |mode: &str| start(root, cache, tool, &[mode, &most, "max_line_bytes=200"]);
+            pairs.push(Pair {
+                tool,
+                limit: *limit,
+                indexed: with("index_mode=on"),
+                plain: with("index_mode=off"),
+            });
+        }
+    }
+    pairs
 }
 
 #[test]
-fn d106_answers_by_the_line_are_those_without_an_index_whatever_changes() {
+fn answers_by_the_line_are_those_without_an_index_and_errors_those_of_the_request() {
     let requests = match std::env::var("FORGE_SEARCH_TEST_REQUESTS") {
         Ok(text) => text.parse().unwrap(),
         Err(_) => 500,
@@ -197,38 +420,57 @@ fn d106_answers_by_the_line_are_those_without_an_index_whatever_changes() {
     let tree = tempfile::tempdir().unwrap();
     let cache = tempfile::tempdir().unwrap();
     let root = tree.path();
+    // What git ignores counts for `search_files`.
+    fs::create_dir(root.join(".git")).unwrap();
     let mut rng = Seeded::new(2027);
     for _ in 0..60 {
         edit(&mut rng, root);
     }
-    let limits = [None, Some(700), Some(2_500)];
-    let mut pairs = limits.map(|limit| {
-        let most = format!("max_output_bytes={}", limit.unwrap_or(0));
-        let with = |mode: &str| start(root, cache.path(), &[mode, &most, "max_line_bytes=200"]);
-        (with("index_mode=on"), with("index_mode=off"))
-    });
+    let mut pairs = start_pairs(root, cache.path());
     let (mut failed, mut found, mut cut) = (0, 0, 0);
     for n in 0..requests {
         for _ in 0..rng.below(4) {
             edit(&mut rng, root);
         }
-        let request = request(&mut rng);
-        let at = n % limits.len();
-        let (indexed, plain) = &mut pairs[at];
-        let (one, other) = (indexed.ask(&request), plain.ask(&request));
-        assert_eq!(one, other, "{request}");
-        check(&request, &one, limits[at]);
-        failed += usize::from(one.starts_with("{\"error\""));
-        found += usize::from(one.contains("\"matches\":[{"));
-        cut += usize::from(one.contains("\"truncated\":true"));
+        let at = n % pairs.len();
+        let (tool, limit) = (pairs[at].tool, pairs[at].limit);
+        let request = request(&mut rng, tool, root);
+        let one = pairs[at].indexed.ask(&request);
+        let other = pairs[at].plain.ask(&request);
+        let answer = check(tool, &request, &one, limit, root);
+        let plain = check(tool, &request, &other, limit, root);
+        // The time that a call took has more or fewer digits, so other matches may fit.
+        if tool != "search_files" || limit.is_none() {
+            assert_eq!(timeless(&one), timeless(&other), "{tool}: {request}");
+        }
+        failed += usize::from(answer["error"].is_object());
+        if answer["error"].is_object() {
+            continue;
+        }
+        found += usize::from(!results(tool, &answer).is_empty());
+        cut += usize::from(answer["truncated"] == true);
+        if limit.is_some() {
+            // What is left is the beginning of the whole answer.
+            let mut unlimited = pairs.iter_mut().filter(|pair| pair.limit.is_none());
+            let unlimited = unlimited.find(|pair| pair.tool == tool).unwrap();
+            let whole = unlimited.plain.ask(&request);
+            let whole = results(tool, &check(tool, &request, &whole, None, root));
+            for answer in [&answer, &plain] {
+                let shown = results(tool, answer);
+                assert!(
+                    whole.starts_with(&shown),
+                    "{tool}: {request}: {shown:?} {whole:?}"
+                );
+            }
+        }
     }
-    for (indexed, plain) in pairs {
-        indexed.end();
-        plain.end();
+    for pair in pairs {
+        pair.indexed.end();
+        pair.plain.end();
     }
-    println!("requests by the line: {requests}, {failed} refused, {found} with matches, {cut} cut");
+    println!("requests by the line: {requests}, {failed} refused, {found} with results, {cut} cut");
     assert!(
-        found * 4 > requests && cut * 20 > requests,
-        "{found} found, {cut} cut"
+        found * 4 > requests && cut * 20 > requests && failed * 20 > requests,
+        "{found} found, {cut} cut, {failed} failed"
     );
 }

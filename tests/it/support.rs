@@ -370,6 +370,7 @@ pub(crate) fn check_response(request: &SearchRequest, response: &SearchResponse)
             note.contains(" longer than ")
                 || note.contains(" larger than max_file_size_bytes")
                 || note.starts_with("[no file was searched")
+                || note.starts_with("[the glob `")
                 || may_be_near && note.starts_with("[no line has the text")
         };
         let notes = notes.filter(|note| is_said(note)).count();

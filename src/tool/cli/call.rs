@@ -12,9 +12,11 @@ use super::backend::Backend;
 use super::daemon::canonical;
 use super::setup::{Environment, Setup, prepare};
 use super::signals::Signals;
-use super::{FAILED, Failure, Tool, building, tool_of};
+use super::{FAILED, Failure, building};
+use crate::tool::arguments::json;
 use crate::tool::daemon::request::ToolCall;
 use crate::tool::error::ToolError;
+use crate::tool::tools::ToolName;
 
 /// The longest request in bytes; a longer one is refused before it is parsed.
 const REQUEST_LIMIT: u64 = 16 << 20;
@@ -22,7 +24,7 @@ const REQUEST_LIMIT: u64 = 16 << 20;
 /// Answers one request, or every line of standard input.
 pub(super) fn run(args: &CallArgs, environment: &Environment) -> Result<u8, Failure> {
     let mut out = io::stdout().lock();
-    let tool = match tool_of(&args.tool) {
+    let tool = match ToolName::of(&args.tool.tool) {
         Ok(tool) => tool,
         Err(error) => return refused(&error, &mut out),
     };
@@ -33,7 +35,6 @@ pub(super) fn run(args: &CallArgs, environment: &Environment) -> Result<u8, Fail
         Ok(setup) => setup,
         Err(error) => return refused(&error, &mut out),
     };
-    let finds = tool == Tool::FindFiles;
     if args.wait_index
         && let Err(error) = building::wait(&setup, environment)
     {
@@ -43,7 +44,7 @@ pub(super) fn run(args: &CallArgs, environment: &Environment) -> Result<u8, Fail
     if args.jsonl {
         // The process stays, so the index is worth following the tree.
         building::live(&setup, args.wait_index);
-        let answered = answer_lines(&mut setup, finds, environment, &mut out);
+        let answered = answer_lines(&mut setup, tool, environment, &mut out);
         if let Some(indexes) = setup.indexes() {
             indexes.shut_down();
         }
@@ -51,13 +52,13 @@ pub(super) fn run(args: &CallArgs, environment: &Environment) -> Result<u8, Fail
         return Ok(setup.signals.status().unwrap_or(0));
     }
     let text = request_of(args);
-    let answer = text.and_then(|text| answer(&setup, finds, &parsed(&text)?));
+    let answer = text.and_then(|text| answer(&setup, tool, &json(tool, &text)?));
     finish(answer, setup.signals.status(), &mut out)
 }
 
 /// Answers one request: by the daemon of the tree if one runs, else in this process.
 fn answer_one(
-    tool: Tool,
+    tool: ToolName,
     args: &CallArgs,
     environment: &Environment,
     out: &mut dyn Write,
@@ -65,7 +66,7 @@ fn answer_one(
     // A signal also ends one that waits for its request.
     let request = Signals::take_over()
         .and_then(|_| request_of(args))
-        .and_then(|text| parsed(&text));
+        .and_then(|text| json(tool, &text));
     let request = match request {
         Ok(request) => request,
         Err(error) => return refused(&error, out),
@@ -81,14 +82,14 @@ fn answer_one(
         Ok(setup) => setup,
         Err(error) => return refused(&error, out),
     };
-    let answer = answer(&setup, tool == Tool::FindFiles, &request);
+    let answer = answer(&setup, tool, &request);
     finish(answer, setup.signals.status(), out)
 }
 
 /// Returns what the daemon of the tree answers; `None` if this process has to.
 #[cfg(unix)]
 fn by_daemon(
-    tool: Tool,
+    tool: ToolName,
     request: &Value,
     args: &CallArgs,
     environment: &Environment,
@@ -112,9 +113,9 @@ fn by_daemon(
     backend.called_by_daemon(&call).ok()?
 }
 
-fn set_up(tool: Tool, args: &CallArgs, environment: &Environment) -> Result<Setup, ToolError> {
+fn set_up(tool: ToolName, args: &CallArgs, environment: &Environment) -> Result<Setup, ToolError> {
     let mut setup = prepare(&args.setup(), environment, &[])?;
-    if tool == Tool::SearchFiles {
+    if tool == ToolName::SearchFiles {
         setup = setup.for_files(environment);
     }
     setup.context.max_output_bytes = args.max_output_bytes;
@@ -149,11 +150,6 @@ fn request_of(args: &CallArgs) -> Result<String, ToolError> {
     }
 }
 
-fn parsed(text: &str) -> Result<Value, ToolError> {
-    serde_json::from_str(text)
-        .map_err(|error| ToolError::bad_args(format!("the request is not valid JSON: {error}")))
-}
-
 /// Reads standard input to its end.
 fn read_request(input: &mut dyn Read) -> Result<String, ToolError> {
     let mut bytes = Vec::new();
@@ -181,7 +177,7 @@ fn into_text(bytes: Vec<u8>) -> Result<String, ToolError> {
 /// Answers each line with one line, in order, until the input ends or the process is told to stop.
 fn answer_lines(
     setup: &mut Setup,
-    finds: bool,
+    tool: ToolName,
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
@@ -215,7 +211,7 @@ fn answer_lines(
         // Also what is ignored everywhere may have been edited. An index of what it was before is of no use then.
         setup.context.global_excludes = environment.excludes_at(&setup.root);
         let answer = into_text(std::mem::take(&mut line))
-            .and_then(|text| answer(setup, finds, &parsed(&text)?))
+            .and_then(|text| answer(setup, tool, &json(tool, &text)?))
             .unwrap_or_else(|error| error.to_json().to_string());
         writeln!(out, "{answer}")?;
         out.flush()?;
@@ -243,12 +239,12 @@ fn skip_line(input: &mut dyn BufRead) -> Result<(), Failure> {
     }
 }
 
-/// Answers a request; `finds` if it is one of `find_files`.
-fn answer(setup: &Setup, finds: bool, request: &Value) -> Result<String, ToolError> {
+/// Answers a request of a tool.
+fn answer(setup: &Setup, tool: ToolName, request: &Value) -> Result<String, ToolError> {
     let request = request.clone();
     setup.signals.while_calling(|| match &setup.files {
         Some(files) => Ok(files.call(request, &setup.context)?.to_json()),
-        None if finds => {
+        None if tool == ToolName::FindFiles => {
             let found = setup.tool.call_find_files(request, &setup.context)?;
             Ok(found.to_json())
         }

@@ -22,7 +22,7 @@ use crate::tool::executor::host::Worker;
 use crate::tool::executor::lease::{KeyRing, Lease, PublicKey, SecretKey, unverified};
 use crate::tool::executor::manifest::MAX_MANIFEST;
 use crate::tool::executor::source;
-use crate::tool::executor::store::untrusted;
+use crate::tool::executor::trust::{untrusted, untrusted_place};
 use crate::tool::executor::worker::{Answer, Told};
 use crate::tool::executor::{Executor, now};
 use crate::tool::render::escape_controls;
@@ -331,11 +331,15 @@ fn key_text(path: &Path, environment: &Environment) -> Result<String, Failure> {
     if path == Path::new("-") {
         io::stdin().lock().take(MOST + 1).read_to_end(&mut bytes)?;
     } else {
-        let file = std::fs::File::open(environment.absolute(path)?);
-        let file = file.map_err(|error| wrong_at(&error))?;
+        let place = environment.absolute(path)?;
+        let file = std::fs::File::open(&place).map_err(|error| wrong_at(&error))?;
         let meta = file.metadata().map_err(|error| wrong_at(&error))?;
         if let Some(why) = untrusted(&meta) {
             return Err(wrong(&format!("the key {} {why}", path.display())));
+        }
+        if let Some((dir, why)) = untrusted_place(&place) {
+            let (path, dir) = (path.display(), dir.display());
+            return Err(wrong(&format!("the key {path}: its directory {dir} {why}")));
         }
         let read = file.take(MOST + 1).read_to_end(&mut bytes);
         read.map_err(|error| wrong_at(&error))?;

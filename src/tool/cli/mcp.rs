@@ -16,13 +16,10 @@ use super::setup::{Environment, load_config};
 use super::{Failure, complain};
 use crate::tool::config::{Config, DaemonUse};
 use crate::tool::daemon::tree::Tree;
-use crate::tool::engines::Engines;
 use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::mcp::roots::{Trees, within};
 use crate::tool::mcp::server::Server;
 use crate::tool::mcp::transport::{LineTransport, watch_output};
-use crate::tool::search::SearchTool;
-use crate::tool::search_files::FilesTool;
 
 /// How long the end waits for threads that still search.
 const LAST: Duration = Duration::from_millis(200);
@@ -36,17 +33,9 @@ const TREES: usize = 4;
 /// Serves until the client closes standard input.
 pub(super) fn run(args: &McpArgs, environment: &Environment) -> Result<u8, Failure> {
     let forest = Arc::new(Forest::new(args, environment)?);
-    let config = forest.config()?;
-    let embedded = Engines::embedded();
-    let search = SearchTool::new(config.search.clone(), embedded.clone());
-    let files = FilesTool::new(&config, embedded);
-    let server = Server::new(
-        forest.clone(),
-        &search,
-        &files,
-        args.max_output_bytes,
-        args.structured,
-    );
+    // What is wrong with it is said before a client asks anything.
+    forest.config()?;
+    let server = Server::new(forest.clone(), args.max_output_bytes, args.structured);
     if io::stdin().is_terminal() {
         complain(
             "this is for agents: it speaks the Model Context Protocol on standard input and output; end with Ctrl-D",

@@ -49,16 +49,14 @@ use std::io::{self, IsTerminal, Write};
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue};
 
-use args::{Cli, Command, ToolArgs};
+use args::{Cli, Command};
 #[cfg(unix)]
 use daemon::ggrep::Other;
 use setup::Environment;
 
 use crate::tool::error::ToolError;
-use crate::tool::find_files::{FIND_NAME, find_schema};
 use crate::tool::render::escape_controls;
-use crate::tool::request::{SEARCH_NAME, described_search_schema, names_search};
-use crate::tool::search_files::{FILES_NAME, files_schema};
+use crate::tool::tools::ToolName;
 
 /// Exit status when something went wrong.
 const FAILED: u8 = 2;
@@ -248,12 +246,8 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Some(Command::Lease { command }) => execute::lease(&command, &Environment::read()),
         Some(Command::Doctor(args)) => doctor::run(&args, &Environment::read()),
         Some(Command::Schema(tool)) => {
-            let schema = match tool_of(&tool)? {
-                Tool::Search => described_search_schema(),
-                Tool::SearchFiles => files_schema(),
-                Tool::FindFiles => find_schema(),
-            };
-            let schema = serde_json::to_string_pretty(&schema).unwrap_or_default();
+            let schema = ToolName::of(&tool.tool)?.request_schema();
+            let schema = serde_json::to_string_pretty(schema).unwrap_or_default();
             writeln!(io::stdout(), "{schema}")?;
             Ok(0)
         }
@@ -351,38 +345,4 @@ fn completed_by(shell: clap_complete::Shell, command: &clap::Command) -> clap::C
         .version(env!("CARGO_PKG_VERSION"))
         .args(args)
         .subcommands(commands)
-}
-
-/// A tool that can be called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tool {
-    Search,
-    SearchFiles,
-    FindFiles,
-}
-
-impl Tool {
-    fn name(self) -> &'static str {
-        match self {
-            Tool::Search => SEARCH_NAME,
-            Tool::SearchFiles => FILES_NAME,
-            Tool::FindFiles => FIND_NAME,
-        }
-    }
-}
-
-/// Returns the tool that is meant; refuses the name of one that does not exist.
-fn tool_of(args: &ToolArgs) -> Result<Tool, ToolError> {
-    if names_search(&args.tool) {
-        return Ok(Tool::Search);
-    }
-    if args.tool == FILES_NAME {
-        return Ok(Tool::SearchFiles);
-    }
-    if args.tool == FIND_NAME {
-        return Ok(Tool::FindFiles);
-    }
-    Err(ToolError::UnknownTool {
-        name: args.tool.clone(),
-    })
 }

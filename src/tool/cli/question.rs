@@ -426,8 +426,13 @@ fn check(args: &SearchArgs) -> Result<(), ToolError> {
 /// Returns the error of a question that can't be asked, in the words of the command line: with the
 /// place in the pattern marked.
 pub(super) fn refused(error: QuestionError, question: &Question) -> ToolError {
-    let QuestionError::Pattern(error) = error else {
-        return ToolError::bad_args(error.to_string());
+    let error = match error {
+        QuestionError::Pattern(error) => error,
+        QuestionError::Glob(error) => return ToolError::bad_args(error.to_string()),
+        QuestionError::Type(error) => {
+            let message = format!("{error}; --type-list shows all, and -g takes globs");
+            return ToolError::bad_args(message);
+        }
     };
     let mut message = error.message.clone();
     if error.as_text {

@@ -116,6 +116,7 @@ pub(super) fn search(
         index: IndexUse::not_used(),
         approximate: None,
         fallback: Fallback::default(),
+        repeated: Vec::new(),
     };
     Ok((summary, came.load(Ordering::Relaxed)))
 }

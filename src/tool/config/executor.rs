@@ -5,8 +5,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
+use toml::de::{DeArray, DeTable, DeValue};
+
+use super::error::Problem;
+use super::load::nearest;
+use super::value::{Kind, Value, quoted, shown};
 
 /// The keys of the table.
 pub(super) const EXECUTOR_KEYS: [&str; 5] = [
@@ -16,6 +20,65 @@ pub(super) const EXECUTOR_KEYS: [&str; 5] = [
     "scopes",
     "store",
 ];
+
+/// What the keys take that are no tables.
+const KEYS: [(&str, Takes); 4] = [
+    ("keys", Takes::PublicKeys),
+    ("require_confinement", Takes::Kind(Kind::Boolean)),
+    (
+        "retention_days",
+        Takes::Kind(Kind::Integer {
+            min: 1,
+            max: u32::MAX as u64,
+        }),
+    ),
+    ("store", Takes::Path),
+];
+
+/// What the keys of a scope take.
+const SCOPE_KEYS: [(&str, Takes); 4] = [
+    ("kind", Takes::Kind(Kind::choice(ScopeKind::WORDS))),
+    ("location", Takes::Path),
+    ("primary_key", Takes::Text),
+    ("table", Takes::Text),
+];
+
+/// What a key takes.
+#[derive(Clone, Copy, Debug)]
+enum Takes {
+    Kind(Kind),
+    /// A path that is not empty.
+    Path,
+    Text,
+    /// A list of texts, of which nothing is repeated: one may be a secret key.
+    PublicKeys,
+}
+
+impl Takes {
+    /// Reads a value, or says why it is not allowed and what is.
+    fn read(self, value: &DeValue<'_>) -> Result<Value, String> {
+        let texts = |items: &DeArray<'_>| {
+            let texts = items.iter().map(|item| item.get_ref().as_str());
+            let texts: Option<Vec<&str>> = texts.collect();
+            texts.map(|texts| texts.into_iter().map(str::to_string).collect())
+        };
+        let must = match (self, value) {
+            (Takes::Kind(kind), value) => {
+                let read = kind.read(value);
+                return read.map_err(|why| format!("{} is not allowed: {why}", shown(value)));
+            }
+            (Takes::PublicKeys, value) => {
+                let read = value.as_array().and_then(texts).map(Value::Texts);
+                return read.ok_or("must be a list of strings, each a public key".to_string());
+            }
+            (Takes::Path, DeValue::String(text)) if text.is_empty() => "a path that is not empty",
+            (_, DeValue::String(text)) => return Ok(Value::Text(text.to_string())),
+            (Takes::Path, _) => "a string with a path",
+            (Takes::Text, _) => "a string",
+        };
+        Err(format!("{} is not allowed: must be {must}", shown(value)))
+    }
+}
 
 /// How long results are kept where nothing else is said, in days.
 const RETENTION_DAYS: u32 = 30;
@@ -82,104 +145,185 @@ pub enum ScopeKind {
 }
 
 impl ScopeKind {
+    /// The words of all kinds.
+    const WORDS: &'static [&'static str] = &["files", "maildir", "mbox", "sqlite", "csv", "jsonl"];
+
+    /// Returns the kind that a word stands for.
+    fn from_word(word: &str) -> Option<ScopeKind> {
+        match word {
+            "files" => Some(ScopeKind::Files),
+            "maildir" => Some(ScopeKind::Maildir),
+            "mbox" => Some(ScopeKind::Mbox),
+            "sqlite" => Some(ScopeKind::Sqlite),
+            "csv" => Some(ScopeKind::Csv),
+            "jsonl" => Some(ScopeKind::Jsonl),
+            _ => None,
+        }
+    }
+
     fn is_dataset(self) -> bool {
         matches!(self, ScopeKind::Sqlite | ScopeKind::Csv | ScopeKind::Jsonl)
     }
 }
 
-/// The table as it is written.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Table {
-    #[serde(default, deserialize_with = "keys")]
-    keys: Option<Vec<String>>,
-    store: Option<PathBuf>,
-    retention_days: Option<u32>,
-    require_confinement: Option<bool>,
-    #[serde(default)]
-    scopes: BTreeMap<String, toml::Spanned<ScopeConfig>>,
-}
-
-/// Reads the list of keys. What stands there instead is not told: it may be a secret key.
-fn keys<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
-    let wrong = || D::Error::custom("`keys` has to be a list of texts, each a public key");
-    let toml::Value::Array(keys) = toml::Value::deserialize(deserializer)? else {
-        return Err(wrong());
-    };
-    let text = |key| match key {
-        toml::Value::String(key) => Ok(key),
-        _ => Err(wrong()),
-    };
-    keys.into_iter()
-        .map(text)
-        .collect::<Result<_, _>>()
-        .map(Some)
-}
-
-/// A file, as far as it is about this table.
-#[derive(Debug, Deserialize)]
-struct File {
-    #[serde(default)]
-    executor: Table,
-}
-
-/// What is wrong, and where it is in the text, if that is known.
-pub(super) type Wrong = (Option<usize>, Option<String>, String);
+/// What is wrong, and where it is in the text.
+pub(super) type Wrong = (usize, Problem);
 
 impl ExecutorConfig {
-    /// Takes over what a text says; `place` is where relative paths start.
-    pub(super) fn read(&mut self, text: &str, place: Option<&Path>) -> Vec<Wrong> {
-        let table = match toml::from_str::<File>(text) {
-            Ok(file) => file.executor,
-            Err(error) => {
-                let at = error.span().map(|span| span.start);
-                let message = error.message().to_string();
-                return vec![(at, Some("executor".to_string()), message)];
-            }
-        };
-        let absolute = |path: PathBuf| match place {
-            Some(place) => place.join(path),
-            None => path,
-        };
+    /// Takes over what the table says, which is named at a byte offset; `place` is where relative
+    /// paths start.
+    pub(super) fn read(
+        &mut self,
+        at: usize,
+        executor: &DeValue<'_>,
+        place: Option<&Path>,
+    ) -> Vec<Wrong> {
         let mut wrong = Vec::new();
-        if let Some(keys) = table.keys {
-            self.keys = keys;
-        }
-        if let Some(store) = table.store {
-            self.store = Some(absolute(store));
-        }
-        if let Some(required) = table.require_confinement {
-            self.require_confinement = required;
-        }
-        match table.retention_days {
-            None => {}
-            Some(0) => wrong.push((
-                None,
-                Some("executor.retention_days".to_string()),
-                "0 is not allowed: a result has to be kept for a day at least".to_string(),
-            )),
-            Some(days) => self.retention_days = days,
-        }
-        for (name, scope) in table.scopes {
-            let at = scope.span().start;
-            let mut scope = scope.into_inner();
-            if let Err(why) = check(&name, &scope) {
-                wrong.push((Some(at), Some(format!("executor.scopes.{name}")), why));
+        let DeValue::Table(table) = executor else {
+            return vec![(at, no_table("executor", "executor", executor))];
+        };
+        for (name, value) in table.iter() {
+            let (at, value_at) = (name.span().start, value.span().start);
+            let (name, value) = (name.get_ref().as_ref(), value.get_ref());
+            let full = format!("executor.{name}");
+            if name == "scopes" {
+                wrong.extend(self.read_scopes(at, value, place));
                 continue;
             }
-            scope.location = absolute(scope.location);
-            if scope.location.to_str().is_none() {
-                let why = "has a location that is not UTF-8, which can't be handed to a worker";
-                wrong.push((
-                    Some(at),
-                    Some(format!("executor.scopes.{name}")),
-                    why.to_string(),
-                ));
+            let Some((_, takes)) = KEYS.iter().find(|(known, _)| *known == name) else {
+                let message = unknown("executor", EXECUTOR_KEYS.into_iter(), name);
+                wrong.push((at, Problem::new(Some(&full), message)));
                 continue;
+            };
+            match takes.read(value) {
+                Ok(value) => self.assign(name, value, place),
+                Err(message) => wrong.push((value_at, Problem::new(Some(&full), message))),
             }
-            self.scopes.insert(name, scope);
         }
         wrong
+    }
+
+    /// Sets a key that is no table to a value of its kind.
+    fn assign(&mut self, name: &str, value: Value, place: Option<&Path>) {
+        match (name, value) {
+            ("keys", Value::Texts(keys)) => self.keys = keys,
+            ("store", Value::Text(store)) => self.store = Some(absolute(&store, place)),
+            ("require_confinement", Value::Boolean(required)) => {
+                self.require_confinement = required;
+            }
+            ("retention_days", Value::Integer(days)) => {
+                self.retention_days = u32::try_from(days).unwrap_or(u32::MAX);
+            }
+            _ => {}
+        }
+    }
+
+    fn read_scopes(&mut self, at: usize, value: &DeValue<'_>, place: Option<&Path>) -> Vec<Wrong> {
+        let DeValue::Table(scopes) = value else {
+            let problem = no_table("executor.scopes", "executor.scopes.NAME", value);
+            return vec![(at, problem)];
+        };
+        let mut wrong = Vec::new();
+        for (name, value) in scopes.iter() {
+            let at = name.span().start;
+            let full = format!("executor.scopes.{}", as_key(name.get_ref()));
+            let DeValue::Table(keys) = value.get_ref() else {
+                let problem = no_table(&full, "executor.scopes.NAME", value.get_ref());
+                wrong.push((at, problem));
+                continue;
+            };
+            match read_scope(name.get_ref(), keys, &full, place) {
+                Ok(scope) => {
+                    self.scopes.insert(name.get_ref().to_string(), scope);
+                }
+                Err(problems) => {
+                    let placed = problems.into_iter();
+                    wrong.extend(placed.map(|(place, problem)| (place.unwrap_or(at), problem)));
+                }
+            }
+        }
+        wrong
+    }
+}
+
+/// Reads the keys of a scope. What is not about one of them has no place of its own.
+fn read_scope(
+    name: &str,
+    keys: &DeTable<'_>,
+    full: &str,
+    place: Option<&Path>,
+) -> Result<ScopeConfig, Vec<(Option<usize>, Problem)>> {
+    let mut wrong = Vec::new();
+    let mut given: BTreeMap<&str, String> = BTreeMap::new();
+    for (key, value) in keys.iter() {
+        let (at, value_at) = (key.span().start, value.span().start);
+        let of_key = Some(format!("{full}.{}", as_key(key.get_ref())));
+        let Some((known, takes)) = SCOPE_KEYS.iter().find(|(known, _)| known == key.get_ref())
+        else {
+            let names = SCOPE_KEYS.iter().map(|(known, _)| *known);
+            let message = unknown(full, names, key.get_ref());
+            wrong.push((Some(at), Problem::new(of_key.as_deref(), message)));
+            continue;
+        };
+        match takes.read(value.get_ref()) {
+            Ok(Value::Text(text)) => {
+                given.insert(known, text);
+            }
+            Ok(_) => {}
+            Err(message) => {
+                wrong.push((Some(value_at), Problem::new(of_key.as_deref(), message)));
+            }
+        }
+    }
+    let about_all = |why: &str| vec![(None, Problem::new(Some(full), why))];
+    if !wrong.is_empty() {
+        return Err(wrong);
+    }
+    let kind = given
+        .remove("kind")
+        .and_then(|word| ScopeKind::from_word(&word));
+    let (Some(kind), Some(location)) = (kind, given.remove("location")) else {
+        return Err(about_all(
+            "needs `kind` and `location`, such as kind = \"files\" and location = \"docs\"",
+        ));
+    };
+    let scope = ScopeConfig {
+        kind,
+        location: absolute(&location, place),
+        table: given.remove("table"),
+        primary_key: given.remove("primary_key"),
+    };
+    match check(name, &scope) {
+        Ok(()) => Ok(scope),
+        Err(why) => Err(about_all(&why)),
+    }
+}
+
+fn absolute(path: &str, place: Option<&Path>) -> PathBuf {
+    place.map_or_else(|| path.into(), |place| place.join(path))
+}
+
+/// Says that a name is no key of a table, and which one was probably meant.
+fn unknown(table: &str, known: impl Iterator<Item = &'static str>, name: &str) -> String {
+    let nearest = nearest(known, name);
+    format!("is not a key of `[{table}]`; the nearest one is `{nearest}`")
+}
+
+/// Says that something has to be a table, and how that is written.
+fn no_table(key: &str, written: &str, value: &DeValue<'_>) -> Problem {
+    let message = format!(
+        "is {}, but must be a table; write `[{written}]`",
+        shown(value)
+    );
+    Problem::new(Some(key), message)
+}
+
+/// Writes a name as a key of TOML.
+fn as_key(name: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    match !name.is_empty() && name.chars().all(is_bare) {
+        true => name.to_string(),
+        false => quoted(&name.chars().take(256).collect::<String>()),
     }
 }
 
@@ -187,8 +331,10 @@ fn check(name: &str, scope: &ScopeConfig) -> Result<(), String> {
     if name.is_empty() || name.len() > 256 {
         return Err("has a name that is empty or longer than 256 bytes".to_string());
     }
-    if scope.location.as_os_str().is_empty() {
-        return Err("has an empty location".to_string());
+    if scope.location.to_str().is_none() {
+        return Err(
+            "has a location that is not UTF-8, which can't be handed to a worker".to_string(),
+        );
     }
     let (dataset, sqlite) = (scope.kind.is_dataset(), scope.kind == ScopeKind::Sqlite);
     match (&scope.table, &scope.primary_key) {

@@ -302,7 +302,8 @@ tables! {
         index_maint_budget_fraction: f64 = 0.25;
             Kind::Number { min: 0.0, max: 1.0, inclusive: true };
 
-        /// The bytes of JSON that a response has at most, zero for any number; events at the end go first. Callers can ask for less.
+        /// The bytes of JSON that a response has at most, zero for any number. The ends of long lines go first, then events at
+        /// the end. Callers can ask for less.
         max_output_bytes: u64 = 0; Kind::COUNT;
         /// The bytes of a line that a response shows at most, zero for all of them. A longer one is shown in part, around its match.
         max_line_bytes: u64 = 0, command_line 2_000; Kind::COUNT;
@@ -381,7 +382,8 @@ tables! {
         /// The least score of a match of a fuzzy search: the share of its characters, or of the query's if those are more, that need no edit.
         fuzzy_threshold: f64 = 0.8; Kind::Number { min: 0.0, max: 1.0, inclusive: true };
 
-        /// The bytes of JSON that a response has at most, zero for any number; matches at the end go first. Callers can ask for less.
+        /// The bytes of JSON that a response has at most, zero for any number. The ends of long lines go first, then matches at
+        /// the end. Callers can ask for less.
         max_output_bytes: u64 = 0; Kind::COUNT;
         /// The bytes of a line that a response shows at most, zero for all of them. A longer one is shown in part, around its match.
         max_line_bytes: u64 = 0, command_line 2_000; Kind::COUNT;

@@ -175,14 +175,16 @@ impl Load {
                 Err(problem) => wrong(name.span().start, problem),
             }
         }
-        if syntax_errors.is_empty() && root.get_ref().contains_key("executor") {
+        if let (true, Some((name, executor))) = (
+            syntax_errors.is_empty(),
+            root.get_ref().get_key_value("executor"),
+        ) {
             let place = match origin {
                 Origin::File(path) => path.parent(),
                 Origin::Default | Origin::Set => None,
             };
-            for (at, key, message) in self.config.executor.read(text, place) {
-                found.push((at.unwrap_or(0), Problem::new(key.as_deref(), message)));
-            }
+            let (at, table) = (name.span().start, executor.get_ref());
+            found.extend(self.config.executor.read(at, table, place));
         }
         found.sort_by_key(|(at, _)| *at);
         let placed = found
@@ -312,7 +314,7 @@ fn find(table: &str, name: &str) -> Result<&'static Key, Problem> {
 
 /// Returns the known name that a name resembles most. Case and separators count for nothing, and
 /// a name that is part of a known one is like it even if much is missing.
-fn nearest(known: impl Iterator<Item = &'static str>, name: &str) -> &'static str {
+pub(super) fn nearest(known: impl Iterator<Item = &'static str>, name: &str) -> &'static str {
     let letters = |name: &str| -> String {
         // Nobody means a key by a name many times as long, and comparing takes the length squared.
         let letters = name.chars().filter(|c| c.is_alphanumeric()).take(100);

@@ -1,5 +1,6 @@
 //! Tests of the key table and of reading configurations.
 
+mod executor;
 mod wrong;
 
 use std::path::Path;

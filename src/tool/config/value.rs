@@ -301,7 +301,7 @@ impl Serialize for Value {
 }
 
 /// Writes a text as a TOML string of one line. JSON's strings are that, but for one character.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text)
         .to_string()
         .replace('\u{7f}', "\\u007f")

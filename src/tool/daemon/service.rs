@@ -32,12 +32,12 @@ use crate::index::pace::background_pool;
 use crate::index::snapshot::Snapshot;
 use crate::tool::config::Config;
 use crate::tool::error::ToolError;
-use crate::tool::find_files::FIND_NAME;
 use crate::tool::indexing::{BuildReport, Indexes, WallClock};
 use crate::tool::sandbox::Sandbox;
 use crate::tool::search::{SearchTool, ToolContext};
 use crate::tool::search_files::{FILES_NAME, FilesTool};
 use crate::tool::text_answer::TextAnswer;
+use crate::tool::tools::ToolName;
 
 /// Names of snapshots that are kept: those that queries which run at once may have pinned.
 const KEPT_IDS: usize = 256;
@@ -546,40 +546,24 @@ impl Service {
         context: &ToolContext,
     ) -> Result<(String, bool), ToolError> {
         let request = Value::Object(call.request.clone());
-        let is_search = self.search.answers_to(&call.tool);
-        if call.tool == FIND_NAME {
-            let found = self.search.call_find_files(request, context)?;
-            let timed_out = found.timed_out;
-            return Ok(match call.text {
-                true => {
-                    let text = found.to_text();
-                    (TextAnswer { text, timed_out }.to_json(), timed_out)
-                }
-                false => (found.to_json(), timed_out),
-            });
-        }
-        if !is_search && call.tool != FILES_NAME {
-            let name = call.tool.chars().take(80).collect();
-            return Err(ToolError::UnknownTool { name });
-        }
-        match (is_search, call.text) {
-            (true, true) => {
-                let answer = self.search.call_for_text(request, context)?;
-                Ok((answer.to_json(), answer.timed_out))
+        let (search, files) = (&self.search, &self.files);
+        let text = match (ToolName::of(&call.tool)?, call.text) {
+            (ToolName::Search, true) => search.call_for_text(request, context)?,
+            (ToolName::SearchFiles, true) => files.call_for_text(request, context)?,
+            (ToolName::FindFiles, true) => search.call_find_files_for_text(request, context)?,
+            (ToolName::Search, false) => {
+                let response = search.call(request, context)?;
+                return Ok((response.to_json(), response.timed_out));
             }
-            (false, true) => {
-                let answer = self.files.call_for_text(request, context)?;
-                Ok((answer.to_json(), answer.timed_out))
+            (ToolName::SearchFiles, false) => {
+                return Ok((files.call(request, context)?.to_json(), false));
             }
-            (true, false) => {
-                let response = self.search.call(request, context)?;
-                Ok((response.to_json(), response.timed_out))
+            (ToolName::FindFiles, false) => {
+                let found = search.call_find_files(request, context)?;
+                return Ok((found.to_json(), found.timed_out));
             }
-            (false, false) => {
-                let response = self.files.call(request, context)?;
-                Ok((response.to_json(), false))
-            }
-        }
+        };
+        Ok((text.to_json(), text.timed_out))
     }
 
     /// Returns the id of a snapshot. One that was named keeps its name for as long as it may be asked for.

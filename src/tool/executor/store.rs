@@ -10,6 +10,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior, params};
 
 use super::failure::{Fault, Reason};
+use super::trust::{untrusted, untrusted_place};
 
 /// How long to wait for other processes that write.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -47,6 +48,9 @@ impl Store {
         let failed = |error: &dyn Display| failed(path, error);
         if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
             private(dir).map_err(|error| failed(&error))?;
+        }
+        if let Some((dir, why)) = untrusted_place(path) {
+            return Err(self::failed(&dir, &why));
         }
         match std::fs::symlink_metadata(path) {
             // What is made at its end would be for others to read.
@@ -239,16 +243,6 @@ fn made(path: &Path) -> std::io::Result<()> {
         Err(error) => Err(error.error),
         Ok(()) => Ok(()),
     }
-}
-
-/// Says why what a file holds may be somebody else's; `None` if only this user can have written it.
-pub(crate) fn untrusted(meta: &std::fs::Metadata) -> Option<&'static str> {
-    use std::os::unix::fs::MetadataExt;
-    if meta.uid() != rustix::process::geteuid().as_raw() {
-        return Some("belongs to another user, who could have changed it; use a file of your own");
-    }
-    let is_open = meta.is_file() && meta.mode() & 0o022 != 0;
-    is_open.then_some("can be written by others; take that right away with `chmod go-w`")
 }
 
 /// Makes a directory that only this user can enter.

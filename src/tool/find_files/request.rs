@@ -1,7 +1,5 @@
 //! The request of the `find_files` tool: its fields, their schema and what values they take.
 
-use std::sync::LazyLock;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,6 +7,10 @@ use serde_json::Value;
 use crate::tool::arguments;
 use crate::tool::error::ToolError;
 use crate::tool::find_files::response::FindResponse;
+use crate::tool::tools::ToolName;
+
+/// The tool.
+const TOOL: ToolName = ToolName::FindFiles;
 
 /// The name of the tool.
 pub const FIND_NAME: &str = "find_files";
@@ -92,7 +94,7 @@ impl FindRequest {
     ///
     /// [`ToolError::BadArgs`] that names the field, what it holds and what it may hold.
     pub fn from_json(text: &str) -> Result<FindRequest, ToolError> {
-        FindRequest::from_value(arguments::json(text)?)
+        FindRequest::from_value(arguments::json(TOOL, text)?)
     }
 
     /// Validates a request that is already JSON.
@@ -101,9 +103,7 @@ impl FindRequest {
     ///
     /// As [`FindRequest::from_json`].
     pub fn from_value(value: Value) -> Result<FindRequest, ToolError> {
-        static SCHEMA: LazyLock<Value> = LazyLock::new(find_schema);
-        let example = r#"{"name": "lib.rs"} or {"globs": ["*.rs"]}"#;
-        let request: FindRequest = arguments::parse(value, &SCHEMA, example)?;
+        let request: FindRequest = arguments::parse(TOOL, value)?;
         request.validate()?;
         Ok(request)
     }
@@ -114,30 +114,31 @@ impl FindRequest {
     ///
     /// [`ToolError::BadArgs`].
     pub fn validate(&self) -> Result<(), ToolError> {
-        arguments::check_positive(&[
+        let positive = [
             ("max_results", self.max_results),
             ("max_depth", self.max_depth),
             ("timeout_ms", self.timeout_ms),
-        ])?;
+        ];
+        arguments::check_positive(TOOL, &positive)?;
         match self.name.as_deref().map(str::trim) {
             Some("") => {
-                return Err(ToolError::bad_args(
-                    "`name` is empty or blank; give a part of a path, or leave it out to list all files",
-                ));
+                let message = "`name` is empty or blank; give a part of a path, or leave it out to list all files";
+                return Err(TOOL.wrong(message, &[]));
             }
             Some(name) if name.chars().count() > MAX_NAME => {
-                return Err(ToolError::bad_args(format!(
+                let message = format!(
                     "`name` has more than {MAX_NAME} characters, which no path has; shorten it"
-                )));
+                );
+                return Err(TOOL.wrong(message, &[]));
             }
             _ => {}
         }
         if self.name.is_none() && self.sort == Some(Sort::Score) {
-            return Err(ToolError::bad_args(
-                "`sort` is \"score\" without `name`, by which paths are rated; give one, or sort by \"path\" or \"modified\"",
-            ));
+            let message = "`sort` is \"score\" without `name`, by which paths are rated; give one, or \
+                           sort by \"path\" or \"modified\"";
+            return Err(TOOL.wrong(message, &[("sort", "score".into())]));
         }
-        arguments::check_globs("globs", &self.globs)
+        arguments::check_globs(TOOL, "globs", &self.globs)
     }
 
     /// Returns the order of the response.

@@ -3,11 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::tool::budget::too_small;
+use crate::tool::budget::{Draft, Extent, Piece, fit};
 use crate::tool::error::ToolError;
 use crate::tool::notes::{Note, Reader};
 use crate::tool::render::escape_controls;
-use crate::tool::response::ErrorEntry;
+use crate::tool::response::{ErrorEntry, json_len, json_len_of};
 
 /// The text of a complete answer without a file.
 const NOTHING: &str = "[no file was found]\n";
@@ -56,10 +56,9 @@ impl FindResponse {
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for file in &self.files {
-            text.push_str(&escape_controls(&file.path));
-            text.push('\n');
+            text.push_str(&file.to_line());
         }
-        if self.files.is_empty() && !self.truncated && !self.timed_out {
+        if self.returned == 0 && !self.truncated && !self.timed_out {
             text.push_str(NOTHING);
         }
         for entry in &self.errors {
@@ -71,48 +70,87 @@ impl FindResponse {
         }
         text
     }
+}
 
-    /// Leaves out files from the end until the response has at most `budget` bytes as JSON, and so
-    /// has its text; then entries of `errors`.
+impl FoundPath {
+    /// Writes the file as a line for people and models.
+    fn to_line(&self) -> String {
+        format!("{}\n", escape_controls(&self.path))
+    }
+}
+
+/// A response of which not everything may fit.
+pub(super) struct FindDraft {
+    /// All of it but the notes.
+    pub(super) response: FindResponse,
+    /// What the reader has to know.
+    pub(super) notes: Vec<Note>,
+    /// Whether it is sent as text, which then has to fit, and not as fields.
+    pub(super) as_text: bool,
+}
+
+impl FindDraft {
+    /// Makes the response, in at most `budget` bytes of JSON.
     ///
     /// # Errors
     ///
     /// A budget that not even the notes fit.
-    pub(super) fn fit(mut self, budget: Option<usize>) -> Result<FindResponse, ToolError> {
-        self.returned = self.files.len() as u64;
-        let Some(budget) = budget.filter(|budget| self.to_json().len() > *budget) else {
-            return Ok(self);
-        };
-        self.truncated = true;
-        self.notes.push(Note::Bytes(budget).text(Reader::Program));
-        let with = |files: usize, errors: usize| FindResponse {
-            files: self.files[..files].to_vec(),
-            errors: self.errors[..errors].to_vec(),
-            returned: files as u64,
-            notes: self.notes.clone(),
-            path: self.path.clone(),
-            ..self
-        };
-        let fits = |files: usize, errors: usize| with(files, errors).to_json().len() <= budget;
-        let least = with(0, 0).to_json().len();
-        if least > budget {
-            return Err(too_small(budget, "files", |_| least));
+    pub(super) fn fit(self, budget: Option<usize>) -> Result<FindResponse, ToolError> {
+        let extent = fit(&self, budget)?;
+        let bare = self.bare(extent);
+        let mut files = self.response.files;
+        files.truncate(extent.results);
+        Ok(FindResponse { files, ..bare })
+    }
+
+    /// Returns the response without its files.
+    fn bare(&self, extent: Extent) -> FindResponse {
+        let whole = &self.response;
+        let notes = extent.notes(&self.notes, whole.errors.len(), 0);
+        FindResponse {
+            path: whole.path.clone(),
+            files: Vec::new(),
+            returned: extent.results as u64,
+            truncated: whole.truncated || extent.limit.is_some(),
+            errors: whole.errors.iter().take(extent.errors).cloned().collect(),
+            notes: notes
+                .iter()
+                .map(|note| note.text(Reader::Program))
+                .collect(),
+            ..*whole
         }
-        let errors = most(self.errors.len(), |errors| fits(0, errors));
-        let files = most(self.files.len(), |files| fits(files, errors));
-        Ok(with(files, errors))
     }
 }
 
-/// Returns the largest number up to `all` that fits; a smaller number fits if a larger one does.
-fn most(all: usize, fits: impl Fn(usize) -> bool) -> usize {
-    let (mut least, mut beyond) = (0, all + 1);
-    while least + 1 < beyond {
-        let middle = least + (beyond - least) / 2;
-        match fits(middle) {
-            true => least = middle,
-            false => beyond = middle,
+impl Draft for FindDraft {
+    const RESULTS: &'static str = "files";
+
+    fn whole(&self) -> Extent {
+        Extent {
+            // Paths are never shortened.
+            line: Some(0),
+            results: self.response.files.len(),
+            errors: self.response.errors.len(),
+            limit: None,
         }
     }
-    least
+
+    fn pieces(&self, _: Option<usize>) -> impl Iterator<Item = Piece> + '_ {
+        let files = self.response.files.iter().enumerate();
+        files.map(|(nth, file)| Piece {
+            bytes: match self.as_text {
+                true => json_len(&file.to_line()),
+                false => json_len_of(file) + usize::from(nth > 0),
+            },
+            shortened: 0,
+        })
+    }
+
+    fn frame(&self, extent: Extent, _: u64) -> usize {
+        let bare = self.bare(extent);
+        match self.as_text {
+            true => json_len_of(&bare.to_text()),
+            false => json_len_of(&bare),
+        }
+    }
 }

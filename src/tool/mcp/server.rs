@@ -31,10 +31,8 @@ use super::transport::ClientState;
 use crate::tool::daemon::request::ToolCall;
 use crate::tool::daemon::tree::{GivenUp, Tree};
 use crate::tool::error::ToolError;
-use crate::tool::find_files::{FIND_NAME, find_response_schema, find_schema};
-use crate::tool::request::{SEARCH_NAME, SearchRequest, described_search_schema, names_search};
-use crate::tool::search::SearchTool;
-use crate::tool::search_files::{FILES_NAME, FilesTool, files_schema};
+use crate::tool::request::SearchRequest;
+use crate::tool::tools::ToolName;
 
 /// Bytes that the answer to a call may have: about 25,000 tokens, of three bytes each, which is short for code.
 pub const MAX_OUTPUT_BYTES: usize = 75_000;
@@ -117,42 +115,10 @@ enum Roots {
 impl Server {
     /// Makes one of the tools, whose answers have at most `max_output_bytes`. With `structured`
     /// an answer has fields beside its text; these count, too.
-    pub fn new(
-        trees: Arc<dyn Trees>,
-        search: &SearchTool,
-        files: &FilesTool,
-        max_output_bytes: usize,
-        structured: bool,
-    ) -> Server {
-        let response = |schema: Value| structured.then_some(schema);
-        let tools = vec![
-            tool(
-                SEARCH_NAME,
-                "Search a source tree",
-                "Search file contents for a regular expression or literal text. A last line in \
-                 brackets says when something is missing.",
-                described_search_schema(),
-                response(search.response_schema()),
-            ),
-            tool(
-                FILES_NAME,
-                "Search the files of a directory",
-                "Search file contents below a directory for a text, an expression, or similar text \
-                 (mode `fuzzy`).",
-                files_schema(),
-                response(files.response_schema()),
-            ),
-            tool(
-                FIND_NAME,
-                "Find files of a source tree",
-                "Find files by name, glob or type; sorted by match, path or time of change.",
-                find_schema(),
-                response(find_response_schema()),
-            ),
-        ];
+    pub fn new(trees: Arc<dyn Trees>, max_output_bytes: usize, structured: bool) -> Server {
         Server {
             trees,
-            tools,
+            tools: ToolName::ALL.map(|name| tool(name, structured)).to_vec(),
             max_output_bytes,
             roots: tokio::sync::Mutex::default(),
             unlisted: Mutex::default(),
@@ -365,17 +331,13 @@ impl ServerHandler for Server {
             Ok(Roots::Ask(asked)) => return Ok(asked.into()),
             Err(error) => return Ok(result(error.to_json()).into()),
         };
-        let is_search = names_search(&request.name);
-        let name = if is_search {
-            SEARCH_NAME
-        } else {
-            &*request.name
+        let tool = match ToolName::of(&request.name) {
+            Ok(tool) => tool,
+            Err(error) => return Ok(result(error.to_json()).into()),
         };
+        let is_search = tool == ToolName::Search;
         let arguments = request.arguments.unwrap_or_default();
-        let arguments = match self.get_tool(name) {
-            Some(tool) => mended(arguments, &tool.input_schema),
-            None => arguments,
-        };
+        let arguments = mended(arguments, tool.request_schema());
         let call = ToolCall {
             tool: request.name.to_string(),
             request: arguments.clone(),
@@ -462,21 +424,17 @@ impl ServerHandler for Server {
     }
 }
 
-fn tool(
-    name: &'static str,
-    title: &str,
-    about: &str,
-    request: Value,
-    response: Option<Value>,
-) -> Tool {
-    let mut schema = match request {
-        Value::Object(schema) => schema,
+/// Describes a tool; with the schema of its responses, if they have fields.
+fn tool(name: ToolName, structured: bool) -> Tool {
+    let mut schema = match name.request_schema() {
+        Value::Object(schema) => schema.clone(),
         _ => JsonObject::new(),
     };
     // The description of the tool says it already, and each byte of a list costs its reader.
     schema.remove("description");
-    let mut tool = Tool::new(name, about.to_string(), Arc::new(schema)).with_title(title);
-    tool.output_schema = response.map(|response| Arc::new(fields_schema(response)));
+    let tool = Tool::new(name.name(), name.about(), Arc::new(schema));
+    let mut tool = tool.with_title(name.title());
+    tool.output_schema = structured.then(|| Arc::new(fields_schema(name.response_schema())));
     // The other hints mean something only for tools that change things.
     tool.annotations = Some(ToolAnnotations::new().read_only(true).open_world(false));
     tool

@@ -8,6 +8,7 @@ use crate::exec::question::Question;
 use crate::exec::reach::EntryKind;
 use crate::tool::answering::{maintenance, refused};
 use crate::tool::error::{DenialReason, ToolError};
+use crate::tool::globs;
 use crate::tool::indexing::{self, Explanation};
 use crate::tool::request::{SEARCH_NAME, SearchRequest};
 use crate::tool::sandbox::Resolved;
@@ -36,6 +37,8 @@ impl SearchTool {
         if !self.config.enabled {
             return Err(DenialReason::Disabled.into());
         }
+        let at_target = globs::at_target(question, &context.sandbox);
+        let question = &*at_target.question;
         let refused = |error| refused(SEARCH_NAME, error);
         let query = question.query(question.looked_for.fuzzy).map_err(refused)?;
         let globs = question.filters().map_err(refused)?;

@@ -53,6 +53,7 @@ impl SearchTool {
             has_context: request.context > 0,
             max_line_bytes: set(config.max_line_bytes),
             is_cut: run.cuts.any() || timed_out,
+            limit: None,
         };
         let text = draft.fit(context.budget(config.max_output_bytes))?;
         Ok(TextAnswer { text, timed_out })

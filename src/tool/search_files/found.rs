@@ -97,14 +97,17 @@ pub(super) struct Shape {
     pub(super) scored: Option<usize>,
 }
 
-/// Makes the matches of files, one after the other; each takes time in proportion to the lines that
-/// it shows.
-pub(super) fn matches(files: &[FileAnswer], shape: Shape) -> impl Iterator<Item = FilesMatch> + '_ {
-    let each = files.iter().flat_map(|file| {
+/// Makes the matches of files, one after the other, each with the position of its file; each takes
+/// time in proportion to the lines that it shows.
+pub(super) fn matches(
+    files: &[FileAnswer],
+    shape: Shape,
+) -> impl Iterator<Item = (usize, FilesMatch)> + '_ {
+    let each = files.iter().enumerate().flat_map(|(nth, file)| {
         let lines = file.outcome.lines.iter().enumerate();
-        lines.flat_map(move |(at, line)| line.spans.iter().map(move |span| (file, at, *span)))
+        lines.flat_map(move |(at, line)| line.spans.iter().map(move |span| (nth, at, *span)))
     });
-    each.map(move |(file, at, span)| one(file, at, span, shape))
+    each.map(move |(nth, at, span)| (nth, one(&files[nth], at, span, shape)))
 }
 
 fn one(file: &FileAnswer, at: usize, span: Span, shape: Shape) -> FilesMatch {

@@ -1,7 +1,5 @@
 //! The request of the `search_files` tool: its fields, their schema and what values they take.
 
-use std::sync::LazyLock;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,6 +7,10 @@ use serde_json::Value;
 use crate::tool::arguments;
 use crate::tool::config::{Case, Mode};
 use crate::tool::error::ToolError;
+use crate::tool::tools::ToolName;
+
+/// The tool.
+const TOOL: ToolName = ToolName::SearchFiles;
 
 /// The name of the tool.
 pub const FILES_NAME: &str = "search_files";
@@ -32,8 +34,7 @@ pub(super) const MAX_CONTEXT_LINES: u64 = 1_000;
 #[serde(deny_unknown_fields)]
 #[schemars(description = "Search file contents below a directory.")]
 pub struct FilesRequest {
-    /// The directory to search.
-    #[schemars(length(min = 1))]
+    /// The directory to search; the working directory if empty.
     pub path: String,
     /// What to search for.
     #[schemars(length(min = 1))]
@@ -114,7 +115,7 @@ impl FilesRequest {
     ///
     /// [`ToolError::BadArgs`] that names the field, what it holds and what it may hold.
     pub fn from_json(text: &str) -> Result<FilesRequest, ToolError> {
-        FilesRequest::from_value(arguments::json(text)?)
+        FilesRequest::from_value(arguments::json(TOOL, text)?)
     }
 
     /// Validates a request that is already JSON.
@@ -130,9 +131,7 @@ impl FilesRequest {
 
     /// Reads a request without checking what its type does not.
     pub(super) fn read(value: Value) -> Result<FilesRequest, ToolError> {
-        static SCHEMA: LazyLock<Value> = LazyLock::new(files_schema);
-        let example = r#"{"path": "src", "query": "text"}"#;
-        arguments::parse(value, &SCHEMA, example)
+        arguments::parse(TOOL, value)
     }
 
     /// Checks the values that the type does not.
@@ -141,36 +140,35 @@ impl FilesRequest {
     ///
     /// [`ToolError::BadArgs`].
     pub fn validate(&self) -> Result<(), ToolError> {
-        for (name, text, what) in [
-            ("path", &self.path, "the directory to search"),
-            ("query", &self.query, "the text to search for"),
-        ] {
-            if text.trim().is_empty() {
-                return Err(ToolError::bad_args(format!(
-                    "`{name}` is empty or blank; give {what}"
-                )));
-            }
+        if self.query.trim().is_empty() {
+            let message = "`query` is empty or blank; give the text to search for";
+            return Err(TOOL.wrong(message, &[]));
         }
-        arguments::check_positive(&[
+        let positive = [
             ("max_depth", self.max_depth),
             ("max_results", self.max_results),
             ("max_matches_per_file", self.max_matches_per_file),
             ("max_file_size_bytes", self.max_file_size_bytes),
             ("max_files", self.max_files),
-        ])?;
+        ];
+        arguments::check_positive(TOOL, &positive)?;
         if let (false, Some(depth @ 2..)) = (self.recursive, self.max_depth) {
-            return Err(ToolError::bad_args(format!(
-                "`recursive` is false and `max_depth` is {depth}: without subdirectories the depth is 1; leave one of them out"
-            )));
+            let message = format!(
+                "`recursive` is false and `max_depth` is {depth}: without subdirectories the depth is 1; \
+                 leave one of them out"
+            );
+            return Err(TOOL.wrong(message, &[("max_depth", depth.into())]));
         }
         if self.context_lines > MAX_CONTEXT_LINES {
-            return Err(ToolError::bad_args(format!(
-                "`context_lines` is {}, above the cap of {MAX_CONTEXT_LINES}; ask for at most that, and read the file for more",
+            let message = format!(
+                "`context_lines` is {}, above the cap of {MAX_CONTEXT_LINES}; ask for at most that, and \
+                 read the file for more",
                 self.context_lines
-            )));
+            );
+            return Err(TOOL.wrong_field("context_lines", message));
         }
-        arguments::check_globs("include_globs", &self.include_globs)?;
-        arguments::check_globs("exclude_globs", &self.exclude_globs)
+        arguments::check_globs(TOOL, "include_globs", &self.include_globs)?;
+        arguments::check_globs(TOOL, "exclude_globs", &self.exclude_globs)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The response of the `search_files` tool: its fields, and how it fits a number of bytes.
 //!
-//! Owns which matches go when not all of them fit: those at the end. It does not search.
+//! It does not search.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use super::found::{Shape, matches};
 use crate::exec::event::FileAnswer;
-use crate::tool::budget::{SHORTER, too_small};
+use crate::tool::budget::{Draft, Extent, Piece, fit};
 use crate::tool::config::{Case, Mode};
 use crate::tool::error::ToolError;
-use crate::tool::response::{BuildStats, ErrorEntry, IndexUse};
+use crate::tool::response::{BuildStats, ErrorEntry, IndexUse, json_len_of};
 
 /// A response of the `search_files` tool.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -95,6 +95,9 @@ pub struct FilesStats {
     /// Lines that are shown in part, since they are longer than `max_line_bytes`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lines_shortened: Option<u64>,
+    /// Entries that `errors` would have, and that did not fit the output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub errors_left_out: Option<u64>,
     /// Files that are larger than `max_file_size_bytes`, each with an entry in `errors`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files_too_large: Option<u64>,
@@ -182,141 +185,103 @@ impl FilesResponse {
         // Serialising plain strings and numbers can't fail.
         serde_json::to_string(self).unwrap_or_default()
     }
-
-    /// Returns the response with these matches.
-    fn with(&self, matches: Vec<FilesMatch>) -> FilesResponse {
-        let mut response = FilesResponse {
-            returned: matches.len(),
-            matches,
-            path: self.path.clone(),
-            query: self.query.clone(),
-            stats: self.stats.clone(),
-            errors: self.errors.clone(),
-            ..*self
-        };
-        response.stats.lines_shortened = response.lines_shortened();
-        response
-    }
-
-    /// Counts the lines that are shown in part, each once.
-    fn lines_shortened(&self) -> Option<u64> {
-        let lines: BTreeSet<(&str, u64)> = self
-            .matches
-            .iter()
-            .flat_map(|one| one.shortened.iter().map(|line| (one.path.as_str(), *line)))
-            .collect();
-        Some(lines.len() as u64).filter(|lines| *lines > 0)
-    }
 }
 
-/// Adds the matches of files to a response that has everything else, in at most `budget` bytes of
-/// JSON. If they do not fit, first the ends of long lines give way, then the matches at the end.
-/// Where errors are many, matches have three quarters of the room if they need it. `is_whole` is
-/// false if there are more matches than those of the files. Linear in the response.
-///
-/// # Errors
-///
-/// A budget that not even a response without matches fits.
-pub(super) fn fill(
-    response: FilesResponse,
-    files: &[FileAnswer],
-    shape: Shape,
-    is_whole: bool,
-    budget: usize,
-) -> Result<FilesResponse, ToolError> {
-    let whole = shape.max_line_bytes;
-    let shorter = SHORTER
-        .into_iter()
-        .filter(|most| whole.is_none_or(|whole| *most < whole));
-    let mut bare = response.with(Vec::new());
-    bare.errors.clear();
-    let base = length(&bare);
-    // The matches that fit, and the length of each as JSON.
-    let (mut last, mut lens) = (Vec::new(), Vec::new());
-    for most in [whole].into_iter().chain(shorter.map(Some)) {
+/// A response without its matches, and the files they are made from.
+pub(super) struct FilesDraft<'a> {
+    /// Everything but `matches` and `returned`.
+    pub(super) response: FilesResponse,
+    /// The files.
+    pub(super) files: &'a [FileAnswer],
+    /// How matches are shown.
+    pub(super) shape: Shape,
+    /// The limit in bytes that kept other files with matches out, if one did.
+    pub(super) limit: Option<usize>,
+}
+
+impl FilesDraft<'_> {
+    /// Makes the response, in at most `budget` bytes of JSON.
+    ///
+    /// # Errors
+    ///
+    /// A budget that not even a response without matches fits.
+    pub(super) fn fit(self, budget: usize) -> Result<FilesResponse, ToolError> {
+        let extent = fit(&self, Some(budget))?;
+        let mut shortened = 0;
+        let matches = self.matches(extent.line).take(extent.results);
+        let matches = matches.map(|(one, lines)| {
+            shortened += lines;
+            one
+        });
+        let matches = matches.collect();
+        let bare = self.bare(extent, shortened);
+        Ok(FilesResponse { matches, ..bare })
+    }
+
+    /// Makes the matches, each with how many lines are shown in part there and in no match before
+    /// it. Takes time in proportion to the lines of those that are taken.
+    fn matches(&self, line: Option<usize>) -> impl Iterator<Item = (FilesMatch, u64)> + '_ {
         let shape = Shape {
-            max_line_bytes: most,
-            ..shape
+            max_line_bytes: line,
+            ..self.shape
         };
-        let mut room = base;
-        let mut is_all = is_whole;
-        (last, lens) = (Vec::new(), Vec::new());
-        for one in matches(files, shape) {
-            let len = length(&one);
-            let with_comma = len + usize::from(!last.is_empty());
-            if room + with_comma > budget {
-                is_all = false;
-                break;
+        let (mut file, mut lines) = (0, BTreeSet::new());
+        matches(self.files, shape).map(move |(of, one)| {
+            if of != file {
+                file = of;
+                lines.clear();
             }
-            room += with_comma;
-            last.push(one);
-            lens.push(len);
-        }
-        if is_all {
-            let filled = response.with(std::mem::take(&mut last));
-            if length(&filled) <= budget {
-                return Ok(filled);
-            }
-            last = filled.matches;
-        }
-        if !is_whole {
-            break;
-        }
+            let new = one.shortened.iter().filter(|line| lines.insert(**line));
+            let new = new.count() as u64;
+            (one, new)
+        })
     }
-    cut(response, last, &lens, budget)
-}
 
-/// Adds as many of the matches, from the first on, as fit; `lens` are their lengths as JSON.
-fn cut(
-    mut response: FilesResponse,
-    matches: Vec<FilesMatch>,
-    lens: &[usize],
-    budget: usize,
-) -> Result<FilesResponse, ToolError> {
-    response.truncated = true;
-    response.truncated_reason = Some(TruncatedReason::MaxOutputBytes);
-    let errors = std::mem::take(&mut response.errors);
-    let base = length(&response.with(Vec::new()));
-    if base > budget {
-        return Err(too_small(budget, "matches", |_| base));
-    }
-    let room = budget - base;
-    let comma = |len: usize| len + 1;
-    let of_matches: usize = lens.iter().map(|len| comma(*len)).sum();
-    let for_errors = room.div_ceil(4).max(room.saturating_sub(list(of_matches)));
-    let kept = within(errors.iter().map(|error| comma(length(error))), for_errors);
-    response.errors = errors.into_iter().take(kept).collect();
-    let room = budget.saturating_sub(length(&response.with(Vec::new())));
-    let mut kept = within(lens.iter().map(|len| comma(*len)), room);
-    let mut matches = matches;
-    loop {
-        matches.truncate(kept);
-        let filled = response.with(matches);
-        // The number of matches, and of lines that are shortened, has digits too.
-        if kept == 0 || length(&filled) <= budget {
-            return Ok(filled);
+    /// Returns the response without its matches.
+    fn bare(&self, extent: Extent, shortened: u64) -> FilesResponse {
+        let whole = &self.response;
+        let left_out = whole.errors.len().saturating_sub(extent.errors) as u64;
+        let reason = extent.limit.map(|_| TruncatedReason::MaxOutputBytes);
+        FilesResponse {
+            path: whole.path.clone(),
+            query: whole.query.clone(),
+            matches: Vec::new(),
+            returned: extent.results,
+            truncated: whole.truncated || reason.is_some(),
+            truncated_reason: reason.or(whole.truncated_reason),
+            stats: FilesStats {
+                lines_shortened: Some(shortened).filter(|lines| *lines > 0),
+                errors_left_out: Some(left_out).filter(|errors| *errors > 0),
+                ..whole.stats.clone()
+            },
+            errors: whole.errors.iter().take(extent.errors).cloned().collect(),
+            ..*whole
         }
-        kept -= 1;
-        matches = filled.matches;
     }
 }
 
-/// Returns the bytes of the entries of a list, given those of all of them with a comma each.
-fn list(with_commas: usize) -> usize {
-    with_commas.saturating_sub(1)
-}
+impl Draft for FilesDraft<'_> {
+    const RESULTS: &'static str = "matches";
 
-/// Returns how many entries from the first on fit so many bytes.
-fn within(lens: impl Iterator<Item = usize>, room: usize) -> usize {
-    let mut taken = 0;
-    lens.take_while(|len| {
-        taken += len;
-        list(taken) <= room
-    })
-    .count()
-}
+    fn whole(&self) -> Extent {
+        let lines = self.files.iter().flat_map(|file| &file.outcome.lines);
+        Extent {
+            line: self.shape.max_line_bytes,
+            results: lines.map(|line| line.spans.len()).sum(),
+            errors: self.response.errors.len(),
+            limit: self.limit,
+        }
+    }
 
-/// The length of a value as JSON.
-fn length(value: &impl Serialize) -> usize {
-    serde_json::to_string(value).map_or(usize::MAX / 4, |json| json.len())
+    fn pieces(&self, line: Option<usize>) -> impl Iterator<Item = Piece> + '_ {
+        let matches = self.matches(line).enumerate();
+        matches.map(|(nth, (one, shortened))| Piece {
+            bytes: json_len_of(&one) + usize::from(nth > 0),
+            shortened,
+        })
+    }
+
+    fn frame(&self, extent: Extent, shortened: u64) -> usize {
+        json_len_of(&self.bare(extent, shortened))
+    }
 }

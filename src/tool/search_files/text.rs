@@ -70,9 +70,6 @@ impl FilesTool {
         }
         let timed_out = summary.timed_out();
         let is_whole = answered.kept.is_whole();
-        if !is_whole {
-            notes.push(Note::Bytes(LARGEST));
-        }
         let draft = TextDraft {
             has_match_unshown: answered
                 .kept
@@ -93,7 +90,8 @@ impl FilesTool {
             failure: None,
             has_context: request.context_lines > 0,
             max_line_bytes: set(config.max_line_bytes),
-            is_cut: summary.run.cuts.any() || timed_out || !is_whole,
+            is_cut: summary.run.cuts.any() || timed_out,
+            limit: (!is_whole).then_some(LARGEST),
         };
         let budget = context.budget(config.max_output_bytes);
         let text = draft.fit(Some(budget.map_or(LARGEST, |budget| budget.min(LARGEST))))?;

@@ -390,8 +390,11 @@ fn exec_2_a_key_that_others_can_write_signs_nothing() {
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).unwrap();
         refused("chmod go-w");
     }
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o777)).unwrap();
+    refused("its directory");
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700)).unwrap();
     if rustix::process::geteuid().is_root() {
-        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
         chown(&key, Some(65_534), None).unwrap();
         refused("another user");
     }

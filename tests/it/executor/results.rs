@@ -398,6 +398,55 @@ fn exec_9_killed_at_any_moment_nothing_is_half_kept() {
 }
 
 #[test]
+fn exec_9_a_store_where_others_can_put_another_one_is_refused() {
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    let world = world();
+    let executor = world.executor(in_memory);
+    let run = |task: &str| world.run(&executor, task, "SEARCH_DATASETS", "a", "needle");
+    let dir = world.path("store");
+    let mode = |dir: &Path, mode| {
+        fs::set_permissions(dir, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let refused = |dir: &Path, why: &str| {
+        let refused = run("t");
+        failed(&refused, "EXECUTION_FAILED", "store_failed");
+        let detail = refused.detail.unwrap();
+        let named = dir.display().to_string();
+        assert!(detail.contains(&named) && detail.contains(why), "{detail}");
+    };
+    fs::create_dir(&dir).unwrap();
+    for is_there in [false, true] {
+        let top = world.dir.path();
+        for (place, open) in [(&*dir, 0o777), (&dir, 0o702), (&dir, 0o770), (top, 0o777)] {
+            mode(place, open);
+            refused(place, "can be written by others");
+            mode(place, 0o700);
+        }
+        assert_eq!(dir.join("results.db").exists(), is_there);
+        // Where nobody can remove the files of others, none is put in the place of this one.
+        mode(&dir, 0o1777);
+        ok(&run(&format!("t-{is_there}")));
+        mode(&dir, 0o700);
+    }
+    if rustix::process::geteuid().is_root() {
+        chown(&dir, Some(65_534), None).unwrap();
+        refused(&dir, "belongs to another user");
+        chown(&dir, Some(0), None).unwrap();
+    }
+    // What a link leads to can be replaced where it is.
+    let other = world.path("other");
+    fs::create_dir(&other).unwrap();
+    fs::rename(dir.join("results.db"), other.join("real.db")).unwrap();
+    fs::remove_dir_all(&dir).unwrap();
+    fs::create_dir(&dir).unwrap();
+    symlink(other.join("real.db"), dir.join("results.db")).unwrap();
+    mode(&other, 0o777);
+    refused(&other, "can be written by others");
+    mode(&other, 0o700);
+    ok(&run("t-link"));
+}
+
+#[test]
 fn exec_9_a_store_that_others_can_write_is_refused() {
     use std::os::unix::fs::{PermissionsExt, chown};
     let world = world();

@@ -1,0 +1,136 @@
+//! Globs as callers of tools write them, rewritten to start at the searched path.
+//!
+//! Owns what a glob may start with, for all tools. Gitignore syntax, in which globs are matched, knows
+//! neither `./` nor absolute paths. People's globs (`-g`) mean what they mean to ripgrep.
+
+use std::borrow::Cow;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use crate::exec::question::Question;
+use crate::exec::reach::{EntryKind, Resolved};
+use crate::tool::sandbox::Sandbox;
+
+/// A glob that repeats the searched path, and could match nothing as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RepeatedPath {
+    /// The glob of the request.
+    pub(crate) glob: String,
+    /// How it was taken.
+    pub(crate) taken_as: String,
+}
+
+/// A question whose globs start at the searched path.
+pub(crate) struct AtTarget<'a> {
+    pub(crate) question: Cow<'a, Question>,
+    /// What was guessed for that, which an answer says.
+    pub(crate) repeated: Vec<RepeatedPath>,
+}
+
+/// Rewrites the globs of a tool's question. A path that can't be searched changes nothing: searching
+/// says what is wrong with it.
+pub(crate) fn at_target<'a>(question: &'a Question, sandbox: &Sandbox) -> AtTarget<'a> {
+    let scope = &question.scope;
+    let mut all = [&scope.include, &scope.exclude, &scope.globs]
+        .into_iter()
+        .flatten();
+    let mut rewritten = AtTarget {
+        question: Cow::Borrowed(question),
+        repeated: Vec::new(),
+    };
+    if scope.globs_from.is_some() || !all.any(|glob| glob.contains('/')) {
+        return rewritten;
+    }
+    let path = scope.paths.first().map_or(Path::new("."), |path| path);
+    let Ok(target) = sandbox.resolve_path(path) else {
+        return rewritten;
+    };
+    let start = Start::of(target, sandbox.working_dir());
+    let scope = &mut rewritten.question.to_mut().scope;
+    for glob in [&mut scope.include, &mut scope.exclude, &mut scope.globs]
+        .into_iter()
+        .flatten()
+    {
+        if let Some((taken_as, is_guess)) = start.rewrite(glob) {
+            let glob = std::mem::replace(glob, taken_as.clone());
+            if is_guess {
+                rewritten.repeated.push(RepeatedPath { glob, taken_as });
+            }
+        }
+    }
+    rewritten
+}
+
+/// The directory from which globs are matched.
+struct Start {
+    /// Its canonical path, if it has one that globs can name.
+    absolute: Option<String>,
+    /// Its path from the working directory, if it lies there and is not that itself.
+    below: Option<String>,
+    target: Resolved,
+    is_file: bool,
+}
+
+impl Start {
+    fn of(target: Resolved, working_dir: &Path) -> Start {
+        let meta = target.root.metadata(&target.relative);
+        let is_file = meta.is_ok_and(|meta| meta.kind == EntryKind::File);
+        // A file is matched by its name.
+        let dir = match is_file {
+            true => target.canonical.parent().unwrap_or(Path::new("/")),
+            false => &target.canonical,
+        };
+        let text = |path: &Path| {
+            path.to_str()
+                .filter(|path| !path.is_empty())
+                .map(str::to_string)
+        };
+        let below = dir.strip_prefix(working_dir).ok().and_then(text);
+        Start {
+            absolute: text(dir).filter(|path| path != "/"),
+            below,
+            target,
+            is_file,
+        }
+    }
+
+    /// Returns how a glob is to be taken, and whether that is a guess; `None` for one that stays.
+    fn rewrite(&self, glob: &str) -> Option<(String, bool)> {
+        let (sign, rest) = match glob.strip_prefix('!') {
+            Some(rest) => ("!", rest),
+            None => ("", glob),
+        };
+        let anchored = |below: &str| match below.trim_start_matches('/') {
+            "" => format!("{sign}/**"),
+            below => format!("{sign}/{below}"),
+        };
+        let within = |dir: &Option<String>, path: &str| -> Option<String> {
+            let below = path.strip_prefix(dir.as_deref()?)?;
+            (below.is_empty() || below.starts_with('/')).then(|| below.to_string())
+        };
+        if let Some(below) = within(&self.absolute, rest) {
+            return Some((anchored(&below), false));
+        }
+        let mut from_here = rest;
+        while let Some(below) = from_here.strip_prefix("./") {
+            from_here = below.trim_start_matches('/');
+        }
+        let from_start = from_here.trim_start_matches('/');
+        let repeated = within(&self.below, from_start).filter(|below| below.len() > 1);
+        if let Some(below) = repeated.filter(|_| !self.has(from_start)) {
+            return Some((anchored(&below), true));
+        }
+        (from_here.len() < rest.len()).then(|| (anchored(from_here), false))
+    }
+
+    /// Returns whether anything is there by the first name of a glob, or may be.
+    fn has(&self, glob: &str) -> bool {
+        let name = glob.split('/').next().unwrap_or_default();
+        let dir = match self.is_file {
+            true => self.target.relative.parent().unwrap_or(Path::new("")),
+            false => &self.target.relative,
+        };
+        let found = self.target.root.metadata(&dir.join(name));
+        !found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    }
+}

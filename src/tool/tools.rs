@@ -1,0 +1,191 @@
+//! The tools: their names, what they are for, and a request of each that works.
+//!
+//! Owns the one list of tools. Surfaces offer what it has, and tell calls apart by it.
+
+use std::fmt::Display;
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value, json};
+
+use crate::tool::arguments::refused;
+use crate::tool::error::ToolError;
+use crate::tool::find_files::{FIND_NAME, find_schema};
+#[cfg(feature = "daemon")]
+use crate::tool::request::names_search;
+use crate::tool::request::{SEARCH_NAME, described_search_schema};
+use crate::tool::search_files::{FILES_NAME, files_schema};
+use crate::tool::searcher::ABSENT;
+
+/// The longest name that is repeated in an error, in characters.
+#[cfg(feature = "daemon")]
+const LONGEST_NAME: usize = 80;
+
+/// A tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ToolName {
+    Search,
+    SearchFiles,
+    FindFiles,
+}
+
+impl ToolName {
+    /// All tools, the one to try first at the front.
+    pub(crate) const ALL: [ToolName; 3] =
+        [ToolName::Search, ToolName::SearchFiles, ToolName::FindFiles];
+
+    /// Returns the name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            ToolName::Search => SEARCH_NAME,
+            ToolName::SearchFiles => FILES_NAME,
+            ToolName::FindFiles => FIND_NAME,
+        }
+    }
+
+    /// Returns the tool with a name, or with another name of it.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError::UnknownTool`].
+    #[cfg(feature = "daemon")]
+    pub(crate) fn of(name: &str) -> Result<ToolName, ToolError> {
+        let own = ToolName::ALL.into_iter().find(|tool| tool.name() == name);
+        let alias = names_search(name).then_some(ToolName::Search);
+        own.or(alias).ok_or_else(|| ToolError::UnknownTool {
+            name: name.chars().take(LONGEST_NAME).collect(),
+        })
+    }
+
+    /// Lists the names in words: "`a`, `b` or `c`".
+    pub(crate) fn listed() -> String {
+        let [others @ .., last] = ToolName::ALL.map(ToolName::name);
+        let others = others.map(|name| format!("`{name}`")).join(", ");
+        format!("{others} or `{last}`")
+    }
+
+    /// Returns what the tool is called for people.
+    #[cfg(all(unix, feature = "mcp"))]
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            ToolName::Search => "Search a source tree",
+            ToolName::SearchFiles => "Search the files of a directory",
+            ToolName::FindFiles => "Find files of a source tree",
+        }
+    }
+
+    /// Returns what the tool does, for a model that is to choose it.
+    #[cfg(all(unix, feature = "mcp"))]
+    pub(crate) fn about(self) -> &'static str {
+        match self {
+            ToolName::Search => {
+                "Search file contents for a regular expression or literal text. A last line in \
+                 brackets says when something is missing."
+            }
+            ToolName::SearchFiles => {
+                "Search file contents below a directory for a text, an expression, or similar text \
+                 (mode `fuzzy`)."
+            }
+            ToolName::FindFiles => {
+                "Find files by name, glob or type; sorted by match, path or time of change."
+            }
+        }
+    }
+
+    /// Returns the schema of requests, with what each field is for.
+    pub(crate) fn request_schema(self) -> &'static Value {
+        static SCHEMAS: LazyLock<[Value; 3]> =
+            LazyLock::new(|| [described_search_schema(), files_schema(), find_schema()]);
+        let [search, files, find] = &*SCHEMAS;
+        match self {
+            ToolName::Search => search,
+            ToolName::SearchFiles => files,
+            ToolName::FindFiles => find,
+        }
+    }
+
+    /// Returns the schema of responses.
+    #[cfg(all(unix, feature = "mcp"))]
+    pub(crate) fn response_schema(self) -> Value {
+        use crate::tool::arguments::written_schema_of;
+        match self {
+            ToolName::Search => written_schema_of::<crate::tool::response::SearchResponse>(),
+            ToolName::SearchFiles => {
+                written_schema_of::<crate::tool::search_files::FilesResponse>()
+            }
+            ToolName::FindFiles => crate::tool::find_files::find_response_schema(),
+        }
+    }
+
+    /// Returns a request that works, with these fields in it.
+    fn example(self, fields: &[(&str, Value)]) -> Value {
+        let base = match self {
+            ToolName::Search => json!({"pattern": "text"}),
+            ToolName::SearchFiles => json!({"path": ".", "query": "text"}),
+            ToolName::FindFiles => json!({"name": "lib.rs"}),
+        };
+        let mut request = match base {
+            Value::Object(request) => request,
+            _ => Map::new(),
+        };
+        let fields = fields.iter().cloned();
+        request.extend(fields.map(|(name, value)| (name.to_string(), value)));
+        Value::Object(request)
+    }
+
+    /// Makes the error of a request that says this of it, with a request that works, in which these
+    /// fields are.
+    pub(crate) fn wrong(self, message: impl Display, fields: &[(&str, Value)]) -> ToolError {
+        let message = message.to_string();
+        let message = refused(&message);
+        let example = self.example(fields);
+        ToolError::bad_args(format!("{message}; for example {example}"))
+    }
+
+    /// The same about one field, with a value that it takes.
+    pub(crate) fn wrong_field(self, field: &str, message: impl Display) -> ToolError {
+        self.wrong(message, &[(field, self.example_of(field))])
+    }
+
+    /// Returns a value that a field takes.
+    fn example_of(self, field: &str) -> Value {
+        let schema = &self.request_schema()["properties"][field];
+        match (field, schema["type"].as_str()) {
+            ("path", _) => ".".into(),
+            ("types", _) => json!(["rust"]),
+            ("name", _) => "lib.rs".into(),
+            (_, Some("array")) => json!(["*.rs"]),
+            (_, Some("boolean")) => true.into(),
+            (_, Some("integer")) => schema["default"]
+                .as_u64()
+                .filter(|n| *n > 0)
+                .unwrap_or(2)
+                .into(),
+            _ => match schema["enum"].as_array().and_then(|words| words.first()) {
+                Some(word) => word.clone(),
+                None => "text".into(),
+            },
+        }
+    }
+
+    /// Puts an error that came up on the way into the words of the tool: with a request that works
+    /// where the request is wrong.
+    pub(crate) fn explain(self, error: ToolError) -> ToolError {
+        match error {
+            ToolError::BadArgs { message } if !message.contains("; for example {") => {
+                self.wrong(message, &[])
+            }
+            ToolError::ExecutionFailed { tool, message } => ToolError::ExecutionFailed {
+                // `find_files` asks what searches for `Search`.
+                tool: match tool == SEARCH_NAME {
+                    true => self.name().to_string(),
+                    false => tool,
+                },
+                message: match message.ends_with(ABSENT) {
+                    true => format!("{message}; name one that does, such as `.`"),
+                    false => message,
+                },
+            },
+            other => other,
+        }
+    }
+}
