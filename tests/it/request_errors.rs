@@ -307,6 +307,7 @@ fn check(tool: &str, code: &str, message: &str, field: &str) -> Option<Value> {
         // An engine that refuses an expression does not know which field it is from.
         "pattern" | "query" if message.starts_with("the regular expression is too large") => true,
         "query" if message.starts_with("the text has ") => true,
+        "fuzzy" if message.starts_with("fuzzy level ") => true,
         field => message.contains(&format!("`{field}")),
     };
     assert!(names_field, "{place}");

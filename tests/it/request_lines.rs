@@ -306,7 +306,10 @@ fn check_error(tool: &str, request: &Value, error: &Value, limit: Option<usize>,
     if code == "bad_args" && request["fuzzy"].is_u64() {
         let message = error["message"].as_str().unwrap();
         let is_invalid = refusal(tool, request, root) == Some("bad_args");
-        assert!(message.contains("`fuzzy`") || is_invalid, "{place}");
+        assert!(
+            message.contains("fuzzy level") || message.contains("`fuzzy`") || is_invalid,
+            "{place}"
+        );
         return;
     }
     match refusal(tool, request, root) {
