@@ -184,7 +184,8 @@ impl FileSearcher {
         if size > self.query.max_file_size {
             return Ok(FileOutcome::too_large(size));
         }
-        // A file with reported lines most likely has matches. In a named one, ripgrep's lines may be others.
+        // A file with reported lines most likely has matches. In a named one, ripgrep may find
+        // others.
         let is_ripgreps = self.query.binary.is_ripgreps();
         if matches!(asked.wanted, Wanted::All) && !(is_ripgreps && asked.is_named) {
             let strip = self.query.sees_carriage_return();
@@ -451,8 +452,8 @@ fn search_slice(
     (sink.outcome(finished), limited)
 }
 
-/// Searches a text that is read along the way. Also says whether a limit ended that before the end of
-/// the text, and how the searcher ended.
+/// Searches a text that is read along the way. Also says whether a limit ended that before the end
+/// of the text, and how the searcher ended.
 fn search_reader(
     searcher: &mut Searcher,
     mut sink: LineSink<'_, impl Lines>,
@@ -463,20 +464,20 @@ fn search_reader(
     (sink.outcome(result.is_ok()), limited, result)
 }
 
-/// A matcher for which a carriage return at the end of a line is no part of it, so that it need not be
-/// taken out of the text.
+/// A matcher for which a carriage return at the end of a line is no part of it, so that it need not
+/// be taken out of the text.
 #[derive(Debug)]
 struct EndedLines<'a>(&'a WorkerMatcher);
 
 impl Lines for EndedLines<'_> {
     fn matches(
         &self,
-        _: u64,
+        number: u64,
         line: &[u8],
         wanted: Spans,
         most: usize,
     ) -> Result<Vec<Span>, Stopped> {
-        self.0.spans_in_line(line, wanted, most)
+        self.0.matches(number, line, wanted, most)
     }
 }
 

@@ -281,7 +281,8 @@ impl<L: Lines> Sink for LineSink<'_, L> {
     }
 
     fn binary_data(&mut self, _: &Searcher, offset: u64) -> io::Result<bool> {
-        // ripgrep reads no further than it reports. Here it is still to be found out whether more lines match.
+        // ripgrep reads no further than it reports. Here the search goes on, to find out whether
+        // more lines match.
         if self.last_line.is_none_or(|last| self.seen < last) {
             self.nul.get_or_insert(offset);
         }

@@ -201,8 +201,8 @@ pub enum BinaryRule {
     UntilNul,
     /// A NUL byte or invalid UTF-8 anywhere: the file is skipped (the tool `search_files`).
     SkipNonText,
-    /// ripgrep's rule, which depends on the blocks that it reads: a file that a walk found is searched
-    /// up to the block with the first NUL byte, and a named file to its end (`--rg-json`).
+    /// ripgrep's rule, which depends on the blocks that it reads: a file that a walk found is
+    /// searched up to the block with the first NUL byte, and a named file to its end (`--rg-json`).
     AsRipgrep {
         /// Whether ripgrep would map named files, in which NUL bytes then end no lines.
         maps: bool,

@@ -66,14 +66,12 @@ impl Spread {
     pub fn new(hash: GramHash, params: &BloomParams) -> Spread {
         let last = params.hashes.saturating_sub(1);
         let mut positions = [0; STORED_HASHES];
-        let mut i = 0;
-        while i < STORED_HASHES {
+        for (i, position) in positions.iter_mut().enumerate() {
             let bit = hash.bit((i as u32).min(last), params.bits);
-            positions[i] = match bit.checked_mul(1 << 32) {
+            *position = match bit.checked_mul(1 << 32) {
                 Some(scaled) => (scaled / params.bits) as u32,
                 None => ((u128::from(bit) << 32) / u128::from(params.bits)) as u32,
             };
-            i += 1;
         }
         Spread(positions)
     }

@@ -114,7 +114,7 @@ mod tests {
     /// only if they fold to the same character.
     #[test]
     fn unicode_simple_agrees_with_the_matcher() {
-        // Beyond the second plane nothing folds, so that a few of the characters there stand for all.
+        // Beyond the second plane nothing folds: some characters there stand for all.
         let is_one = |c: &char| *c < '\u{20000}' || u32::from(*c) % 64 == 0;
         let private = '\u{E000}'..'\u{F900}';
         for c in ('\0'..=char::MAX).filter(|c| is_one(c) && !private.contains(c)) {

@@ -23,6 +23,11 @@ pub fn utf16_mark(head: &[u8]) -> Option<&'static Encoding> {
     }
 }
 
+/// Returns true if a text starts with a byte-order mark, of UTF-8 or UTF-16.
+pub(crate) fn is_marked(head: &[u8]) -> bool {
+    head.starts_with(UTF8_BOM) || utf16_mark(head).is_some()
+}
+
 /// Returns the text of a whole file: UTF-16 with a byte-order mark as UTF-8 (invalid units become
 /// U+FFFD), anything else as it is without a UTF-8 byte-order mark.
 pub fn decode(bytes: &[u8]) -> Cow<'_, [u8]> {

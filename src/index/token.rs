@@ -111,8 +111,9 @@ const WIDE_LIMIT: usize = 1 << 18;
 /// filter there is would be full of them.
 const MAX_PART_WIDE: usize = 1 << 20;
 
-/// The longest part of which a decoded or normalized copy is made, in bytes. Only a line is longer, and only one with
-/// invalid UTF-8 or combining marks needs a copy.
+/// The longest part of which a decoded or normalized copy is made, in bytes. Only a line is longer,
+/// and only one with invalid UTF-8 or combining marks needs a copy. Unit tests have a lower limit,
+/// and so shorter texts.
 const MAX_PART_DECODED: usize = if cfg!(test) { 1 << 20 } else { 8 << 20 };
 
 /// Distinct ASCII n-grams, found by a bitmap and listed in the order of their first occurrence.

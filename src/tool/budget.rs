@@ -1,9 +1,9 @@
 //! Fitting an answer into a number of bytes.
 //!
-//! Owns what gives way when not everything fits, for every tool, and for text as for fields. The
-//! ends of long lines go before any result does, and so does the list of errors, which are counted
-//! then. Results go from the end. So what is left is the beginning of the whole answer, and a larger
-//! limit never gives fewer results.
+//! Owns the order in which parts give way, for every tool, and for text as for fields. The ends of
+//! long lines go before any result does, and so does the list of errors, which are counted then.
+//! Results go from the end. So the rest is the beginning of the whole answer, and a larger limit
+//! never gives fewer results.
 
 use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::notes::Note;
@@ -45,10 +45,10 @@ impl Extent {
     }
 }
 
-/// What one result adds to an answer.
+/// The share of one result in the bytes of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// Bytes, with what parts it from the result before it.
+    /// Bytes, with the separator in front of it.
     pub(crate) bytes: usize,
     /// Lines that are shown in part.
     pub(crate) shortened: u64,
@@ -56,16 +56,16 @@ pub(crate) struct Piece {
 
 /// An answer that is not written yet.
 pub(crate) trait Draft {
-    /// What a result is called, in the plural.
+    /// The word for results, in the plural.
     const RESULTS: &'static str;
 
     /// Returns the extent of the whole answer.
     fn whole(&self) -> Extent;
 
-    /// Returns what each result adds, in order, where lines have at most `line` bytes.
+    /// Returns the share of each result, in order, where lines have at most `line` bytes.
     fn pieces(&self, line: Option<usize>) -> impl Iterator<Item = Piece> + '_;
 
-    /// Returns the bytes of the answer without what its results add. `shortened` lines are shown in
+    /// Returns the bytes of the answer without those of its results. `shortened` lines are shown in
     /// part.
     fn frame(&self, extent: Extent, shortened: u64) -> usize;
 }
@@ -142,7 +142,7 @@ fn lengths(whole: Option<usize>) -> impl Iterator<Item = Option<usize>> {
     [whole].into_iter().chain(shorter.map(Some))
 }
 
-/// What the first results add together: an entry for each number of them, from 0 on, as long as
+/// The first results together: an entry for each number of them, from 0 on, as long as
 /// they alone fit the budget.
 struct FirstResults(Vec<Piece>);
 

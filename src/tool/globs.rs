@@ -1,7 +1,7 @@
 //! Globs as callers of tools write them, rewritten to start at the searched path.
 //!
-//! Owns what a glob may start with, for all tools. Gitignore syntax, in which globs are matched, knows
-//! neither `./` nor absolute paths. People's globs (`-g`) mean what they mean to ripgrep.
+//! Owns the starts that a glob may have, for all tools. Globs are matched in gitignore syntax,
+//! which knows neither `./` nor absolute paths. People's globs (`-g`) mean the same as in ripgrep.
 
 use std::borrow::Cow;
 use std::io::ErrorKind;
@@ -23,12 +23,12 @@ pub(crate) struct RepeatedPath {
 /// A question whose globs start at the searched path.
 pub(crate) struct AtTarget<'a> {
     pub(crate) question: Cow<'a, Question>,
-    /// What was guessed for that, which an answer says.
+    /// The guesses that were made for that. An answer tells them.
     pub(crate) repeated: Vec<RepeatedPath>,
 }
 
-/// Rewrites the globs of a tool's question. A path that can't be searched changes nothing: searching
-/// says what is wrong with it.
+/// Rewrites the globs of a tool's question. A path that can't be searched changes nothing: the
+/// search tells why.
 pub(crate) fn at_target<'a>(question: &'a Question, sandbox: &Sandbox) -> AtTarget<'a> {
     let scope = &question.scope;
     let mut all = [&scope.include, &scope.exclude, &scope.globs]

@@ -1,7 +1,7 @@
 //! An answer as text for a model: the lines grouped by file, as `rg --heading -n` prints them.
 //!
-//! Owns the layout. What gives way where the text does not fit a byte budget, `tool::budget` decides.
-//! Everything that is missing is said in a note below the lines.
+//! Owns the layout. Where the text does not fit a byte budget, `tool::budget` decides which parts
+//! give way. Everything that is missing is said in a note below the lines.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -94,7 +94,7 @@ impl TextDraft {
         text
     }
 
-    /// Writes one line after the other, each with what goes before it; says which are shown in part.
+    /// Writes one line after the other, each with its path in front; says which are shown in part.
     fn written_lines(&self, most: Option<usize>) -> impl Iterator<Item = (String, bool)> + '_ {
         let mut before: Option<(&Arc<str>, u64)> = None;
         self.lines.iter().map(move |(path, line)| {

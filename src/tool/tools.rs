@@ -1,6 +1,6 @@
-//! The tools: their names, what they are for, and a request of each that works.
+//! The tools: their names, their purposes, and a request of each that works.
 //!
-//! Owns the one list of tools. Surfaces offer what it has, and tell calls apart by it.
+//! Owns the one list of tools. Surfaces offer these tools, and tell calls apart by it.
 
 use std::fmt::Display;
 use std::sync::LazyLock;
@@ -63,7 +63,7 @@ impl ToolName {
         format!("{others} or `{last}`")
     }
 
-    /// Returns what the tool is called for people.
+    /// Returns the title of the tool, for people.
     #[cfg(all(unix, feature = "mcp"))]
     pub(crate) fn title(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ impl ToolName {
         }
     }
 
-    /// Returns what the tool does, for a model that is to choose it.
+    /// Returns the purpose of the tool, for a model that is to choose one.
     #[cfg(all(unix, feature = "mcp"))]
     pub(crate) fn about(self) -> &'static str {
         match self {
@@ -91,7 +91,7 @@ impl ToolName {
         }
     }
 
-    /// Returns the schema of requests, with what each field is for.
+    /// Returns the schema of requests, with the purpose of each field.
     pub(crate) fn request_schema(self) -> &'static Value {
         static SCHEMAS: LazyLock<[Value; 3]> =
             LazyLock::new(|| [described_search_schema(), files_schema(), find_schema()]);
@@ -175,7 +175,7 @@ impl ToolName {
                 self.wrong(message, &[])
             }
             ToolError::ExecutionFailed { tool, message } => ToolError::ExecutionFailed {
-                // `find_files` asks what searches for `Search`.
+                // `find_files` asks the searcher of `Search`.
                 tool: match tool == SEARCH_NAME {
                     true => self.name().to_string(),
                     false => tool,

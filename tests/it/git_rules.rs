@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 
 use forge_search::format::manifest::IgnoreRules;
@@ -12,6 +12,7 @@ use forge_search::index::rules::{ControlFiles, Rules, Verdict};
 
 use crate::differential::Seeded;
 use crate::skipped::skipped;
+use crate::support::git_in;
 
 /// Pieces of patterns. What git treats in a special way is frequent among them.
 const PIECES: &[&str] = &[
@@ -234,7 +235,12 @@ fn answers(top: &Path, all: &[Asked]) -> Vec<(bool, String)> {
         }
     }
     let args = ["check-ignore", "--stdin", "-z", "-v", "-n", "--no-index"];
-    let mut child = git(top, &args).spawn().unwrap();
+    let mut git = git_in(top, &args);
+    let mut child = git
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let writer = std::thread::spawn(move || stdin.write_all(&input).unwrap());
     let output = child.wait_with_output().unwrap();
@@ -249,20 +255,6 @@ fn answers(top: &Path, all: &[Asked]) -> Vec<(bool, String)> {
             (is_ignored, pattern.to_string())
         })
         .collect()
-}
-
-fn git(top: &Path, args: &[&str]) -> Command {
-    let mut git = Command::new("git");
-    git.arg("-C").arg(top).args(args);
-    for name in ["HOME", "XDG_CONFIG_HOME"] {
-        git.env(name, top);
-    }
-    for name in ["GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE"] {
-        git.env_remove(name);
-    }
-    git.env("GIT_CONFIG_NOSYSTEM", "1");
-    git.stdin(Stdio::piped()).stdout(Stdio::piped());
-    git
 }
 
 /// What lies in an ignored directory is ignored.
@@ -294,7 +286,7 @@ fn d83_generated_patterns_match_what_they_match_for_git() {
     for first in (0..count).step_by(2_000) {
         let tmp = tempfile::tempdir().unwrap();
         let top = tmp.path().canonicalize().unwrap();
-        let Ok(mut init) = git(&top, &["init", "-q"]).spawn() else {
+        let Ok(mut init) = git_in(&top, &["init", "-q"]).spawn() else {
             return skipped("there is no git");
         };
         assert!(init.wait().unwrap().success());

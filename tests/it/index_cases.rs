@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::cases::{TOPICS, build, json_of, load, setup_of};
 use crate::index_support::{Tally, VARIANTS, compare};
-use crate::support::{Tree, seeds};
+use crate::support::{Tree, is_long};
 
 /// Files whose content says what is searched, and so has to stay as it is.
 const CONTROL: [&str; 5] = [".git", ".gitignore", ".ignore", ".rgignore", "exclude"];
@@ -72,7 +72,7 @@ fn an_index_changes_the_answer_of_no_case() {
             lengthen(tree.root());
             let own = json_of(&toml::Value::Table(case.request.clone()), tree.root());
             // By turns: all storages come up, looking at the tree and frozen. All of them in the long proofs.
-            let count = if seeds(5) == 5 { VARIANTS.len() } else { 1 };
+            let count = if is_long() { VARIANTS.len() } else { 1 };
             for n in 0..count {
                 let variant = VARIANTS[(turn + n) % VARIANTS.len()];
                 let setup = setup_of(case, &tree)

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::child::{self, Started};
 use crate::differential::Seeded;
 use crate::index_support::{Host, LIVE, VARIANTS, Variant, compare};
-use crate::support::{GUARD, Setup, Tree, seeds};
+use crate::support::{GUARD, Setup, Tree, seeds, step};
 
 const MAPPED: Variant = Variant {
     storage: IndexStorage::Mmap,
@@ -447,7 +447,7 @@ fn a_stopped_build_leaves_the_index_as_it_was() {
     setup.build(&Host::hasty());
     let mut stops = 0;
     // Stopped at each place in the long proofs, and at every fifth otherwise.
-    for times in (0..).step_by(5 / seeds(5) as usize) {
+    for times in (0..).step_by(step()) {
         match build(times) {
             Err(BuildError::Stopped) => stops += 1,
             Err(error) => panic!("{error}"),

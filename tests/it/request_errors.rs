@@ -216,7 +216,7 @@ fn wrong_values(tool: &str) -> Vec<Mistake> {
     mistakes.collect()
 }
 
-/// What is wrong with a request as a whole.
+/// Mistakes in a request as a whole.
 fn wrong_requests(tool: &str) -> Vec<Mistake> {
     let names = [
         "patern",
@@ -316,7 +316,7 @@ fn check(tool: &str, code: &str, message: &str, field: &str) -> Option<Value> {
             let (_, example) = message.rsplit_once("for example ").expect(&place);
             Some(serde_json::from_str(example).expect(&place))
         }
-        // What to do about a path, the tree decides.
+        // The tree decides which path would do.
         "path_outside_sandbox" | "denied_pattern_matched" | "execution_failed" => {
             assert!(
                 message.contains("such as `") || message.contains("include_globs"),
@@ -404,8 +404,8 @@ fn d121_a_text_that_is_no_json_is_answered_with_a_request_that_works() {
     }
 }
 
-/// Asks a process that speaks the Model Context Protocol; returns the text of the answer, and whether
-/// it is an error.
+/// Asks a process that speaks the Model Context Protocol; returns the text of the answer, and
+/// whether it is an error.
 fn ask_mcp(server: &mut ByTheLine, tool: &str, arguments: &Value) -> (String, bool) {
     let params = json!({"name": tool, "arguments": arguments});
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});

@@ -1,6 +1,6 @@
 //! Requests by the line beside edits, of all tools: a process whose index lives, and one without an
-//! index, are asked the same and have to give the same bytes, with hostile names in the tree and limits
-//! of the output. Which error a request gives, the test works out by itself.
+//! index, are asked the same and have to give the same bytes, with hostile names in the tree and
+//! limits of the output. Which error a request gives, the test works out by itself.
 //!
 //! `FORGE_SEARCH_TEST_REQUESTS` is how many requests are made.
 
@@ -260,8 +260,8 @@ fn request(rng: &mut Seeded, tool: &str, root: &Path) -> Value {
     }
 }
 
-/// Returns the code that a request is refused with, whatever is in its way first; `None` for one that
-/// is answered.
+/// Returns the code that a request is refused with, whatever is in its way first; `None` for one
+/// that is answered.
 fn refusal(tool: &str, request: &Value, root: &Path) -> Option<&'static str> {
     let is_regex = match tool {
         "Search" => request["fixed_strings"] != true,

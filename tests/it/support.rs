@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,14 +35,47 @@ use crate::peers::peers;
 /// a state. A test that passes waits for none of it.
 pub(crate) const GUARD: Duration = Duration::from_secs(300);
 
-/// The number of seeds of a test with generated cases, `all` of them in the long proofs: a fifth by
-/// default, and all with `FORGE_SEARCH_TEST_SEEDS=all`.
-pub(crate) fn seeds(all: u64) -> u64 {
+/// Whether the long proofs run: with `FORGE_SEARCH_TEST_SEEDS=all`.
+pub(crate) fn is_long() -> bool {
     match std::env::var("FORGE_SEARCH_TEST_SEEDS").as_deref() {
-        Ok("all") => all,
+        Ok("all") => true,
         Ok(other) => panic!("FORGE_SEARCH_TEST_SEEDS={other}: only `all` is known"),
-        Err(_) => all.div_ceil(5),
+        Err(_) => false,
     }
+}
+
+/// The share of cases that a test tries: every one in the long proofs, else every fifth.
+pub(crate) fn step() -> usize {
+    if is_long() { 1 } else { 5 }
+}
+
+/// The number of seeds of a test with generated cases: all in the long proofs, else a fifth.
+pub(crate) fn seeds(all: u64) -> u64 {
+    all.div_ceil(step() as u64)
+}
+
+/// Prepares git for a tree, without anybody's settings.
+pub(crate) fn git_in(top: &Path, args: &[&str]) -> Command {
+    let mut git = Command::new("git");
+    git.arg("-C").arg(top).args(args);
+    for name in [
+        "GIT_DIR",
+        "GIT_INDEX_FILE",
+        "GIT_WORK_TREE",
+        "XDG_CONFIG_HOME",
+    ] {
+        git.env_remove(name);
+    }
+    git.env("HOME", top.join(".git"));
+    git.env("GIT_CONFIG_NOSYSTEM", "1").stdin(Stdio::null());
+    git
+}
+
+/// Runs git in a tree, without anybody's settings; returns its output.
+pub(crate) fn git(top: &Path, args: &[&str]) -> std::io::Result<Vec<u8>> {
+    let output = git_in(top, args).output()?;
+    assert!(output.status.success(), "{output:?}");
+    Ok(output.stdout)
 }
 
 /// The engines that every case runs on, as far as their programs are installed.

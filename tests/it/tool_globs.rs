@@ -2,7 +2,6 @@
 //! files a glob is about, git says.
 
 use std::collections::BTreeSet;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use forge_search::tool::config::Config;
@@ -13,7 +12,7 @@ use forge_search::tool::search_files::FilesTool;
 use serde_json::{Value, json};
 
 use crate::skipped::skipped;
-use crate::support::Tree;
+use crate::support::{Tree, git};
 
 /// The tools over one tree.
 struct Tools {
@@ -75,22 +74,8 @@ impl Tools {
 }
 
 /// Lists files as git does.
-fn git(tree: &Tree, paths: &[&str]) -> std::io::Result<BTreeSet<String>> {
-    let mut git = Command::new("git");
-    git.arg("-C").arg(tree.root()).args(paths);
-    git.env("HOME", tree.root().join(".git"));
-    git.env("GIT_CONFIG_NOSYSTEM", "1").stdin(Stdio::null());
-    for name in [
-        "GIT_DIR",
-        "GIT_INDEX_FILE",
-        "GIT_WORK_TREE",
-        "XDG_CONFIG_HOME",
-    ] {
-        git.env_remove(name);
-    }
-    let output = git.output()?;
-    assert!(output.status.success(), "{output:?}");
-    let names = String::from_utf8(output.stdout).unwrap();
+fn listed(tree: &Tree, args: &[&str]) -> std::io::Result<BTreeSet<String>> {
+    let names = String::from_utf8(git(tree.root(), args)?).unwrap();
     Ok(names.lines().map(str::to_string).collect())
 }
 
@@ -109,7 +94,7 @@ fn tree() -> Tree {
 #[test]
 fn d122_globs_start_at_the_path_however_they_are_written_in_every_tool() {
     let tree = tree();
-    if let Err(error) = git(&tree, &["init", "-q"]) {
+    if let Err(error) = listed(&tree, &["init", "-q"]) {
         return skipped(format!("git can't be run: {error}"));
     }
     let tools = Tools::over(&tree);
@@ -147,8 +132,8 @@ fn d122_globs_start_at_the_path_however_they_are_written_in_every_tool() {
             "." => String::new(),
             path => format!("{path}/"),
         };
-        let listed = |spec: &str| git(&tree, &["ls-files", "-o", "--", spec]).unwrap();
-        let all = git(&tree, &["ls-files", "-o"]).unwrap();
+        let matched = |spec: &str| listed(&tree, &["ls-files", "-o", "--", spec]).unwrap();
+        let all = listed(&tree, &["ls-files", "-o"]).unwrap();
         let all: BTreeSet<String> = all
             .into_iter()
             .filter(|one| one.starts_with(&below))
@@ -159,7 +144,7 @@ fn d122_globs_start_at_the_path_however_they_are_written_in_every_tool() {
                 .map(|path| path.trim_matches('"').to_string())
                 .collect()
         };
-        let included = names(listed(&format!(":(glob){same}")));
+        let included = names(matched(&format!(":(glob){same}")));
         let repeats = glob.trim_start_matches(['.', '/']).starts_with(&below) && path != ".";
         for includes in [true, false] {
             let expected: BTreeSet<String> = match includes {
@@ -188,7 +173,7 @@ fn d122_a_glob_that_may_mean_what_it_says_is_left_alone() {
         assert_eq!(answer.0, BTreeSet::from(["src/src/exec/f.rs".to_string()]));
         assert!(!answer.1.contains("was taken as"), "{}", answer.1);
     }
-    // Then only what is found nowhere is said to be meant otherwise.
+    // Then only a name that is found nowhere is said to be meant otherwise.
     for answer in tools.ask("src", "src/deep/*.c", true) {
         assert!(answer.0.is_empty());
         assert!(

@@ -12,7 +12,7 @@ use super::{EndedLines, FileSearcher, STREAMED_LINE_LIMIT, StoppableReader, any_
 use crate::exec::confirm::Lines;
 use crate::exec::event::{BinaryCut, FileOutcome, Line};
 use crate::exec::line_sink::{LineSink, LineTaker};
-use crate::index::text::{BINARY_PROBE_BYTES, RegionOptions};
+use crate::index::text::{self, BINARY_PROBE_BYTES, RegionOptions};
 
 /// The bytes at the start of a mapped file among which ripgrep looks for a NUL byte.
 const LOOKED_AT: usize = 64 << 10;
@@ -30,9 +30,7 @@ enum Reading {
 
 impl Reading {
     fn of(head: &[u8], is_named: bool, maps: bool) -> Reading {
-        let marks: [&[u8]; 3] = [b"\xEF\xBB\xBF", b"\xFF\xFE", b"\xFE\xFF"];
-        let is_marked = marks.iter().any(|mark| head.starts_with(mark));
-        match (is_named, maps && !is_marked) {
+        match (is_named, maps && !text::is_marked(head)) {
             (false, _) => Reading::UntilNul,
             (true, false) => Reading::Converted,
             (true, true) => Reading::Mapped,
@@ -173,8 +171,8 @@ impl FileSearcher {
         }
     }
 
-    /// Adds to an outcome whether a line matches that ripgrep does not search. Of files that are binary
-    /// from their start nothing is said.
+    /// Adds to an outcome whether a line matches that ripgrep does not search. Of files that are
+    /// binary from their start nothing is said.
     fn and_rest<R: Read>(
         &mut self,
         searched: Searched,

@@ -294,7 +294,7 @@ fn threads_hear_what_polling_hears() {
     let (out, _, exit, _) = run("sleep 1000 & echo $!", &stop);
     assert_eq!(exit, Some(Exit::Code(0)));
     assert!(begin.elapsed() < GUARD);
-    // What the program left is not ended for it, so the test does.
+    // Nobody ends the process that the program left, so the test does.
     let left: i32 = String::from_utf8(out).unwrap().trim().parse().unwrap();
     let left = rustix::process::Pid::from_raw(left).unwrap();
     rustix::process::kill_process(left, rustix::process::Signal::KILL).unwrap();

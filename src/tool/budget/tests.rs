@@ -13,7 +13,7 @@ use crate::tool::sandbox::Sandbox;
 use crate::tool::search::{SearchTool, ToolContext};
 use crate::tool::search_files::FilesTool;
 
-/// Texts of a made-up answer, each with what it adds beside its bytes.
+/// Texts of a made-up answer, each with the bytes around it.
 #[derive(Debug)]
 struct Made {
     texts: Vec<(usize, usize)>,
@@ -209,7 +209,7 @@ impl World {
         self
     }
 
-    /// Answers as JSON, of which the text is what counts where there is one.
+    /// Answers as JSON. Where there is a text, only that counts.
     fn ask(&self, way: Way, limit: Option<usize>) -> Result<String, String> {
         let mut context = self.context.clone();
         context.max_output_bytes = limit;
@@ -244,7 +244,7 @@ impl World {
     }
 }
 
-/// What an answer has.
+/// The parts of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Seen {
     /// The file and line of each result, in order.
@@ -383,7 +383,7 @@ fn with_limits(world: &World, way: Way, step: usize) {
     let mut counts = BTreeSet::new();
     for (len, seen) in by_limit.values() {
         counts.insert(seen.results.len());
-        // What has so many bytes fits so many.
+        // An answer of so many bytes fits so many.
         if let Some((_, exact)) = by_limit.get(len) {
             assert_eq!(exact.results, seen.results, "{way:?}: {len}");
         }
@@ -413,7 +413,8 @@ fn d120_errors_are_counted_where_they_do_not_fit() {
     }
 }
 
-/// An answer holds each result for which there is room next to those before it, in its shortest form.
+/// An answer holds each result for which there is room next to those before it, in its shortest
+/// form.
 #[test]
 fn d120_a_long_line_is_no_reason_to_drop_later_files() {
     let short = World::new(32).ask(Way::Search, None).unwrap();

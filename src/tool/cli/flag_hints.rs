@@ -1,7 +1,7 @@
 //! Flags of other search tools that this command line does not have, and their replacements.
 //!
-//! Owns the table of ripgrep's flags. An unknown flag is answered from it, or by a flag that differs
-//! in a slip of the finger. It is never answered by one that may mean the opposite:
+//! Owns the table of ripgrep's flags. An unknown flag is answered from it, or by a flag that
+//! differs in a slip of the finger. It is never answered by one that may mean the opposite:
 //! `--files-without-match` is not `--files-with-matches`.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -188,8 +188,8 @@ pub(super) fn hint(flag: &str) -> Option<&'static str> {
     found.map(|(_, hint)| *hint)
 }
 
-/// Corrects the flag that the parser suggests in place of an unknown one. The parser takes any name that
-/// is somewhat like it, be it the opposite.
+/// Corrects the flag that the parser suggests in place of an unknown one. The parser takes any name
+/// that is somewhat like it, be it the opposite.
 pub(super) fn corrected(mut error: clap::Error, mut program: clap::Command) -> clap::Error {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else {
         return error;

@@ -7,7 +7,7 @@
 //! | a pipe that a shell made, as in `cmd \| forge-search x` | the pipe, which is waited for |
 //! | a pipe or socket that the starting program made, with data | the pipe |
 //! | such a one without data | the working directory, and a message says so |
-//! | anything, and `--root` is given | the root; a message says that what was made for this command is not searched |
+//! | anything, and `--root` is given | the root; a message says that input made for this command is not searched |
 //! | one that the starting shell or script has as its own standard input | it, if it has data or somebody else than an agent above may still write; else the working directory, and where it has ended a message says so |
 //!
 //! A shell makes a pipe for a command and keeps no end of it. A program that starts a command may
@@ -40,13 +40,15 @@ pub(super) fn is_piped() -> bool {
     unix::is_piped()
 }
 
-/// Returns true if standard input was made for this command, and has data that nobody reads, or may get some.
+/// Returns true if standard input was made for this command, and has data that nobody reads, or may
+/// get some.
 #[cfg(unix)]
 pub(super) fn is_unread() -> bool {
     unix::is_unread()
 }
 
-/// Returns true if standard input was made for this command, and has data that nobody reads, or may get some.
+/// Returns true if standard input was made for this command, and has data that nobody reads, or may
+/// get some.
 #[cfg(not(unix))]
 pub(super) fn is_unread() -> bool {
     false
@@ -182,7 +184,8 @@ mod unix {
         }
     }
 
-    /// Returns true if a file is the standard input of the starting process, too, or nobody can tell.
+    /// Returns true if a file is the standard input of the starting process, too, or nobody can
+    /// tell.
     fn is_of_parent(own: &rustix::fs::Stat) -> bool {
         let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
         let stdin = fs::metadata(format!("/proc/{parent}/fd/0"));

@@ -33,7 +33,7 @@ const TREES: usize = 4;
 /// Serves until the client closes standard input.
 pub(super) fn run(args: &McpArgs, environment: &Environment) -> Result<u8, Failure> {
     let forest = Arc::new(Forest::new(args, environment)?);
-    // What is wrong with it is said before a client asks anything.
+    // Mistakes in it are told before a client asks anything.
     forest.config()?;
     let server = Server::new(forest.clone(), args.max_output_bytes, args.structured);
     if io::stdin().is_terminal() {

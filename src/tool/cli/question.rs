@@ -289,7 +289,8 @@ pub(super) fn query_question(
     })
 }
 
-/// Returns ripgrep's rule for binary files. It maps files where it is given nothing but a few of them.
+/// Returns ripgrep's rule for binary files. It maps files where it is given nothing but a few of
+/// them.
 pub(super) fn ripgreps_rule(paths: &[SearchedPath]) -> BinaryRule {
     let maps = paths.len() <= MAPPED_AT_MOST && paths.iter().all(|path| path.is_file);
     BinaryRule::AsRipgrep { maps }

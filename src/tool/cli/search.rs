@@ -454,7 +454,7 @@ impl<'a> Printer<'a> {
 /// Returns true for a limit that a person set on purpose, of which nothing has to be said.
 fn is_asked_for(note: &Note, args: &SearchArgs) -> bool {
     match note {
-        // Who reads fields has them say it; everybody else gets what ripgrep prints.
+        // Readers of fields are told in a field; everybody else gets ripgrep's lines.
         Note::MaxMatchesPerFile(_) => args.max_count.is_some() && !args.json,
         Note::MaxDepth(_) => true,
         Note::MaxResults(_) => args.quiet,

@@ -5,11 +5,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use serde::de::IntoDeserializer;
+use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde::{Deserialize, Serialize};
 use toml::de::{DeArray, DeTable, DeValue};
 
 use super::error::Problem;
-use super::load::nearest;
+use super::load::unknown;
 use super::value::{Kind, Value, quoted, shown};
 
 /// The keys of the table.
@@ -21,7 +23,7 @@ pub(super) const EXECUTOR_KEYS: [&str; 5] = [
     "store",
 ];
 
-/// What the keys take that are no tables.
+/// The values of the keys that are no tables.
 const KEYS: [(&str, Takes); 4] = [
     ("keys", Takes::PublicKeys),
     ("require_confinement", Takes::Kind(Kind::Boolean)),
@@ -35,7 +37,7 @@ const KEYS: [(&str, Takes); 4] = [
     ("store", Takes::Path),
 ];
 
-/// What the keys of a scope take.
+/// The values of the keys of a scope.
 const SCOPE_KEYS: [(&str, Takes); 4] = [
     ("kind", Takes::Kind(Kind::choice(ScopeKind::WORDS))),
     ("location", Takes::Path),
@@ -43,7 +45,7 @@ const SCOPE_KEYS: [(&str, Takes); 4] = [
     ("table", Takes::Text),
 ];
 
-/// What a key takes.
+/// The values that a key takes.
 #[derive(Clone, Copy, Debug)]
 enum Takes {
     Kind(Kind),
@@ -55,7 +57,7 @@ enum Takes {
 }
 
 impl Takes {
-    /// Reads a value, or says why it is not allowed and what is.
+    /// Reads a value, or says why it is not allowed and which one is.
     fn read(self, value: &DeValue<'_>) -> Result<Value, String> {
         let texts = |items: &DeArray<'_>| {
             let texts = items.iter().map(|item| item.get_ref().as_str());
@@ -150,15 +152,8 @@ impl ScopeKind {
 
     /// Returns the kind that a word stands for.
     fn from_word(word: &str) -> Option<ScopeKind> {
-        match word {
-            "files" => Some(ScopeKind::Files),
-            "maildir" => Some(ScopeKind::Maildir),
-            "mbox" => Some(ScopeKind::Mbox),
-            "sqlite" => Some(ScopeKind::Sqlite),
-            "csv" => Some(ScopeKind::Csv),
-            "jsonl" => Some(ScopeKind::Jsonl),
-            _ => None,
-        }
+        let word: StrDeserializer<'_, ValueError> = word.into_deserializer();
+        ScopeKind::deserialize(word).ok()
     }
 
     fn is_dataset(self) -> bool {
@@ -166,12 +161,12 @@ impl ScopeKind {
     }
 }
 
-/// What is wrong, and where it is in the text.
+/// A mistake, and its byte offset in the text.
 pub(super) type Wrong = (usize, Problem);
 
 impl ExecutorConfig {
-    /// Takes over what the table says, which is named at a byte offset; `place` is where relative
-    /// paths start.
+    /// Takes over the keys of the table, which is named at a byte offset; relative paths start at
+    /// `place`.
     pub(super) fn read(
         &mut self,
         at: usize,
@@ -191,7 +186,7 @@ impl ExecutorConfig {
                 continue;
             }
             let Some((_, takes)) = KEYS.iter().find(|(known, _)| *known == name) else {
-                let message = unknown("executor", EXECUTOR_KEYS.into_iter(), name);
+                let message = unknown("executor", EXECUTOR_KEYS, name);
                 wrong.push((at, Problem::new(Some(&full), message)));
                 continue;
             };
@@ -246,7 +241,7 @@ impl ExecutorConfig {
     }
 }
 
-/// Reads the keys of a scope. What is not about one of them has no place of its own.
+/// Reads the keys of a scope. A mistake that is about none of them has no place of its own.
 fn read_scope(
     name: &str,
     keys: &DeTable<'_>,
@@ -301,12 +296,6 @@ fn read_scope(
 
 fn absolute(path: &str, place: Option<&Path>) -> PathBuf {
     place.map_or_else(|| path.into(), |place| place.join(path))
-}
-
-/// Says that a name is no key of a table, and which one was probably meant.
-fn unknown(table: &str, known: impl Iterator<Item = &'static str>, name: &str) -> String {
-    let nearest = nearest(known, name);
-    format!("is not a key of `[{table}]`; the nearest one is `{nearest}`")
 }
 
 /// Says that something has to be a table, and how that is written.

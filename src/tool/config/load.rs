@@ -305,11 +305,20 @@ fn find(table: &str, name: &str) -> Result<&'static Key, Problem> {
                 .iter()
                 .filter(|key| key.table == table)
                 .map(|key| key.name);
-            let nearest = nearest(names, name);
-            format!("is not a key of `[tools.{table}]`; the nearest one is `{nearest}`")
+            unknown(&format!("tools.{table}"), names, name)
         }
     };
     Err(Problem::new(Some(&full), message))
+}
+
+/// Says that a name is no key of a table, and which one was probably meant.
+pub(super) fn unknown(
+    table: &str,
+    known: impl IntoIterator<Item = &'static str>,
+    name: &str,
+) -> String {
+    let nearest = nearest(known.into_iter(), name);
+    format!("is not a key of `[{table}]`; the nearest one is `{nearest}`")
 }
 
 /// Returns the known name that a name resembles most. Case and separators count for nothing, and

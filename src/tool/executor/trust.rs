@@ -1,7 +1,7 @@
 //! Which files the executor takes for this user's own.
 //!
-//! Owns who may own and write the database of results, the file of a secret key, and the directories
-//! that they are in.
+//! Owns who may own and write the database of results, the file of a secret key, and their
+//! directories.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -16,7 +16,7 @@ const BY_ALL: u32 = 0o002;
 /// Only the owner of a file can remove or rename it.
 const STICKY: u32 = 0o1000;
 
-/// Says why what a file holds may be somebody else's; `None` if only this user can have written it.
+/// Says why somebody else may have written a file; `None` if only this user can.
 pub(crate) fn untrusted(meta: &Metadata) -> Option<&'static str> {
     if meta.uid() != rustix::process::geteuid().as_raw() {
         return Some("belongs to another user, who could have changed it; use a file of your own");
@@ -41,8 +41,8 @@ pub(crate) fn untrusted_place(path: &Path) -> Option<(PathBuf, &'static str)> {
     })
 }
 
-/// Says why others can replace what is in a directory: those with one of these rights, or, if that is
-/// asked, its owner.
+/// Says why others can replace the files of a directory: those with one of these rights, or, if
+/// that is asked, its owner.
 fn replaceable(dir: &Path, rights: u32, or_owner: bool) -> Option<&'static str> {
     let meta = fs::metadata(dir).ok()?;
     let own = [rustix::process::geteuid().as_raw(), 0];

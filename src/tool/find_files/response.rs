@@ -83,7 +83,7 @@ impl FoundPath {
 pub(super) struct FindDraft {
     /// All of it but the notes.
     pub(super) response: FindResponse,
-    /// What the reader has to know.
+    /// Notes for the reader.
     pub(super) notes: Vec<Note>,
     /// Whether it is sent as text, which then has to fit, and not as fields.
     pub(super) as_text: bool,

@@ -15,7 +15,7 @@ pub(super) struct SearchDraft {
     pub(super) response: SearchResponse,
     /// The lines, each with the path that it is shown with.
     pub(super) lines: Vec<(Arc<str>, Line)>,
-    /// What the reader has to know.
+    /// Notes for the reader.
     pub(super) notes: Vec<Note>,
     /// The most bytes of a line that are shown, if there is a limit.
     pub(super) max_line_bytes: Option<usize>,

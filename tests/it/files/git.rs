@@ -1,12 +1,10 @@
 //! Which files are searched among generated ignore files: those that git itself does not ignore.
 
-use std::process::{Command, Stdio};
-
 use super::*;
 use crate::differential::Seeded;
 use crate::differential::ignores::{DIRS, FILES, rules};
 use crate::skipped::skipped;
-use crate::support::seeds;
+use crate::support::{git, seeds};
 
 /// Plants files, directories and ignore files below `dir`.
 fn plant(tree: &Tree, rng: &mut Seeded, dir: &str, depth: usize) {
@@ -28,40 +26,25 @@ fn plant(tree: &Tree, rng: &mut Seeded, dir: &str, depth: usize) {
     }
 }
 
-fn git(tree: &Tree, args: &[&str]) -> std::io::Result<Vec<u8>> {
-    let mut git = Command::new("git");
-    git.arg("-C").arg(tree.root()).args(args);
-    for name in [
-        "GIT_DIR",
-        "GIT_INDEX_FILE",
-        "GIT_WORK_TREE",
-        "XDG_CONFIG_HOME",
-    ] {
-        git.env_remove(name);
-    }
-    // Without anybody's settings.
-    git.env("HOME", tree.root().join(".git"));
-    git.env("GIT_CONFIG_NOSYSTEM", "1").stdin(Stdio::null());
-    let output = git.output()?;
-    assert!(output.status.success(), "{output:?}");
-    Ok(output.stdout)
-}
-
 #[test]
 fn d83_generated_ignore_files_leave_the_files_of_git() {
     let (mut files, mut left_out) = (0, 0);
     for seed in 0..seeds(120) {
         let mut rng = Seeded::new(seed);
         let tree = Tree::new();
-        if let Err(error) = git(&tree, &["init", "-q"]) {
+        if let Err(error) = git(tree.root(), &["init", "-q"]) {
             return skipped(format!("git can't be run: {error}"));
         }
         if rng.one_in(2) {
             tree.file(".git/info/exclude", rules(&mut rng));
         }
         plant(&tree, &mut rng, "", 3);
-        let all = git(&tree, &["ls-files", "-z", "--others"]).unwrap();
-        let listed = git(&tree, &["ls-files", "-z", "--others", "--exclude-standard"]).unwrap();
+        let all = git(tree.root(), &["ls-files", "-z", "--others"]).unwrap();
+        let listed = git(
+            tree.root(),
+            &["ls-files", "-z", "--others", "--exclude-standard"],
+        )
+        .unwrap();
         let listed = std::str::from_utf8(&listed).unwrap();
         let expected: BTreeSet<&str> = listed.split_terminator('\0').collect();
         let request = json!({"path": ".", "query": "m", "include_hidden": true, "max_results": 100_000, "max_depth": 50,

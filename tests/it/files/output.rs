@@ -6,7 +6,7 @@ use forge_search::exec::stop::Clock;
 use forge_search::tool::search_files::{TruncatedReason, files_schema};
 
 use super::*;
-use crate::support::seeds;
+use crate::support::step;
 
 #[test]
 fn output_fits_whatever_it_has_to_fit() {
@@ -26,8 +26,8 @@ fn output_fits_whatever_it_has_to_fit() {
         assert_eq!((whole.returned, whole.errors.len()), (4, 1));
         let (mut refused, mut seen) = (0, BTreeSet::new());
         // Every number of bytes; with the statistics a fifth of them.
-        let step = if emit_stats { 5 / seeds(5) } else { 1 };
-        for bytes in (0..whole.to_json().len() + 1_300).step_by(step as usize) {
+        let step = if emit_stats { step() } else { 1 };
+        for bytes in (0..whole.to_json().len() + 1_300).step_by(step) {
             let cut = Files {
                 available_capacity_bytes: Some(bytes),
                 max_output_bytes: Some(bytes + bytes % 3),
@@ -226,7 +226,7 @@ fn no_response_is_larger_than_64_mib() {
     let files = Files::new(tree.root()).config(|config| {
         config.search_files.max_results = 35_000;
         config.search_files.max_matches_per_file = 35_000;
-        // Shorter than what lines are cut to so that more of them fit: the response is made once.
+        // Lines have this length at most, so that few shorter ones are tried.
         config.search_files.max_line_bytes = 256;
     });
     let response = files.search(json!({"path": ".", "query": "a"}));

@@ -9,7 +9,7 @@ use forge_search::index::store::{Limits, Store};
 
 use super::disks::{Failure, Fault, Faulty};
 use super::edition::{Edition, check_tidy, key, load, names, store};
-use crate::support::seeds;
+use crate::support::is_long;
 
 /// The errors, by their names and numbers on Linux; the numbers are those of the system that runs the test.
 const FAILURES: [(&str, Failure); 7] = [
@@ -228,7 +228,7 @@ fn whichever_operation_fails_the_old_index_or_the_new_one_is_there() {
             for (n, (name, failure)) in FAILURES.into_iter().enumerate() {
                 for from_then_on in [false, true] {
                     // In the long proofs both; otherwise one of them, by turns.
-                    if seeds(5) < 5 && ((at + n) % 2 == 0) == from_then_on {
+                    if !is_long() && ((at + n) % 2 == 0) == from_then_on {
                         continue;
                     }
                     let what = format!("{act:?}: {name} at {at} ({step}), and on: {from_then_on}");
@@ -263,7 +263,7 @@ fn whichever_operation_fails_the_old_index_or_the_new_one_is_there() {
         }
     }
     println!("{steps} operations, {runs} runs with faults, {failed} of which failed");
-    assert!(steps > 60 && runs == steps * if seeds(5) < 5 { 7 } else { 14 } && failed > runs / 4);
+    assert!(steps > 60 && runs == steps * if is_long() { 14 } else { 7 } && failed > runs / 4);
 }
 
 /// A reader that can't open something says so, or finds nothing; and never something wrong.

@@ -140,8 +140,8 @@ fn answers_from_memory_are_caught() {
     });
 }
 
-/// Each of these engines misses what is new in files that it takes for unchanged, from signs that are no proof. The
-/// numbers are seeds of trees in which that shows soon.
+/// Each of these engines takes files for unchanged from signs that are no proof, and so misses text
+/// that is new. The numbers are seeds of trees in which that shows soon.
 #[test]
 fn overlooked_changes_are_caught() {
     let planted: [(&str, u64, Suspect); 7] = [

@@ -49,7 +49,7 @@ fn exec_4_scopes_are_read_and_what_is_wrong_with_them_is_told() {
         ],
     );
     assert_problem(load("[executor]\nkey = []\n"), &["key"]);
-    // Whoever writes a secret key there, by mistake, does not have it in a log.
+    // A secret key that was written there by mistake gets into no log.
     for keys in [
         "keys = \"k4.secret.SECRET\"",
         "keys = k4.secret.SECRET",
