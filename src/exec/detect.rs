@@ -342,14 +342,14 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::exec::process::tests::write_script;
     use crate::exec::stop::SystemClock;
 
     /// A directory with one program in it.
     fn program(name: &str, script: &str) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(name);
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        write_script(&path, script);
         dir
     }
 

@@ -466,4 +466,4 @@ where
 }
 
 #[cfg(all(test, unix))]
-mod tests;
+pub(crate) mod tests;

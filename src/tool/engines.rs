@@ -203,18 +203,15 @@ pub struct EngineReport {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
+    use crate::exec::process::tests::write_script;
     use crate::exec::stop::SystemClock;
     use crate::tool::config::Config;
 
     /// Puts a program into `dir` that says `answer` when it is asked for its version.
     fn program(dir: &Path, name: &str, answer: &str) {
         let path = dir.join(name);
-        fs::write(&path, format!("#!/bin/sh\necho '{answer}'\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        write_script(&path, &format!("echo '{answer}'"));
     }
 
     fn ids(dir: &Path, backend: Backend, binary: &str, fallback: &str) -> (Vec<String>, Engines) {

@@ -44,10 +44,8 @@ fn engines() -> Vec<Arc<dyn Engine>> {
 
 /// An engine over a script that stands for a program.
 fn fake(tool: Tool, dir: &Path, script: &str) -> Arc<dyn Engine> {
-    use std::os::unix::fs::PermissionsExt;
     let path = dir.join(tool.program());
-    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    crate::support::write_script(&path, script);
     engine(Detected {
         tool,
         path,

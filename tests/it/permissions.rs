@@ -6,7 +6,6 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use forge_search::exec::stop::CancelHandle;
 use forge_search::format::lock::LockFile;
@@ -15,7 +14,7 @@ use forge_search::tool::indexing::{Condition, Foreground};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::support::{GUARD, Setup, Tree, events};
+use crate::support::{Setup, Tree, copy_program, events};
 
 /// Says in the child's environment that it is the child, and where its tree is.
 const CHILD: &str = "FORGE_SEARCH_TEST_UNPRIVILEGED";
@@ -69,7 +68,7 @@ impl Program<'_> {
         let own = std::env::current_exe().unwrap();
         // Another filesystem can't link to it.
         if fs::hard_link(&own, program.path()).is_err() {
-            fs::copy(own, program.path()).unwrap();
+            copy_program(own, &program.path());
         }
         world_readable(&program.path());
         program
@@ -82,28 +81,14 @@ impl Program<'_> {
     /// Runs the test over a tree in a child, which is to do `step`, and checks that it succeeds.
     #[track_caller]
     fn run(&self, tree: &Tree, step: &str, rights: impl Fn(&mut Command)) {
-        let start = || {
-            let mut child = Command::new(self.path());
-            child
-                .args(["--exact", self.test, "--nocapture"])
-                .env(CHILD, tree.root())
-                .env(STEP, step)
-                .current_dir("/");
-            rights(&mut child);
-            child.output()
-        };
-        let mut outcome = start();
-        let started = Instant::now();
-        while started.elapsed() < GUARD {
-            // A process that another test has just forked may still hold the copy open for writing.
-            match &outcome {
-                Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {}
-                _ => break,
-            }
-            std::thread::sleep(Duration::from_millis(20));
-            outcome = start();
-        }
-        let output = outcome.unwrap();
+        let mut child = Command::new(self.path());
+        child
+            .args(["--exact", self.test, "--nocapture"])
+            .env(CHILD, tree.root())
+            .env(STEP, step)
+            .current_dir("/");
+        rights(&mut child);
+        let output = child.output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(
             output.status.success() && text.contains(CHECKED),

@@ -54,6 +54,22 @@ pub(crate) fn seeds(all: u64) -> u64 {
     all.div_ceil(step() as u64)
 }
 
+/// Copies a program to where any user can start it. Another process does: a program can't be run while
+/// somebody has it open for writing, and what this process has open, processes that other tests start
+/// at the same moment have, too.
+pub(crate) fn copy_program(from: impl AsRef<Path>, to: &Path) {
+    let copied = Command::new("cp").arg(from.as_ref()).arg(to).status();
+    assert!(copied.unwrap().success());
+    fs::set_permissions(to, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Writes a script of the shell that can be run at once, for the same reason by another process.
+pub(crate) fn write_script(path: &Path, script: &str) {
+    let text = tempfile::NamedTempFile::new().unwrap();
+    fs::write(text.path(), format!("#!/bin/sh\n{script}\n")).unwrap();
+    copy_program(text.path(), path);
+}
+
 /// Prepares git for a tree, without anybody's settings.
 pub(crate) fn git_in(top: &Path, args: &[&str]) -> Command {
     let mut git = Command::new("git");

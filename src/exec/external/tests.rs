@@ -1,9 +1,9 @@
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use super::*;
 use crate::exec::detect::Detected;
+use crate::exec::process::tests::write_script;
 use crate::exec::query::{CaseMode, QueryOptions};
 use crate::index::beneath::RootDir;
 use crate::index::walk::{FoundFile, Place};
@@ -24,8 +24,7 @@ fn set_up(files: usize, script: &str) -> (tempfile::TempDir, Vec<EligibleFile>, 
     let dir = tempfile::tempdir().unwrap();
     let top = dir.path().canonicalize().unwrap();
     let program = top.join("rg");
-    fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    write_script(&program, script);
     let place = Arc::new(Place {
         root: Arc::new(RootDir::open(&top).unwrap()),
         real: PathBuf::new(),

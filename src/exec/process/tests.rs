@@ -1,10 +1,23 @@
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
 use super::*;
 use crate::exec::stop::{StopReason, SystemClock};
+
+/// Writes a script that can be run at once. Another process writes it: a script can't be run while
+/// somebody has it open for writing, and what this process has open, processes that other tests
+/// start at the same moment have, too.
+pub(crate) fn write_script(path: &std::path::Path, script: &str) {
+    let text = tempfile::NamedTempFile::new().unwrap();
+    fs::write(text.path(), format!("#!/bin/sh\n{script}\n")).unwrap();
+    let copied = Command::new("cp").arg(text.path()).arg(path).status();
+    assert!(copied.unwrap().success());
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
 
 /// How long a test waits before it counts as hung. Programs of tests that go on run for longer.
 const GUARD: Duration = Duration::from_secs(300);

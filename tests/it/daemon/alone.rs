@@ -208,7 +208,7 @@ fn ggrep_a_user_whose_home_can_only_be_read_is_answered() {
     let place = Place::new();
     make(place.dir(), 0o755);
     let program = place.dir().join("ggrep");
-    fs::copy(env!("CARGO_BIN_EXE_ggrep"), &program).unwrap();
+    crate::support::copy_program(env!("CARGO_BIN_EXE_ggrep"), &program);
     make(&place.dir().join("home"), 0o755);
     let temporary = make(&place.dir().join("tmp"), 0o1777);
     let ggrep = |args: &[&str]| {

@@ -1,7 +1,6 @@
 //! What is said of a git working tree, and how git is asked for it.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -104,8 +103,7 @@ fn ggrep_asking_git_runs_nothing_that_the_repository_names() {
 fn hook(world: &World, name: &str, command: &str) {
     let path = world.tree.path(".git/hooks").join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(&path, format!("#!/bin/sh\n{command}\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    crate::support::write_script(&path, command);
 }
 
 /// Removes an object from a repository, which has another one then that it is to be fetched from.

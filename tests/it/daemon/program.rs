@@ -807,8 +807,7 @@ fn ggrep_another_user_of_the_group_is_answered_and_a_stranger_is_not() {
     fs::set_permissions(place.dir(), fs::Permissions::from_mode(0o755)).unwrap();
     // Where the tests are built need not be where others may go.
     let program = place.dir().join("ggrep");
-    fs::copy(env!("CARGO_BIN_EXE_ggrep"), &program).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    crate::support::copy_program(env!("CARGO_BIN_EXE_ggrep"), &program);
     let socket = dir.join("s.sock");
     let shared = [
         "--set",

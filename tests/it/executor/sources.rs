@@ -646,8 +646,7 @@ fn exec_4_data_that_may_not_be_read_is_unavailable_also_in_part() {
     let config = world.write_config();
     // Where the program is built need not be where others may go.
     let program = world.path("forge-search");
-    fs::copy(env!("CARGO_BIN_EXE_forge-search"), &program).unwrap();
-    mode(&program, 0o755);
+    crate::support::copy_program(env!("CARGO_BIN_EXE_forge-search"), &program);
     mode(world.dir.path(), 0o755);
     mode(closed, 0o000);
     mode(&secret, 0o000);
