@@ -10,6 +10,7 @@ use crate::cli::{command, forge_search};
 use crate::differential::rg::Ripgrep;
 use crate::peers::peers;
 use crate::skipped::skipped;
+use crate::support::is_long;
 
 /// Lines of 12 bytes without a match.
 fn filler(bytes: usize) -> String {
@@ -118,7 +119,7 @@ impl Both {
 const PATTERNS: [&[&str]; 9] = [
     &["needle"],
     &["^needle"],
-    &["n[^ ]*e"],
+    &["ne[^ ]*e"],
     &["-C1", "needle"],
     &["-A2", "needle"],
     &["-m1", "needle"],
@@ -168,8 +169,11 @@ fn files_with_nul_bytes_have_the_messages_of_ripgrep() {
     }
     for name in &names {
         same(&both, dir, &["needle", "-"], Some(name));
-        same(&both, dir, &["-C1", "n[^ ]*e", "-"], Some(name));
+        same(&both, dir, &["-C1", "ne[^ ]*e", "-"], Some(name));
     }
+    // Each line of the filler matches.
+    let some = if is_long() { &names[..] } else { &names[20..24] };
+    same(&both, dir, &[&["n[^ ]*e"], some].concat(), None);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::exec::line_sink::lossy;
 use crate::tool::response::ErrorEntry;
 use crate::tool::search_files::response::FilesMatch;
 use crate::tool::searcher::slashed;
-use crate::tool::shorten::part;
+use crate::tool::shorten::part_of_bytes;
 
 /// The bytes of files that are kept: several times the size of a response. Files from the first one
 /// on that exceeds this are counted and not kept.
@@ -103,26 +103,27 @@ pub(super) fn matches(
     files: &[FileAnswer],
     shape: Shape,
 ) -> impl Iterator<Item = (usize, FilesMatch)> + '_ {
-    let each = files.iter().enumerate().flat_map(|(nth, file)| {
+    files.iter().enumerate().flat_map(move |(nth, file)| {
+        let path = slashed(&file.path);
         let lines = file.outcome.lines.iter().enumerate();
-        lines.flat_map(move |(at, line)| line.spans.iter().map(move |span| (nth, at, *span)))
-    });
-    each.map(move |(nth, at, span)| (nth, one(&files[nth], at, span, shape)))
+        let spans = lines.flat_map(|(at, line)| line.spans.iter().map(move |span| (at, *span)));
+        spans.map(move |(at, span)| (nth, one(&path, &file.outcome.lines, at, span, shape)))
+    })
 }
 
-fn one(file: &FileAnswer, at: usize, span: Span, shape: Shape) -> FilesMatch {
-    let lines = &file.outcome.lines;
+/// Makes the match at `span` of line `at` of a file.
+fn one(path: &str, lines: &[Line], at: usize, span: Span, shape: Shape) -> FilesMatch {
     let number = lines[at].number;
     let mut shortened = Vec::new();
     // The lines are valid UTF-8: other files are skipped.
     let mut shown = |line: &Line, found: Option<(usize, usize)>| {
-        let text = lossy(&line.text);
-        let part = shape.max_line_bytes.and_then(|max| part(&text, found, max));
+        let max = shape.max_line_bytes;
+        let part = max.and_then(|max| part_of_bytes(&line.text, found, max));
         shortened.extend(part.is_some().then_some(line.number));
-        match part {
-            Some(part) => text.get(part).unwrap_or_default().to_string(),
-            None => text,
-        }
+        lossy(match part {
+            Some(part) => line.text.get(part).unwrap_or_default(),
+            None => &line.text,
+        })
     };
     let line_text = shown(&lines[at], Some((span.start, span.end)));
     let is_near = |other: &&Line| other.number.abs_diff(number) <= shape.around;
@@ -138,7 +139,7 @@ fn one(file: &FileAnswer, at: usize, span: Span, shape: Shape) -> FilesMatch {
         match_text.truncate(match_text.floor_char_boundary(max));
     }
     FilesMatch {
-        path: slashed(&file.path),
+        path: path.to_string(),
         line: number,
         column: span.start as u64 + 1,
         match_text,

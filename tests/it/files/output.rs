@@ -226,8 +226,8 @@ fn no_response_is_larger_than_64_mib() {
     let files = Files::new(tree.root()).config(|config| {
         config.search_files.max_results = 35_000;
         config.search_files.max_matches_per_file = 35_000;
-        // Lines have this length at most, so that few shorter ones are tried.
-        config.search_files.max_line_bytes = 256;
+        // The shortest length that lines are cut to: an answer is made once for each that is tried.
+        config.search_files.max_line_bytes = 32;
     });
     let response = files.search(json!({"path": ".", "query": "a"}));
     let json = response.to_json();
