@@ -235,7 +235,7 @@ fn nothing_that_nobody_asked_for_limits_what_people_find() {
 fn patterns_of_megabytes_are_read() {
     let tree = tree();
     let dir = tree.path();
-    let count = 14_000 * seeds(50);
+    let count = 20_000 * seeds(50);
     let mut patterns: String = (0..count).map(|n| format!("word_{n:09}\n")).collect();
     patterns.push_str("needle two\n");
     assert!(patterns.len() > 2_000_000);

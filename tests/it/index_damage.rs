@@ -330,7 +330,7 @@ fn fr_lsi_idx_05_what_changes_under_an_opened_index_is_noticed_by_the_next_call(
     let setup = tree.setup().with_indexes(MAPPED);
     setup.build(&Host::hasty());
     let files = Files::of(&setup);
-    for seed in 0..60 {
+    for seed in 0..seeds(160) {
         let mut rng = Seeded::new(seed);
         files.restore();
         let opened = setup.clone().reopened();
@@ -446,7 +446,7 @@ fn a_stopped_build_leaves_the_index_as_it_was() {
     assert_eq!(answers(&setup.clone().reopened(), "none"), 0);
     setup.build(&Host::hasty());
     let mut stops = 0;
-    // Stopped at each place in the long proofs, and at every fifth otherwise.
+    // Stopped at each place in the long proofs, and at every eighth otherwise.
     for times in (0..).step_by(step()) {
         match build(times) {
             Err(BuildError::Stopped) => stops += 1,

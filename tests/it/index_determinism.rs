@@ -17,7 +17,7 @@ use crate::support::{Setup, Tree};
 const MEMORY: &str = "/dev/shm";
 
 /// Enough for several batches of a build.
-const FILES: usize = 1_400;
+const FILES: usize = 1_000;
 
 /// A tree of names that sort in every way, and contents of all sizes; of enough different words for several
 /// groups of blocks.
@@ -57,7 +57,7 @@ fn planted() -> Tree {
             text.push(rng.pick(&[' ', '\n', 'é']));
         }
         // Some are so large that they are kept in parts.
-        let times = if n % 280 == 0 { 12 } else { 1 };
+        let times = if n % 200 == 0 { 12 } else { 1 };
         let text = format!("{text}\n").repeat(times);
         tree.file(&format!("{}{n}", rng.pick(&dirs)), text);
     }

@@ -44,12 +44,12 @@ pub(crate) fn is_long() -> bool {
     }
 }
 
-/// The share of cases that a test tries: every one in the long proofs, else every fifth.
+/// The share of cases that a test tries: every one in the long proofs, else every eighth.
 pub(crate) fn step() -> usize {
-    if is_long() { 1 } else { 5 }
+    if is_long() { 1 } else { 8 }
 }
 
-/// The number of seeds of a test with generated cases: all in the long proofs, else a fifth.
+/// The number of seeds of a test with generated cases: all in the long proofs, else an eighth.
 pub(crate) fn seeds(all: u64) -> u64 {
     all.div_ceil(step() as u64)
 }

@@ -227,8 +227,8 @@ fn whichever_operation_fails_the_old_index_or_the_new_one_is_there() {
         for (at, step) in done.iter().enumerate() {
             for (n, (name, failure)) in FAILURES.into_iter().enumerate() {
                 for from_then_on in [false, true] {
-                    // In the long proofs both; otherwise one of them, by turns.
-                    if !is_long() && ((at + n) % 2 == 0) == from_then_on {
+                    // In the long proofs all; otherwise a fourth of them, by turns.
+                    if !is_long() && (at + n) % 4 != 2 * usize::from(from_then_on) {
                         continue;
                     }
                     let what = format!("{act:?}: {name} at {at} ({step}), and on: {from_then_on}");
@@ -263,7 +263,9 @@ fn whichever_operation_fails_the_old_index_or_the_new_one_is_there() {
         }
     }
     println!("{steps} operations, {runs} runs with faults, {failed} of which failed");
-    assert!(steps > 60 && runs == steps * if is_long() { 14 } else { 7 } && failed > runs / 4);
+    let all = steps * 2 * FAILURES.len();
+    let least = if is_long() { all } else { all / 5 };
+    assert!(steps > 60 && (least..=all).contains(&runs) && failed > runs / 4);
 }
 
 /// A reader that can't open something says so, or finds nothing; and never something wrong.

@@ -15,7 +15,7 @@ use super::edition::{Edition, key, load, names, store};
 use crate::index_support::{Host, LIVE, Variant, compare};
 use crate::permissions::unprivileged;
 use crate::skipped::skipped;
-use crate::support::Setup;
+use crate::support::{Setup, is_long};
 
 const MAPPED: Variant = Variant {
     storage: IndexStorage::Mmap,
@@ -89,6 +89,10 @@ fn a_full_disk_leaves_the_old_index_and_every_answer() {
             let setup = "mount -t tmpfs -o size=160k,mode=700 none \"$XDG_CACHE_HOME\" || exit 1\nlimited() { \"$@\"; }";
             run_script(shell, &format!("{setup}\n{SCRIPT}"));
             mounted += 1;
+            // The other way to mount one gives the same filesystem.
+            if !is_long() {
+                break;
+            }
         }
     }
     match mounted {

@@ -81,7 +81,7 @@ fn follow(make: Make, mut seed: u64, changes: u64) -> Report {
 
 #[test]
 fn random_changes_are_seen_by_every_request() {
-    let changes = number("FORGE_SEARCH_TEST_OPS", 250);
+    let changes = number("FORGE_SEARCH_TEST_OPS", 150);
     let report = follow(VALIDATING, first_seed(), changes);
     // Without this, nothing that is said above would be about an index.
     report.tally.check(5);
@@ -90,7 +90,7 @@ fn random_changes_are_seen_by_every_request() {
 
 #[test]
 fn random_changes_are_seen_by_an_index_that_lives() {
-    let changes = number("FORGE_SEARCH_TEST_OPS", 250);
+    let changes = number("FORGE_SEARCH_TEST_OPS", 150);
     let mut report = follow(ALIVE, first_seed(), changes);
     // How often the worker is fast enough for files to be left out is for the scheduler to say.
     let (start, mut seed) = (Instant::now(), 1_000);
@@ -109,7 +109,7 @@ fn random_changes_are_seen_by_whoever_may_not_read_everything() {
         "living::random_changes_are_seen_by_whoever_may_not_read_everything",
         |_| {},
         |_| {
-            let changes = number("FORGE_SEARCH_TEST_OPS", 250).div_ceil(5);
+            let changes = number("FORGE_SEARCH_TEST_OPS", 150).div_ceil(5);
             // One that lives tracks nothing as long as something can't be listed, and may leave out nothing at all.
             println!("living: {}", follow(ALIVE, first_seed(), changes));
             let report = follow(VALIDATING, first_seed(), changes);
@@ -145,21 +145,21 @@ fn answers_from_memory_are_caught() {
 #[test]
 fn overlooked_changes_are_caught() {
     let planted: [(&str, u64, Suspect); 7] = [
-        ("same size and time", 2, |known, now, _| {
+        ("same size and time", 26, |known, now, _| {
             known.is_some_and(|known| (known.len, known.modified) == (now.len, now.modified))
         }),
-        ("same size", 2, |known, now, _| {
+        ("same size", 29, |known, now, _| {
             known.is_some_and(|known| known.len == now.len)
         }),
-        ("same inode and time", 2, |known, now, _| {
+        ("same inode and time", 26, |known, now, _| {
             known.is_some_and(|known| (known.inode, known.modified) == (now.inode, now.modified))
         }),
-        ("changed through any of two names", 2, |known, now, _| {
+        ("changed through any of two names", 26, |known, now, _| {
             known.is_some() && now.links > 1
         }),
         ("ignored before", 8, |_, _, then| then.ignored),
-        ("in a new directory", 2, |_, _, then| then.new_dir),
-        ("no newer than what was known", 2, |known, now, then| {
+        ("in a new directory", 28, |_, _, then| then.new_dir),
+        ("no newer than what was known", 28, |known, now, then| {
             known.is_none() && Some(now.modified) <= then.newest
         }),
     ];
