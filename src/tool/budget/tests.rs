@@ -343,7 +343,15 @@ fn read_lines(way: Way, text: &str, seen: &mut Seen) {
     }
 }
 
-/// Asks with each limit, or each `step`th, up to that of the whole answer.
+/// Every limit is tried in the long proofs, with `FORGE_SEARCH_TEST_SEEDS=all`, else every fifth.
+fn step() -> usize {
+    match std::env::var("FORGE_SEARCH_TEST_SEEDS").as_deref() {
+        Ok("all") => 1,
+        _ => 5,
+    }
+}
+
+/// Asks with each `step`th limit, up to that of the whole answer.
 fn with_limits(world: &World, way: Way, step: usize) {
     let unlimited = world.ask(way, None).unwrap();
     let all = seen(way, &unlimited);
@@ -397,7 +405,7 @@ fn with_limits(world: &World, way: Way, step: usize) {
 
 #[test]
 fn d120_each_byte_more_gives_no_less_and_no_result_gives_way_before_the_ends_of_lines() {
-    for (max_line_bytes, step) in [(200, 1), (0, 11), (300, 11), (33, 11), (20, 11)] {
+    for (max_line_bytes, step) in [(200, step()), (0, 11), (300, 11), (33, 11), (20, 11)] {
         let world = World::new(max_line_bytes);
         for way in WAYS {
             with_limits(&world, way, step);
@@ -409,7 +417,7 @@ fn d120_each_byte_more_gives_no_less_and_no_result_gives_way_before_the_ends_of_
 fn d120_errors_are_counted_where_they_do_not_fit() {
     let world = World::new(0).with_errors();
     for way in WAYS {
-        with_limits(&world, way, 3);
+        with_limits(&world, way, step() + 2);
     }
 }
 
@@ -432,7 +440,8 @@ fn d120_a_long_line_is_no_reason_to_drop_later_files() {
     let message = world.ask(Way::Search, Some(1)).unwrap_err();
     // The note about lines that are shown in part, and the digits of numbers.
     let base = needed(&message) + 120;
-    for limit in needed(&message)..base + pieces.iter().sum::<usize>() {
+    let limits = needed(&message)..base + pieces.iter().sum::<usize>();
+    for limit in limits.step_by(step()) {
         let answer = world.ask(Way::Search, Some(limit)).unwrap();
         let results = seen(Way::Search, &answer).results.len();
         let room = |results: usize| base + pieces[..results].iter().sum::<usize>();
