@@ -205,9 +205,8 @@ impl Pattern {
         if fold == Fold::UnicodeInsensitive {
             expression = format!("(?i:{expression})");
         }
-        let hir = parse_normal(&expression).map_err(|message| {
-            PatternError::new(format!("invalid regular expression: {message}"))
-        })?;
+        let hir = parse_normal(&expression)
+            .map_err(|error| explain_translation_error(text, &expression, &error))?;
         if has_line_feed(&hir) {
             return Err(PatternError::new(
                 "the pattern contains a line feed, but a match lies within one line; search for a part \
@@ -329,7 +328,7 @@ fn print(ast: &Ast) -> Result<String, PatternError> {
 }
 
 /// Parses an expression in normal form.
-fn parse_normal(expression: &str) -> Result<Hir, String> {
+fn parse_normal(expression: &str) -> Result<Hir, Box<regex_syntax::Error>> {
     regex_syntax::ParserBuilder::new()
         .utf8(false)
         .multi_line(true)
@@ -337,7 +336,35 @@ fn parse_normal(expression: &str) -> Result<Hir, String> {
         .nest_limit(REGEX_NEST_LIMIT + 8)
         .build()
         .parse(expression)
-        .map_err(|error| error.to_string())
+        .map_err(Box::new)
+}
+
+/// Explains the error of an expression that parses and means nothing, such as `\p{Foo}`. Its place is
+/// looked up in the text of the request, which may be spelled otherwise than `expression`.
+fn explain_translation_error(
+    text: &str,
+    expression: &str,
+    error: &regex_syntax::Error,
+) -> PatternError {
+    let (kind, span) = match error {
+        regex_syntax::Error::Translate(error) => (error.kind().to_string(), Some(error.span())),
+        regex_syntax::Error::Parse(error) => (error.kind().to_string(), Some(error.span())),
+        other => (other.to_string(), None),
+    };
+    let construct = span.and_then(|span| expression.get(span.start.offset..span.end.offset));
+    let at = construct.and_then(|construct| {
+        let start = text.find(construct)?;
+        Some(start..start + construct.len())
+    });
+    let place = at
+        .as_ref()
+        .map_or(String::new(), |at| format!(" at byte {}", at.start));
+    PatternError {
+        message: format!("invalid regular expression{place}: {kind}"),
+        span: at,
+        pattern: None,
+        as_text: true,
+    }
 }
 
 /// Puts a parser's complaint into words that say what to do.

@@ -64,6 +64,8 @@ pub struct Retrieved {
     pub unread: Named,
     /// Files of which not everything was looked at: how many, and the first ones.
     pub cut: Named,
+    /// Files larger than [`Retrieval::max_file_size`], which are skipped: how many, and the first ones.
+    pub too_large: Named,
 }
 
 impl Retrieved {
@@ -78,6 +80,7 @@ impl Retrieved {
         self.changed.join(other.changed);
         self.unread.join(other.unread);
         self.cut.join(other.cut);
+        self.too_large.join(other.too_large);
         keep_best(&mut self.candidates, most);
         self.candidates.sort_by(by_path);
     }
@@ -175,6 +178,7 @@ fn merge(a: Retrieved, b: Retrieved, most: usize) -> Retrieved {
     into.changed.merge(from.changed);
     into.unread.merge(from.unread);
     into.cut.merge(from.cut);
+    into.too_large.merge(from.too_large);
     // Not each time, so that the work stays linear.
     if into.candidates.len() / 2 > most {
         keep_best(&mut into.candidates, most);
@@ -211,7 +215,10 @@ fn look(file: EligibleFile, options: &Retrieval<'_>, part: &mut Retrieved) {
     let name = || shown_path(&path).0;
     let read = match read(&file.found, options.max_file_size) {
         Ok(Some(read)) => read,
-        Ok(None) => return,
+        Ok(None) => {
+            part.too_large = Named::one(name());
+            return;
+        }
         Err(_) => {
             part.unread = Named::one(name());
             return;

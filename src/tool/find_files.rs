@@ -250,7 +250,7 @@ impl SearchTool {
                     recursive: true,
                 },
                 max_depth: request.max_depth.map(to_usize),
-                depth_cuts: false,
+                depth_cuts: true,
                 include: Vec::new(),
                 exclude: Vec::new(),
                 globs: request.globs.clone(),

@@ -259,6 +259,8 @@ fn what_is_wrong_is_said_in_flags_and_with_the_place() {
             "no eligible file matches `*.none`",
         ),
         (&["-t", "nonsense", "needle"], "--type-list"),
+        // A property that is not there is no fault of syntax.
+        (&[r"a\p{Foo}"], "\n  a\\p{Foo}\n   ^"),
     ] {
         let (status, out, err) = run(dir, args);
         assert_ne!(status, 0, "{args:?}");
@@ -266,6 +268,18 @@ fn what_is_wrong_is_said_in_flags_and_with_the_place() {
     }
     let (_, _, err) = run(dir, &["--files-without-match", "needle"]);
     assert!(!err.contains("did you mean"), "{err}");
+    // No flag is answered by its opposite, nor by the usage of that.
+    for (typed, opposite) in [
+        ("--no-fuzzy", "--fuzzy"),
+        ("--no-vimgrep", "--vimgrep"),
+        ("--no-case-sensitive", "--case-sensitive"),
+        ("--no-count", "--no-column"),
+    ] {
+        let (status, out, err) = run(dir, &[typed, "needle"]);
+        assert_eq!((status, out.as_str()), (2, ""), "{typed}");
+        assert!(err.contains("Usage: forge-search [OPTIONS]"), "{err}");
+        assert!(!err.replace(typed, "").contains(opposite), "{err}");
+    }
     for (root, args) in [
         ("/", &["--index", "on", "x", "/"][..]),
         ("home", &["--index", "on", "x"]),

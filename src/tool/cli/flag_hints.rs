@@ -200,8 +200,12 @@ pub(super) fn corrected(mut error: clap::Error, mut program: clap::Command) -> c
     program.build();
     let typed = typed.split('=').next().unwrap_or(typed);
     let words = std::env::args().skip(1);
-    let mut meant = nearest(typed, command_of(&program, words));
+    let command = command_of(&program, words);
+    let mut meant = nearest(typed, command);
     error.remove(ContextKind::SuggestedArg);
+    // clap's line of usage names the flag that it guessed.
+    let usage = command.clone().render_usage();
+    error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
     if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
         // Other tips name a flag of another command.
         tips.retain(|tip| tip.to_string().starts_with("to pass"));

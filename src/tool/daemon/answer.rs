@@ -28,6 +28,7 @@ use crate::exec::stop::{Deadline, Stop, StopReason};
 use crate::tool::config::DaemonConfig;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::{Question, index_traversal};
+use crate::tool::notes::{Note, Reader};
 use crate::tool::render::{escape_lines, escape_name};
 use crate::tool::response::IndexUse;
 use crate::tool::search::{SearchTool, ToolContext};
@@ -208,6 +209,13 @@ impl Answering<'_> {
                 format!("{count} files or directories could not be read"),
                 None,
             );
+        }
+        if retrieved.too_large.count > 0 {
+            let note = Note::TooLarge {
+                files: retrieved.too_large.count,
+                limit: retrieval.max_file_size,
+            };
+            remarks.warn("too_large", note.text(Reader::Program), None);
         }
         for name in &retrieved.cut.names {
             let most = crate::exec::rank::MAX_HITS as u64;

@@ -93,6 +93,13 @@ fn files_are_found_by_glob_type_depth_and_directory() {
         world.paths(json!({"max_depth": 1, "path": "src"})),
         ["src/lib.rs", "src/main.rs"]
     );
+    let shallow = world.find(json!({"max_depth": 1, "path": "src"}));
+    assert!(shallow.truncated);
+    let note = "truncated: files in directories deeper than max_depth = 1 were not searched";
+    assert!(shallow.notes[0].starts_with(note), "{:?}", shallow.notes);
+    // Where nothing lies deeper, nothing is missing.
+    let whole = world.find(json!({"max_depth": 2, "path": "src"}));
+    assert!(!whole.truncated && whole.notes.is_empty());
     let every = world.find(json!({"hidden": true, "no_ignore": true}));
     assert_eq!(every.total, 10);
 }

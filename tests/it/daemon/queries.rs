@@ -382,6 +382,33 @@ fn ggrep_what_is_cut_shows_what_was_found() {
 }
 
 #[test]
+fn ggrep_files_that_are_too_large_are_counted_with_and_without_an_index() {
+    let world = |mode| {
+        let tree = Tree::of([
+            ("large/a.txt", "a needle\n".repeat(300)),
+            ("large/b.txt", "nothing\n".repeat(300)),
+            ("small.txt", "a needle\n".to_string()),
+        ]);
+        World::with(tree, Settings::default(), |config| {
+            config.search.max_file_size_bytes = 1_000;
+            config.search.index_mode = mode;
+        })
+    };
+    let indexed = world(IndexMode::On);
+    let said = "2 files are larger than max_file_size_bytes = 1000 bytes and were not searched";
+    for answer in [
+        with_snapshot(&indexed, &search("needle")),
+        world(IndexMode::Off).client().found(search("needle")),
+    ] {
+        assert_eq!(paths(&answer), ["small.txt"]);
+        let warnings = answer["warnings"].as_array().unwrap();
+        let warning = warnings.iter().find(|one| one["code"] == "too_large");
+        let message = warning.unwrap_or_else(|| panic!("{answer}"))["message"].as_str();
+        assert!(message.unwrap().starts_with(said), "{answer}");
+    }
+}
+
+#[test]
 fn ggrep_explain_tells_numbers_and_no_text() {
     let world = World::over(small(), Settings::default());
     let answer = with_snapshot(
