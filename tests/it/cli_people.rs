@@ -108,6 +108,57 @@ fn the_last_of_competing_flags_wins() {
         &["-C3", "-C0", "needle", "other"],
         "other/b.txt:1:4:xx needle xx\n",
     );
+    // -p stands for other flags in its place.
+    let plain = "other/b.txt\n1:xx needle xx\n";
+    prints(dir, &["-p", "--color=never", "needle", "other"], plain);
+    for flags in [
+        &["--color=never", "--no-heading", "-p"][..],
+        &["--color=never", "-N", "-p"],
+        &["-p"],
+    ] {
+        let (_, out, _) = run(dir, &[flags, &["needle", "other"]].concat());
+        assert!(
+            out.contains("\u{1b}[") && out.lines().count() == 2,
+            "{flags:?}: {out}"
+        );
+        assert!(
+            out.lines().nth(1).unwrap().contains('1'),
+            "{flags:?}: {out}"
+        );
+    }
+    let in_line = "other/b.txt:1:4:xx needle xx\n";
+    prints(
+        dir,
+        &["-p", "--color=never", "--no-heading", "needle", "other"],
+        in_line,
+    );
+}
+
+/// -o and --vimgrep are no modes, so that they leave the mode as it is.
+#[test]
+fn matches_by_themselves_leave_the_mode_as_it_is() {
+    let tree = tree();
+    let dir = tree.path();
+    fs::write(dir.join("twice"), "foo foo\nfoo\n").unwrap();
+    for (flags, printed) in [
+        (&["-l", "-o"][..], "twice\n"),
+        (&["-o", "-l"], "twice\n"),
+        (&["-l", "--vimgrep"], "twice\n"),
+        (&["-c", "-o"], "twice:3\n"),
+        (&["-o", "-c"], "twice:3\n"),
+        (&["--count-matches", "-o"], "twice:3\n"),
+        (&["-c", "--vimgrep"], "twice:2\n"),
+    ] {
+        prints(dir, &[flags, &["foo", "."]].concat(), printed);
+    }
+    for more in ["-o", "--vimgrep"] {
+        prints(dir, &["--files", more, "other"], "other/b.txt\n");
+        let json = ["--rg-json", "-s", "foo", "."];
+        let (_, out, _) = run(dir, &[&json[..], &[more]].concat());
+        assert!(out.starts_with("{\"type\":\"begin\""), "{more}: {out}");
+    }
+    let both = "twice:1:1:foo\ntwice:1:5:foo\ntwice:2:1:foo\n";
+    prints(dir, &["-o", "--vimgrep", "foo", "."], both);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
@@ -71,9 +72,15 @@ impl Cli {
         let mut cli = Cli::from_arg_matches(matches)?;
         let of = |name: &str| matches.subcommand_matches(name).map(type_rules);
         match &mut cli.command {
-            None => cli.search.query.type_rules = type_rules(matches),
+            None => {
+                cli.search.query.type_rules = type_rules(matches);
+                cli.search.apply_pretty(matches);
+            }
             Some(Command::Search(args)) => {
                 args.query.type_rules = of("search").unwrap_or_default();
+                if let Some(matches) = matches.subcommand_matches("search") {
+                    args.apply_pretty(matches);
+                }
             }
             Some(Command::Explain(args)) => {
                 args.query.type_rules = of("explain").unwrap_or_default();
@@ -81,6 +88,33 @@ impl Cli {
             Some(_) => {}
         }
         Ok(cli)
+    }
+}
+
+impl SearchArgs {
+    /// Returns true if matches are counted, not lines. As in ripgrep, `-c -o` counts matches.
+    pub(super) fn counts_matches(&self) -> bool {
+        self.count_matches || (self.count && self.only_matching)
+    }
+
+    /// Carries out -p: it stands for `--color always --heading -n` in its place, so that a later flag
+    /// wins over it, and it wins over an earlier one.
+    fn apply_pretty(&mut self, matches: &ArgMatches) {
+        let last = |id: &str| {
+            let typed = matches.value_source(id) == Some(ValueSource::CommandLine);
+            typed.then(|| matches.indices_of(id)?.next_back()).flatten()
+        };
+        let Some(place) = last("pretty") else { return };
+        let is_newest = |others: &[&str]| others.iter().all(|other| last(other) < Some(place));
+        if is_newest(&["color"]) {
+            self.color = When::Always;
+        }
+        if is_newest(&["heading", "no_heading"]) {
+            (self.heading, self.no_heading) = (true, false);
+        }
+        if is_newest(&["no_line_number"]) {
+            self.no_line_number = false;
+        }
     }
 }
 
@@ -463,15 +497,14 @@ const OUTPUT: &str = "Output";
 const LIMITS: &str = "Limits";
 const HOW: &str = "Index and configuration";
 
-/// Flags of which the last one decides what is printed.
-const SHAPES: [&str; 10] = [
+/// Modes, of which the last flag wins. As in ripgrep, -o and --vimgrep are no modes: they say how
+/// lines are printed.
+const MODES: [&str; 8] = [
     "files_with_matches",
     "count",
     "count_matches",
-    "only_matching",
     "files",
     "type_list",
-    "vimgrep",
     "json",
     "rg_json",
     "lines",
@@ -565,37 +598,38 @@ pub(super) struct SearchArgs {
     #[arg(short = 'C', long, value_name = "NUM", help_heading = OUTPUT)]
     pub(super) context: Option<u64>,
     /// Print only the path of each file with a match.
-    #[arg(short = 'l', long, overrides_with_all = SHAPES, help_heading = OUTPUT)]
+    #[arg(short = 'l', long, overrides_with_all = MODES, help_heading = OUTPUT)]
     pub(super) files_with_matches: bool,
     /// Print how many lines match in each file with a match.
-    #[arg(short = 'c', long, overrides_with_all = SHAPES, help_heading = OUTPUT)]
+    #[arg(short = 'c', long, overrides_with_all = MODES, help_heading = OUTPUT)]
     pub(super) count: bool,
     /// Print how many matches there are in each file with a match.
-    #[arg(long, overrides_with_all = SHAPES, help_heading = OUTPUT)]
+    #[arg(long, overrides_with_all = MODES, help_heading = OUTPUT)]
     pub(super) count_matches: bool,
     /// Print each match by itself, on a line of its own.
-    #[arg(short = 'o', long, overrides_with_all = SHAPES, help_heading = OUTPUT)]
+    #[arg(short = 'o', long, overrides_with = "lines", help_heading = OUTPUT)]
     pub(super) only_matching: bool,
     /// Print the path of each file that would be searched, and search none.
-    #[arg(long, overrides_with_all = SHAPES, help_heading = OUTPUT)]
+    #[arg(long, overrides_with_all = MODES, help_heading = OUTPUT)]
     pub(super) files: bool,
     /// Print the types that -t and -T know, with their globs.
-    #[arg(long, overrides_with_all = SHAPES, help_heading = OUTPUT)]
+    #[arg(long, overrides_with_all = MODES, help_heading = OUTPUT)]
     pub(super) type_list: bool,
     /// Print a line for each match, for editors: path:line:column:text.
-    #[arg(long, overrides_with_all = SHAPES, help_heading = OUTPUT)]
+    #[arg(long, overrides_with = "lines", help_heading = OUTPUT)]
     pub(super) vimgrep: bool,
     /// Print results as JSON, one object a line, then a summary.
-    #[arg(long, overrides_with_all = SHAPES, help_heading = OUTPUT)]
+    #[arg(long, overrides_with_all = MODES, help_heading = OUTPUT)]
     pub(super) json: bool,
     /// Print the JSON that ripgrep prints with --json.
-    #[arg(long, overrides_with_all = SHAPES, help_heading = OUTPUT)]
+    #[arg(long, overrides_with_all = MODES, help_heading = OUTPUT)]
     pub(super) rg_json: bool,
     /// Print nothing, whatever else is asked for; the exit status says whether a line matches.
     #[arg(short = 'q', long, help_heading = OUTPUT)]
     pub(super) quiet: bool,
     /// Print lines, which is the default.
-    #[arg(long, hide = true, overrides_with_all = SHAPES)]
+    #[arg(long, hide = true, overrides_with_all = MODES)]
+    #[arg(overrides_with_all = ["only_matching", "vimgrep"])]
     pub(super) lines: bool,
 
     /// Print line numbers, which is the default.
@@ -643,7 +677,7 @@ pub(super) struct SearchArgs {
     /// When to use colours and hyperlinks.
     #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = OUTPUT)]
     pub(super) color: When,
-    /// Print as on a terminal: --color always --heading.
+    /// Print as on a terminal: --color always --heading --line-number.
     #[arg(short = 'p', long, help_heading = OUTPUT)]
     pub(super) pretty: bool,
     /// The target of hyperlinks: none, file, vscode, vscodium, cursor, zed, idea or macvim; or a URL with {path} and,

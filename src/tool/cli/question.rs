@@ -393,7 +393,7 @@ fn report_of(args: &SearchArgs) -> Report {
 }
 
 fn spans_of(args: &SearchArgs) -> Spans {
-    if args.count {
+    if args.count && !args.counts_matches() {
         Spans::First
     } else {
         Spans::Every
@@ -403,8 +403,8 @@ fn spans_of(args: &SearchArgs) -> Spans {
 /// Refuses flags that would have no effect.
 fn check(args: &SearchArgs) -> Result<(), ToolError> {
     let has_context = [args.context, args.before_context, args.after_context];
-    if (args.only_matching || args.vimgrep) && has_context.iter().flatten().any(|lines| *lines > 0)
-    {
+    let prints_matches = report_of(args) == Report::Lines && (args.only_matching || args.vimgrep);
+    if prints_matches && has_context.iter().flatten().any(|lines| *lines > 0) {
         return Err(ToolError::bad_args(
             "-o and --vimgrep print matches only, so there are no lines around them; leave out -A, -B and -C, or use --json",
         ));

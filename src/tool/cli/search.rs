@@ -160,17 +160,12 @@ fn timeout_of(args: &SearchArgs, config: &Config) -> Option<Duration> {
 
 fn style_of(args: &SearchArgs, config: &Config, environment: &Environment) -> Style {
     let terminal = io::stdout().is_terminal();
-    let when = if args.pretty {
-        When::Always
-    } else {
-        args.color
-    };
-    let color = match when {
+    let color = match args.color {
         When::Always => true,
         When::Never => false,
         When::Auto => terminal && !environment.plain,
     };
-    let headings = terminal || when == When::Always;
+    let headings = terminal || args.color == When::Always;
     // A limit that nobody configured is for agents.
     let configured = match config.origin("tools.search.max_line_bytes") {
         Origin::Default => None,
@@ -223,14 +218,14 @@ fn output_of(args: &SearchArgs, style: Style) -> Box<dyn Output> {
         Box::new(Json::new(style.max_line_bytes))
     } else if args.rg_json {
         Box::new(RgJson::default())
-    } else if args.vimgrep {
-        Box::new(Matches::in_lines(plain))
-    } else if args.only_matching {
-        Box::new(Matches::alone(style))
     } else if args.files || args.files_with_matches {
         Box::new(Names::new(style))
     } else if args.count || args.count_matches {
-        Box::new(Counts::new(style, args.count_matches))
+        Box::new(Counts::new(style, args.counts_matches()))
+    } else if args.vimgrep && !args.only_matching {
+        Box::new(Matches::in_lines(plain))
+    } else if args.only_matching {
+        Box::new(Matches::alone(if args.vimgrep { plain } else { style }))
     } else {
         Box::new(Lines::new(style))
     }
