@@ -6,12 +6,12 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 #[cfg(unix)]
 use super::daemon::ggrep::{DaemonArgs, Ggrep, StatusArgs};
+use super::flag_order::type_rules;
 use super::links::HyperlinkFormat;
 use crate::exec::types::TypeRule;
 use crate::tool::config::DaemonUse;
@@ -89,48 +89,6 @@ impl Cli {
         }
         Ok(cli)
     }
-}
-
-impl SearchArgs {
-    /// Returns true if matches are counted, not lines. As in ripgrep, `-c -o` counts matches.
-    pub(super) fn counts_matches(&self) -> bool {
-        self.count_matches || (self.count && self.only_matching)
-    }
-
-    /// Carries out -p: it stands for `--color always --heading -n` in its place, so that a later flag
-    /// wins over it, and it wins over an earlier one.
-    fn apply_pretty(&mut self, matches: &ArgMatches) {
-        let last = |id: &str| {
-            let typed = matches.value_source(id) == Some(ValueSource::CommandLine);
-            typed.then(|| matches.indices_of(id)?.next_back()).flatten()
-        };
-        let Some(place) = last("pretty") else { return };
-        let is_newest = |others: &[&str]| others.iter().all(|other| last(other) < Some(place));
-        if is_newest(&["color"]) {
-            self.color = When::Always;
-        }
-        if is_newest(&["heading", "no_heading"]) {
-            (self.heading, self.no_heading) = (true, false);
-        }
-        if is_newest(&["no_line_number"]) {
-            self.no_line_number = false;
-        }
-    }
-}
-
-/// Returns the values of -t and -T in the order given.
-fn type_rules(matches: &ArgMatches) -> Vec<TypeRule> {
-    let mut rules = Vec::new();
-    for (id, negated) in [("types", false), ("types_not", true)] {
-        let names = matches.get_many::<String>(id).into_iter().flatten();
-        let places = matches.indices_of(id).into_iter().flatten();
-        rules.extend(names.zip(places).map(|(name, place)| {
-            let name = name.clone();
-            (place, TypeRule { name, negated })
-        }));
-    }
-    rules.sort_by_key(|(place, _)| *place);
-    rules.into_iter().map(|(_, rule)| rule).collect()
 }
 
 /// The commands.

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::progress::Bar;
+use super::progress::{Bar, WAITING};
 use super::question::refused;
 use super::setup::{Environment, Setup};
 use super::show::{self, bytes};
@@ -25,23 +26,25 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// How often a tree may change while its index is built, before requests are answered without it.
 const ROUNDS: u32 = 3;
 
-/// Runs `build` with a host that a signal stops, and with a bar where there is a terminal.
+/// Runs `build` with a host that a signal stops, and with a bar where there is a terminal. Elsewhere it
+/// says once that another process is waited for.
 pub(super) fn with_host<T>(
     setup: &Setup,
     environment: &Environment,
     build: impl FnOnce(&dyn BuildHost) -> T,
 ) -> T {
     let bar = Bar::on_terminal(environment);
+    let is_told = AtomicBool::new(false);
     let host = Foreground::new(setup.signals.cancel_handle())
         .with_progress(|progress| {
             if let Some(bar) = &bar {
                 bar.show(progress);
             }
         })
-        .with_waiting(|| {
-            if let Some(bar) = &bar {
-                bar.show_waiting();
-            }
+        .with_waiting(|| match &bar {
+            Some(bar) => bar.show_waiting(),
+            None if is_told.swap(true, Ordering::Relaxed) => {}
+            None => complain(WAITING),
         });
     setup.signals.while_calling(|| build(&host))
 }

@@ -14,6 +14,7 @@ mod doctor;
 mod execute;
 mod explain;
 mod flag_hints;
+mod flag_order;
 mod index;
 mod input;
 mod links;

@@ -1,7 +1,7 @@
 //! How far a build is, on a terminal.
 //!
-//! Owns the bar on standard error. Where that is no terminal there is none: a program that reads what it is told
-//! has no use for it.
+//! Owns the bar on standard error. Where standard error is no terminal there is no bar: a program that reads it
+//! has no use for one.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Mutex, PoisonError};
@@ -74,8 +74,8 @@ impl Bar {
     }
 }
 
-/// What is shown while another process has the index locked.
-const WAITING: &str = "waiting for another process that has the index locked";
+/// The message while another process has the index locked.
+pub(super) const WAITING: &str = "waiting for another process that has the index locked";
 
 /// Says what is being done.
 fn what(progress: Progress) -> String {

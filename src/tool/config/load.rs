@@ -152,7 +152,9 @@ impl Load {
                     }
                     for (name, value) in tools.iter() {
                         let key = name.get_ref();
-                        if let Some(meant) = misspelt(key).or_else(|| loose(key, value.get_ref())) {
+                        let value = value.get_ref();
+                        let meant = misspelt(key).or_else(|| loose(key, value));
+                        if let Some(meant) = meant.or_else(|| executor_below_tools(key, value)) {
                             wrong(name.span().start, meant);
                         }
                     }
@@ -375,12 +377,15 @@ fn misplaced(name: &str, value: &DeValue<'_>) -> Option<Problem> {
         DeValue::Table(keys) => {
             let has =
                 |is_ours: &dyn Fn(&str) -> bool| keys.keys().any(|key| is_ours(key.get_ref()));
-            if name != "tools" && is_nearly("tools", name) && has(&|key| TABLES.contains(&key)) {
+            let is_tools = name != "tools" && is_nearly("tools", name);
+            let holds_executor = keys
+                .iter()
+                .any(|(key, value)| has_executor_keys(key.get_ref(), value.get_ref()));
+            let is_executors = (is_tools && holds_executor)
+                || (name != "executor" && has_executor_keys(name, value));
+            if is_tools && has(&|key| TABLES.contains(&key)) {
                 "`tools`, as in `[tools.search]`".to_string()
-            } else if name != "executor"
-                && is_nearly("executor", name)
-                && has(&|key| EXECUTOR_KEYS.contains(&key))
-            {
+            } else if is_executors {
                 "`[executor]`".to_string()
             } else {
                 // A key of one word may be anybody's.
@@ -405,9 +410,30 @@ fn loose(name: &str, value: &DeValue<'_>) -> Option<Problem> {
         KEYS.iter()
             .any(|key| key.table == *table && key.name == name)
     };
-    let table = TABLES.into_iter().find(is_its)?;
-    let message = format!("stands outside of its table; write it below `[tools.{table}]`");
+    let table = match TABLES.into_iter().find(is_its) {
+        Some(table) => format!("tools.{table}"),
+        None if EXECUTOR_KEYS.contains(&name) => "executor".to_string(),
+        None => return None,
+    };
+    let message = format!("stands outside of its table; write it below `[{table}]`");
     Some(Problem::new(Some(name), message))
+}
+
+/// Recognizes `[tools.executor]`: `[executor]` stands at the top of a file.
+fn executor_below_tools(name: &str, value: &DeValue<'_>) -> Option<Problem> {
+    has_executor_keys(name, value).then(|| {
+        let message = "is not a table of this program; write `[executor]`".to_string();
+        Problem::new(Some(&format!("tools.{name}")), message)
+    })
+}
+
+/// Returns true for a table with a name like `executor` and a key of it.
+fn has_executor_keys(name: &str, value: &DeValue<'_>) -> bool {
+    let DeValue::Table(keys) = value else {
+        return false;
+    };
+    let mut names = keys.keys().map(|key| key.get_ref());
+    is_nearly("executor", name) && names.any(|key| EXECUTOR_KEYS.contains(&key.as_ref()))
 }
 
 fn not_a_table(table: &str, value: &DeValue<'_>) -> Problem {

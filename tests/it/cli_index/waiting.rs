@@ -142,6 +142,9 @@ fn a_build_beside_another_waits_until_that_has_ended() {
     drop(lock);
     let ended = child.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    let waiting = "forge-search: waiting for another process that has the index locked\n";
+    assert_eq!(said.matches(waiting).count(), 1, "{said}");
     // A limit that is set holds.
     let _lock = locked(&world.kept()[0], LockFile::Writers);
     let hasty = world.run(&["index", "build", "--set", "index_lock_timeout_ms=20"]);

@@ -48,6 +48,26 @@ fn what_stands_in_the_wrong_place_is_not_passed_over() {
             "`[executor]`",
         ),
         (
+            "require_confinement = false",
+            "1:1: `require_confinement`",
+            "below `[executor]`",
+        ),
+        (
+            "[tools]\nretention_days = 1",
+            "2:1: `retention_days`",
+            "below `[executor]`",
+        ),
+        (
+            "[tools.executor]\nkeys = []",
+            "1:8: `tools.executor`",
+            "`[executor]`",
+        ),
+        (
+            "[tool.executor]\nrequire_confinement = false",
+            "1:2: `tool`",
+            "`[executor]`",
+        ),
+        (
             "[tools]\nmax_files = 1",
             "2:1: `max_files`",
             "below `[tools.search]`",

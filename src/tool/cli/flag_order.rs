@@ -1,0 +1,49 @@
+//! Flags whose order on the command line counts, and flags that mean something else together.
+
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+
+use super::args::{SearchArgs, When};
+use crate::exec::types::TypeRule;
+
+impl SearchArgs {
+    /// Returns true if matches are counted, not lines. As in ripgrep, `-c -o` counts matches.
+    pub(super) fn counts_matches(&self) -> bool {
+        self.count_matches || (self.count && self.only_matching)
+    }
+
+    /// Carries out -p: it stands for `--color always --heading -n` in its place, so that a later flag
+    /// wins over it, and it wins over an earlier one.
+    pub(super) fn apply_pretty(&mut self, matches: &ArgMatches) {
+        let last = |id: &str| {
+            let typed = matches.value_source(id) == Some(ValueSource::CommandLine);
+            typed.then(|| matches.indices_of(id)?.next_back()).flatten()
+        };
+        let Some(place) = last("pretty") else { return };
+        let is_newest = |others: &[&str]| others.iter().all(|other| last(other) < Some(place));
+        if is_newest(&["color"]) {
+            self.color = When::Always;
+        }
+        if is_newest(&["heading", "no_heading"]) {
+            (self.heading, self.no_heading) = (true, false);
+        }
+        if is_newest(&["no_line_number"]) {
+            self.no_line_number = false;
+        }
+    }
+}
+
+/// Returns the values of -t and -T in the order given.
+pub(super) fn type_rules(matches: &ArgMatches) -> Vec<TypeRule> {
+    let mut rules = Vec::new();
+    for (id, negated) in [("types", false), ("types_not", true)] {
+        let names = matches.get_many::<String>(id).into_iter().flatten();
+        let places = matches.indices_of(id).into_iter().flatten();
+        rules.extend(names.zip(places).map(|(name, place)| {
+            let name = name.clone();
+            (place, TypeRule { name, negated })
+        }));
+    }
+    rules.sort_by_key(|(place, _)| *place);
+    rules.into_iter().map(|(_, rule)| rule).collect()
+}
