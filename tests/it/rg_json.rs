@@ -187,8 +187,12 @@ fn a_match_that_ripgrep_does_not_search_for_is_a_note_of_the_summary() {
     fs::write(dir.join("hidden"), filler(150_000) + "a \0 b\nneedle\n").unwrap();
     fs::write(dir.join("early"), "\0\nneedle\n").unwrap();
     fs::write(dir.join("ended"), "a\0needle\nneedle\n").unwrap();
+    // A cache of its own: in one with many indexes, a new one makes others go, which is told.
+    let cache = tempfile::tempdir().unwrap();
     let told = |args: &[&str]| {
-        let output = forge_search(dir).args(args).output().unwrap();
+        let mut program = forge_search(dir);
+        let program = program.args(args).env("XDG_CACHE_HOME", cache.path());
+        let output = program.output().unwrap();
         assert_eq!(output.stderr, b"");
         without_times(&output)
     };
