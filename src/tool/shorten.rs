@@ -38,7 +38,7 @@ pub(crate) fn shown_line(line: &Line, max: Option<usize>) -> ShownLine {
         (start, start + found.len())
     });
     let place = place.filter(|(_, end)| *end <= text.len());
-    let part = part(&text, place, max).unwrap_or(0..text.len());
+    let part = part(text.as_bytes(), place, max).unwrap_or(0..text.len());
     let left_out = LeftOut {
         before: part.start,
         after: text.len() - part.end,
@@ -54,16 +54,7 @@ pub(crate) fn shown_line(line: &Line, max: Option<usize>) -> ShownLine {
 /// Returns the part of a line that is shown, of at most `max` bytes, on character boundaries; `None`
 /// for all of it. A matching line is cut around its match, with as much before it as after it, any
 /// other at its end.
-pub(crate) fn part(line: &str, found: Option<(usize, usize)>, max: usize) -> Option<Range<usize>> {
-    part_of_bytes(line.as_bytes(), found, max)
-}
-
-/// The same for the bytes of a line, which may be no UTF-8.
-pub(crate) fn part_of_bytes(
-    line: &[u8],
-    found: Option<(usize, usize)>,
-    max: usize,
-) -> Option<Range<usize>> {
+pub(crate) fn part(line: &[u8], found: Option<(usize, usize)>, max: usize) -> Option<Range<usize>> {
     if line.len() <= max {
         return None;
     }

@@ -444,8 +444,8 @@ fn run_topic(topic: &str) {
             );
         }
         for (engine, engines) in &engines {
-            // How an index is kept is nothing to an external engine. The cases try two of the ways each,
-            // by turns; in the long proofs all of them.
+            // An external engine does not see how an index is kept. The cases try two of the ways
+            // each, by turns; in the long proofs all of them.
             let all = VARIANTS.len();
             let indexes = match *engine {
                 "embedded" if is_long() => &VARIANTS[..],

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
@@ -28,12 +28,23 @@ fn tree() -> tempfile::TempDir {
     tmp
 }
 
+/// The home of a test: one for each temporary directory. In a home that tests share, the index of one
+/// would make the oldest go, which is told.
+fn home_of(dir: &Path) -> PathBuf {
+    let homes = Path::new(env!("CARGO_TARGET_TMPDIR")).join("homes");
+    let below = dir.strip_prefix(std::env::temp_dir()).ok();
+    match below.and_then(|below| below.iter().next()) {
+        Some(name) => homes.join(name),
+        None => homes.join("other"),
+    }
+}
+
 /// A program to be run in `dir`, away from the user's own configuration and indexes.
 pub(crate) fn command(program: &str, dir: &Path) -> Command {
     let mut command = Command::new(program);
     command
         .current_dir(dir)
-        .env("HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/home"))
+        .env("HOME", home_of(dir))
         .env_remove("XDG_CONFIG_HOME")
         .env_remove("XDG_CACHE_HOME")
         .env_remove("XDG_RUNTIME_DIR")

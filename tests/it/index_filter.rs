@@ -13,7 +13,7 @@ use crate::differential::Seeded;
 use crate::differential::ignores::plant;
 use crate::hooked::Hooked;
 use crate::index_support::{Host, LIVE, VARIANTS, compare};
-use crate::support::{Setup, Tree, engines, is_long, paths, seeds};
+use crate::support::{Setup, Tree, engines, is_turn, paths, seeds};
 
 /// All files that an index knows, those beside the catalog in their places.
 fn known(snapshot: &Snapshot) -> Vec<String> {
@@ -161,7 +161,7 @@ fn fr_lsi_stable_01_exclusion_is_a_stable_filter() {
             // So every limit cuts where it would. Each variant tries a third of the limits; in the long
             // proofs it tries all of them.
             let setups = [1, 4].map(|threads| setup.clone().threads(threads));
-            for max in (1..=22).filter(|max| is_long() || max % 3 == nth % 3) {
+            for max in (1..=22).filter(|max| is_turn(max + 2 * nth, 3)) {
                 let setup = &setups[max % 2];
                 for context in [0, 1] {
                     let request =
@@ -169,7 +169,7 @@ fn fr_lsi_stable_01_exclusion_is_a_stable_filter() {
                     assert_eq!(compare(setup, &request).0.used, 1);
                 }
             }
-            for max in (1..=all.len() + 1).filter(|max| is_long() || max % 3 == nth % 3) {
+            for max in (1..=all.len() + 1).filter(|max| is_turn(max + 2 * nth, 3)) {
                 let request = json!({"pattern": "needle", "max_files": max});
                 assert_eq!(compare(&setups[max % 2], &request).0.used, 1);
             }

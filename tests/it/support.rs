@@ -49,6 +49,11 @@ pub(crate) fn step() -> usize {
     if is_long() { 1 } else { 8 }
 }
 
+/// Whether the `nth` of cases has its turn: every one in the long proofs, else one in so many.
+pub(crate) fn is_turn(nth: usize, one_in: usize) -> bool {
+    is_long() || nth.is_multiple_of(one_in)
+}
+
 /// The number of seeds of a test with generated cases: all in the long proofs, else an eighth.
 pub(crate) fn seeds(all: u64) -> u64 {
     all.div_ceil(step() as u64)

@@ -70,22 +70,13 @@ impl Cli {
     /// Those of clap.
     pub(super) fn of_matches(matches: &ArgMatches) -> Result<Cli, clap::Error> {
         let mut cli = Cli::from_arg_matches(matches)?;
-        let of = |name: &str| matches.subcommand_matches(name).map(type_rules);
-        match &mut cli.command {
-            None => {
-                cli.search.query.type_rules = type_rules(matches);
-                cli.search.apply_pretty(matches);
+        match (&mut cli.command, matches.subcommand()) {
+            (None, _) => cli.search.read_order(matches),
+            (Some(Command::Search(args)), Some((_, matches))) => args.read_order(matches),
+            (Some(Command::Explain(args)), Some((_, matches))) => {
+                args.query.type_rules = type_rules(matches);
             }
-            Some(Command::Search(args)) => {
-                args.query.type_rules = of("search").unwrap_or_default();
-                if let Some(matches) = matches.subcommand_matches("search") {
-                    args.apply_pretty(matches);
-                }
-            }
-            Some(Command::Explain(args)) => {
-                args.query.type_rules = of("explain").unwrap_or_default();
-            }
-            Some(_) => {}
+            _ => {}
         }
         Ok(cli)
     }

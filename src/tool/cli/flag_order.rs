@@ -12,9 +12,15 @@ impl SearchArgs {
         self.count_matches || (self.count && self.only_matching)
     }
 
+    /// Reads the flags whose order counts.
+    pub(super) fn read_order(&mut self, matches: &ArgMatches) {
+        self.query.type_rules = type_rules(matches);
+        self.apply_pretty(matches);
+    }
+
     /// Carries out -p: it stands for `--color always --heading -n` in its place, so that a later flag
     /// wins over it, and it wins over an earlier one.
-    pub(super) fn apply_pretty(&mut self, matches: &ArgMatches) {
+    fn apply_pretty(&mut self, matches: &ArgMatches) {
         let last = |id: &str| {
             let typed = matches.value_source(id) == Some(ValueSource::CommandLine);
             typed.then(|| matches.indices_of(id)?.next_back()).flatten()

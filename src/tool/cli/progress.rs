@@ -1,7 +1,7 @@
 //! How far a build is, on a terminal.
 //!
-//! Owns the bar on standard error. Where standard error is no terminal there is no bar: a program that reads it
-//! has no use for one.
+//! Owns the bar on standard error. Where standard error is no terminal there is no bar: a program
+//! that reads it has no use for one.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Mutex, PoisonError};

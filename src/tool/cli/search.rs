@@ -222,10 +222,10 @@ fn output_of(args: &SearchArgs, style: Style) -> Box<dyn Output> {
         Box::new(Names::new(style))
     } else if args.count || args.count_matches {
         Box::new(Counts::new(style, args.counts_matches()))
-    } else if args.vimgrep && !args.only_matching {
-        Box::new(Matches::in_lines(plain))
     } else if args.only_matching {
         Box::new(Matches::alone(if args.vimgrep { plain } else { style }))
+    } else if args.vimgrep {
+        Box::new(Matches::in_lines(plain))
     } else {
         Box::new(Lines::new(style))
     }

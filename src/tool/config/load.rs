@@ -153,8 +153,7 @@ impl Load {
                     for (name, value) in tools.iter() {
                         let key = name.get_ref();
                         let value = value.get_ref();
-                        let meant = misspelt(key).or_else(|| loose(key, value));
-                        if let Some(meant) = meant.or_else(|| executor_below_tools(key, value)) {
+                        if let Some(meant) = misspelt(key, value).or_else(|| loose(key, value)) {
                             wrong(name.span().start, meant);
                         }
                     }
@@ -346,15 +345,23 @@ pub(super) fn nearest(known: impl Iterator<Item = &'static str>, name: &str) -> 
         .unwrap_or_default()
 }
 
-/// Recognizes the name of a table below `tools` that is all but one of ours. Passed over in silence, denied
-/// patterns in a `[tools.sandbx]` would protect nothing.
-fn misspelt(name: &str) -> Option<Problem> {
+/// Recognizes a table below `tools` that is all but one of ours, and `[tools.executor]`, which stands at the
+/// top of a file. Passed over in silence, denied patterns in a `[tools.sandbx]` would protect nothing.
+fn misspelt(name: &str, value: &DeValue<'_>) -> Option<Problem> {
     if TABLES.contains(&name) {
         return None;
     }
-    let meant = TABLES.into_iter().find(|table| is_nearly(table, name))?;
-    let message = format!("is not a table of this program; write `[tools.{meant}]`");
-    Some(Problem::new(Some(&format!("tools.{name}")), message))
+    let meant = match TABLES.into_iter().find(|table| is_nearly(table, name)) {
+        Some(table) => format!("`[tools.{table}]`"),
+        None if has_executor_keys(name, value) => "`[executor]`".to_string(),
+        None => return None,
+    };
+    Some(no_table(&format!("tools.{name}"), &meant))
+}
+
+fn no_table(name: &str, meant: &str) -> Problem {
+    let message = format!("is not a table of this program; write {meant}");
+    Problem::new(Some(name), message)
 }
 
 /// Returns true for a name that is another one but for one slip, the case of letters and what is no letter.
@@ -378,11 +385,13 @@ fn misplaced(name: &str, value: &DeValue<'_>) -> Option<Problem> {
             let has =
                 |is_ours: &dyn Fn(&str) -> bool| keys.keys().any(|key| is_ours(key.get_ref()));
             let is_tools = name != "tools" && is_nearly("tools", name);
-            let holds_executor = keys
-                .iter()
-                .any(|(key, value)| has_executor_keys(key.get_ref(), value.get_ref()));
-            let is_executors = (is_tools && holds_executor)
-                || (name != "executor" && has_executor_keys(name, value));
+            let is_executors = match name {
+                "executor" => false,
+                _ if is_tools => keys
+                    .iter()
+                    .any(|(key, value)| has_executor_keys(key.get_ref(), value.get_ref())),
+                _ => has_executor_keys(name, value),
+            };
             if is_tools && has(&|key| TABLES.contains(&key)) {
                 "`tools`, as in `[tools.search]`".to_string()
             } else if is_executors {
@@ -396,8 +405,7 @@ fn misplaced(name: &str, value: &DeValue<'_>) -> Option<Problem> {
         }
         value => return loose(name, value),
     };
-    let message = format!("is not a table of this program; write {meant}");
-    Some(Problem::new(Some(name), message))
+    Some(no_table(name, &meant))
 }
 
 /// Recognizes a key that stands outside of its table, at the top of a file or right below `tools`. A
@@ -417,14 +425,6 @@ fn loose(name: &str, value: &DeValue<'_>) -> Option<Problem> {
     };
     let message = format!("stands outside of its table; write it below `[{table}]`");
     Some(Problem::new(Some(name), message))
-}
-
-/// Recognizes `[tools.executor]`: `[executor]` stands at the top of a file.
-fn executor_below_tools(name: &str, value: &DeValue<'_>) -> Option<Problem> {
-    has_executor_keys(name, value).then(|| {
-        let message = "is not a table of this program; write `[executor]`".to_string();
-        Problem::new(Some(&format!("tools.{name}")), message)
-    })
 }
 
 /// Returns true for a table with a name like `executor` and a key of it.

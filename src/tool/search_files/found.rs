@@ -9,7 +9,7 @@ use crate::exec::line_sink::lossy;
 use crate::tool::response::ErrorEntry;
 use crate::tool::search_files::response::FilesMatch;
 use crate::tool::searcher::slashed;
-use crate::tool::shorten::part_of_bytes;
+use crate::tool::shorten::part;
 
 /// The bytes of files that are kept: several times the size of a response. Files from the first one
 /// on that exceeds this are counted and not kept.
@@ -118,7 +118,7 @@ fn one(path: &str, lines: &[Line], at: usize, span: Span, shape: Shape) -> Files
     // The lines are valid UTF-8: other files are skipped.
     let mut shown = |line: &Line, found: Option<(usize, usize)>| {
         let max = shape.max_line_bytes;
-        let part = max.and_then(|max| part_of_bytes(&line.text, found, max));
+        let part = max.and_then(|max| part(&line.text, found, max));
         shortened.extend(part.is_some().then_some(line.number));
         lossy(match part {
             Some(part) => line.text.get(part).unwrap_or_default(),

@@ -63,8 +63,8 @@ pub(super) fn severity<'a>(health: &'a Value, code: &str) -> (&'a str, &'a str) 
     )
 }
 
-/// Asks until nothing is at work and the answer came from the snapshot that the status names. A file that
-/// was written just before the question is read once more later, which makes another snapshot.
+/// Asks until nothing is at work and the answer came from the snapshot that the status names. A file
+/// written just before the question is read once more later, which makes another snapshot.
 fn settled(world: &World, query: &Value) -> (Value, Value) {
     let began = Instant::now();
     loop {

@@ -9,7 +9,7 @@ use forge_search::index::store::{Limits, Store};
 
 use super::disks::{Failure, Fault, Faulty};
 use super::edition::{Edition, check_tidy, key, load, names, store};
-use crate::support::is_long;
+use crate::support::{is_long, is_turn};
 
 /// The errors, by their names and numbers on Linux; the numbers are those of the system that runs the test.
 const FAILURES: [(&str, Failure); 7] = [
@@ -228,7 +228,7 @@ fn whichever_operation_fails_the_old_index_or_the_new_one_is_there() {
             for (n, (name, failure)) in FAILURES.into_iter().enumerate() {
                 for from_then_on in [false, true] {
                     // In the long proofs all; otherwise a fourth of them, by turns.
-                    if !is_long() && (at + n) % 4 != 2 * usize::from(from_then_on) {
+                    if !is_turn(at + n + 2 * usize::from(from_then_on), 4) {
                         continue;
                     }
                     let what = format!("{act:?}: {name} at {at} ({step}), and on: {from_then_on}");

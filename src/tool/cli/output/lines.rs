@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::{MATCH, Output, ShownFile, Style};
 use crate::exec::event::{Line, LineKind, Span};
 use crate::tool::render::escape_controls;
-use crate::tool::shorten::part_of_bytes;
+use crate::tool::shorten::part;
 
 /// Prints matching lines and the lines around them.
 pub(in super::super) struct Lines {
@@ -187,7 +187,7 @@ fn write_line(style: &Style, line: &Line, out: &mut dyn Write) -> io::Result<()>
     let found = first.map(|span| (span.start, span.end));
     let part = style
         .max_line_bytes
-        .and_then(|most| part_of_bytes(&line.text, found, most));
+        .and_then(|most| part(&line.text, found, most));
     if let Some(part) = part {
         let left_out = |bytes: usize| match bytes {
             0 => String::new(),
