@@ -21,7 +21,7 @@ use crate::exec::engine::{
 use crate::exec::event::{BinaryCut, FileOutcome, Line, Span};
 use crate::exec::line_sink::{FirstMatch, LineSink, LineTaker};
 use crate::exec::matcher::{LineMatcher, Stopped, WorkerMatcher};
-use crate::exec::probe::{self, PROBE_FROM};
+use crate::exec::probe::{self, PROBE_FROM, lengthen};
 use crate::exec::query::{BinaryRule, Query, Spans};
 use crate::exec::stop::Stop;
 use crate::index::text::{self, Region, RegionOptions, RegionReader};
@@ -524,7 +524,7 @@ fn read_whole(
     let mut want = (size + 1).min(most);
     loop {
         if buffer.len() < want {
-            buffer.resize(want.next_power_of_two().max(64 << 10), 0);
+            lengthen(buffer, want.max(64 << 10));
         }
         match file.read(&mut buffer[filled..want]) {
             Ok(0) => return Ok(filled),

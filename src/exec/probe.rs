@@ -21,6 +21,17 @@ const PIECE: usize = 128 << 10;
 /// A line longer than this is left to the full search.
 const LINE_LIMIT: usize = 4 << 20;
 
+/// Makes `buffer` at least `len` bytes long, and keeps the bytes that it has.
+pub(super) fn lengthen(buffer: &mut Vec<u8>, len: usize) {
+    let len = len.next_power_of_two();
+    if buffer.is_empty() {
+        // The allocator has zeroed memory for less than it takes to write zeros.
+        *buffer = vec![0; len];
+    } else {
+        buffer.resize(len, 0);
+    }
+}
+
 /// Returns false if no line of the stream can match, so that the file yields no event. Reads to the first
 /// line that may match, or to the end. `buffer` is scratch space.
 pub(crate) fn may_match(
@@ -36,7 +47,7 @@ pub(crate) fn may_match(
             return Ok(true);
         }
         if buffer.len() < held + PIECE {
-            buffer.resize((held + PIECE).next_power_of_two(), 0);
+            lengthen(buffer, held + PIECE);
         }
         let want = held + PIECE;
         let read = match input.read(&mut buffer[held..want]) {
@@ -96,7 +107,7 @@ pub(crate) fn may_match_within(
             return Ok(true);
         }
         if buffer.len() < len {
-            buffer.resize(len.next_power_of_two(), 0);
+            lengthen(buffer, len);
         }
         file.seek(SeekFrom::Start(span.start))?;
         match file.read_exact(&mut buffer[..len]) {

@@ -387,26 +387,53 @@ impl CaseFile {
     }
 }
 
-/// Runs one case on one engine: without an index by one thread and by several, and with each of the
-/// indexes by turns.
-fn run_case(
-    file: &CaseFile,
-    case: &Case,
-    engines: &Engines,
-    indexes: &[Variant],
-    expected: &Expect,
-) {
+/// How a case is answered: by so many threads, and with an index that is kept this way or without one.
+type Way = (usize, Option<Variant>);
+
+/// The ways in which an engine answers the `nth` case: all of them in the long proofs, else some by
+/// turns. An external engine does not see how an index is kept.
+fn ways(engine: &str, nth: usize) -> Vec<Way> {
+    let all = VARIANTS.len();
+    match engine {
+        "embedded" if is_long() => [1, 4]
+            .into_iter()
+            .map(|threads| (threads, None))
+            .chain(
+                VARIANTS
+                    .into_iter()
+                    .zip([1, 4].into_iter().cycle())
+                    .map(|(variant, threads)| (threads, Some(variant))),
+            )
+            .collect(),
+        "embedded" => vec![
+            (1, None),
+            (4, None),
+            (1, Some(VARIANTS[nth % all])),
+            (4, Some(VARIANTS[(nth + all / 2) % all])),
+        ],
+        _ => {
+            let external = [(1, None), (4, None), (1, Some(LIVE))];
+            if is_long() {
+                external.to_vec()
+            } else {
+                vec![external[nth % 3]]
+            }
+        }
+    }
+}
+
+/// Runs one case on one engine, in each of the ways.
+fn run_case(file: &CaseFile, case: &Case, engines: &Engines, ways: &[Way], expected: &Expect) {
     let tree = Tree::new();
     build(&tree, file.nodes(case));
     let request = json_of(&toml::Value::Table(case.request.clone()), tree.root());
-    for (turn, threads) in [1, 4].into_iter().enumerate() {
+    for &(threads, index) in ways {
         let mut setup = setup_of(case, &tree).threads(threads);
         setup.engines = engines.clone();
-        check_case(&setup, &request, expected, tree.root());
-        for &variant in indexes.iter().skip(turn).step_by(2) {
-            let indexed = setup.clone().indexed(variant);
-            check_case(&indexed, &request, expected, tree.root());
+        if let Some(variant) = index {
+            setup = setup.indexed(variant);
         }
+        check_case(&setup, &request, expected, tree.root());
     }
 }
 
@@ -444,14 +471,6 @@ fn run_topic(topic: &str) {
             );
         }
         for (engine, engines) in &engines {
-            // An external engine does not see how an index is kept. The cases try two of the ways
-            // each, by turns; in the long proofs all of them.
-            let all = VARIANTS.len();
-            let indexes = match *engine {
-                "embedded" if is_long() => &VARIANTS[..],
-                "embedded" => &[VARIANTS[nth % all], VARIANTS[(nth + all / 2) % all]],
-                _ => &[LIVE][..],
-            };
             if case.not_on.contains_key(*engine) {
                 continue;
             }
@@ -463,7 +482,7 @@ fn run_topic(topic: &str) {
             let refusal = refusal.map(Expect::Error);
             let expected = refusal.as_ref().unwrap_or(&case.expect);
             let outcome = catch_unwind(AssertUnwindSafe(|| {
-                run_case(&file, case, engines, indexes, expected)
+                run_case(&file, case, engines, &ways(engine, nth), expected)
             }));
             if let Err(panic) = outcome {
                 failures.push(format!(

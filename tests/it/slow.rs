@@ -7,7 +7,8 @@ use std::path::Path;
 /// and nothing that could be looked for instead.
 pub(crate) const SLOW: &str = "(?:[ab]{150}a){4}[cd]";
 
-/// A line of letters without a pattern, in which [`SLOW`] does not match.
+/// A line of letters without a pattern, in which [`SLOW`] does not match. After a mebibyte it begins anew:
+/// that is many times as many states as are remembered.
 pub(crate) fn slow_text(len: usize) -> String {
     let mut state = 1u64;
     let mut next = move || {
@@ -16,13 +17,16 @@ pub(crate) fn slow_text(len: usize) -> String {
             .wrapping_add(1);
         state >> 63 == 0
     };
-    (1..=len)
+    let block: String = (1..=len.min(1 << 20))
         .map(|n| match (n % 500, next()) {
             (0, _) => 'c',
             (_, true) => 'a',
             (_, false) => 'b',
         })
-        .collect()
+        .collect();
+    let mut text = block.repeat(len.div_ceil(block.len().max(1)));
+    text.truncate(len);
+    text
 }
 
 /// Makes a directory of files in which [`SLOW`] is looked for in vain: for half an hour.

@@ -44,9 +44,9 @@ pub(crate) fn is_long() -> bool {
     }
 }
 
-/// The share of cases that a test tries: every one in the long proofs, else every eighth.
+/// The share of cases that a test tries: every one in the long proofs, else every twelfth.
 pub(crate) fn step() -> usize {
-    if is_long() { 1 } else { 8 }
+    if is_long() { 1 } else { 12 }
 }
 
 /// Whether the `nth` of cases has its turn: every one in the long proofs, else one in so many.
@@ -54,7 +54,7 @@ pub(crate) fn is_turn(nth: usize, one_in: usize) -> bool {
     is_long() || nth.is_multiple_of(one_in)
 }
 
-/// The number of seeds of a test with generated cases: all in the long proofs, else an eighth.
+/// The number of seeds of a test with generated cases: all in the long proofs, else a twelfth.
 pub(crate) fn seeds(all: u64) -> u64 {
     all.div_ceil(step() as u64)
 }

@@ -295,6 +295,39 @@ mod tests {
         threads trace trim type type-add type-clear type-list type-not unicode unrestricted version vimgrep \
         with-filename word-regexp";
 
+    /// The checks of clap itself are left out of most builds, since they take as long as a small search.
+    #[test]
+    fn no_flag_has_two_meanings() {
+        fn check(command: &clap::Command) {
+            let mut names = BTreeSet::new();
+            for arg in command.get_arguments() {
+                let longs = arg
+                    .get_long()
+                    .into_iter()
+                    .chain(arg.get_all_aliases().into_iter().flatten());
+                let mut shorts = arg.get_all_short_aliases().unwrap_or_default();
+                shorts.extend(arg.get_short());
+                let mut meant = vec![format!("<{}>", arg.get_id())];
+                meant.extend(longs.map(|long| format!("--{long}")));
+                meant.extend(shorts.iter().map(|short| format!("-{short}")));
+                meant.extend(arg.get_index().map(|index| format!("argument {index}")));
+                for name in meant {
+                    assert!(
+                        names.insert(name.clone()),
+                        "{name} of {}",
+                        command.get_name()
+                    );
+                }
+            }
+            command.get_subcommands().for_each(check);
+        }
+        for mut program in [Cli::command(), super::super::daemon::ggrep::command()] {
+            program.build();
+            assert!(program.get_arguments().count() > 5);
+            check(&program);
+        }
+    }
+
     #[test]
     fn each_flag_of_ripgrep_is_taken_or_has_a_hint() {
         let program = Cli::command();
