@@ -207,7 +207,8 @@ impl Collector {
         }
         self.totals.matched_files += u64::from(has_match);
         let error = outcome.error.take();
-        let has_gap = outcome.gaps.binary.is_some() || outcome.gaps.too_large.is_some();
+        let gaps = &outcome.gaps;
+        let has_gap = gaps.binary.is_some() || gaps.too_large.is_some() || gaps.not_text.is_some();
         if shown > 0 || has_gap {
             self.push(Found::File(FileAnswer {
                 target: file.target,

@@ -269,9 +269,9 @@ impl FileSearcher {
     /// Searches the bytes of a whole file for matches among the lines that are asked for.
     pub(crate) fn search_text(&mut self, bytes: &[u8], asked: Asked<'_>) -> FileOutcome {
         if self.query.binary == BinaryRule::SkipNonText
-            && (memchr::memchr(0, bytes).is_some() || std::str::from_utf8(bytes).is_err())
+            && let Some(at) = end_of_text(bytes)
         {
-            return FileOutcome::nothing();
+            return self.pass_over(bytes, at, asked.is_named);
         }
         if let BinaryRule::AsRipgrep { maps } = self.query.binary {
             return self.search_bytes_as_ripgrep(bytes, asked.is_named, maps);
@@ -302,6 +302,28 @@ impl FileSearcher {
                 }
             };
             note_binary(&mut outcome, nul as u64, behind);
+        }
+        outcome
+    }
+
+    /// Passes over a file that is text only up to byte `at`. Where the tool `Search` shows or tells of
+    /// a match in it, the outcome has a gap.
+    fn pass_over(&mut self, bytes: &[u8], at: usize, is_named: bool) -> FileOutcome {
+        let mut outcome = FileOutcome::nothing();
+        let decoded = text::decode(bytes);
+        if text::region(&decoded) == Region::Binary && !is_named {
+            return outcome;
+        }
+        let options = RegionOptions {
+            strip_carriage_returns: self.query.sees_carriage_return(),
+            max_line: usize::MAX,
+            ends_at_nul: false,
+        };
+        match any_match(&mut self.plain, &self.matcher, &*decoded, options) {
+            Ok(true) => outcome.gaps.not_text = Some(at as u64),
+            Ok(false) => {}
+            // The stop flag was raised.
+            Err(_) => outcome.complete = false,
         }
         outcome
     }
@@ -405,6 +427,13 @@ impl FileSearcher {
         }
         Ok(outcome)
     }
+}
+
+/// Returns where a file stops being text: at its first byte that is no UTF-8, or its first NUL byte.
+fn end_of_text(bytes: &[u8]) -> Option<usize> {
+    let valid = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
+    let nul = memchr::memchr(0, &bytes[..valid]);
+    nul.or((valid < bytes.len()).then_some(valid))
 }
 
 /// Returns true if a line of a text matches, binary or not.

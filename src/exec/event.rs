@@ -131,6 +131,9 @@ pub struct Gaps {
     pub more_matches: bool,
     /// The file was not searched: it has so many bytes, more than `max_file_size`.
     pub too_large: Option<u64>,
+    /// The file is no text from this byte on, and such files are passed over, though a line of it
+    /// matches ([`BinaryRule::SkipNonText`](super::query::BinaryRule::SkipNonText)).
+    pub not_text: Option<u64>,
 }
 
 impl Gaps {

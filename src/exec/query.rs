@@ -199,7 +199,8 @@ pub enum BinaryRule {
     /// before its line. Both are reported where a line that is not shown matches.
     #[default]
     UntilNul,
-    /// A NUL byte or invalid UTF-8 anywhere: the file is skipped (the tool `search_files`).
+    /// A NUL byte or invalid UTF-8 anywhere: the file is skipped (the tool `search_files`). That is
+    /// reported where a line matches that the rule `UntilNul` shows or reports.
     SkipNonText,
     /// ripgrep's rule, which depends on the blocks that it reads: a file that a walk found is
     /// searched up to the block with the first NUL byte, and a named file to its end (`--rg-json`).

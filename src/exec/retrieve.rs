@@ -66,6 +66,9 @@ pub struct Retrieved {
     pub cut: Named,
     /// Files larger than [`Retrieval::max_file_size`], which are skipped: how many, and the first ones.
     pub too_large: Named,
+    /// Files with a hit in binary data, which is not shown: how many, and the first ones. Files that
+    /// are binary as a whole count where the searched path is one.
+    pub binary: Named,
 }
 
 impl Retrieved {
@@ -81,6 +84,7 @@ impl Retrieved {
         self.unread.join(other.unread);
         self.cut.join(other.cut);
         self.too_large.join(other.too_large);
+        self.binary.join(other.binary);
         keep_best(&mut self.candidates, most);
         self.candidates.sort_by(by_path);
     }
@@ -100,6 +104,14 @@ impl Named {
         Named {
             count: 1,
             names: vec![name],
+        }
+    }
+
+    /// Returns the name of the file, if it is one.
+    pub fn only(&self) -> Option<&str> {
+        match &self.names[..] {
+            [name] if self.count == 1 => Some(name),
+            _ => None,
         }
     }
 
@@ -179,6 +191,7 @@ fn merge(a: Retrieved, b: Retrieved, most: usize) -> Retrieved {
     into.unread.merge(from.unread);
     into.cut.merge(from.cut);
     into.too_large.merge(from.too_large);
+    into.binary.merge(from.binary);
     // Not each time, so that the work stays linear.
     if into.candidates.len() / 2 > most {
         keep_best(&mut into.candidates, most);
@@ -229,9 +242,14 @@ fn look(file: EligibleFile, options: &Retrieval<'_>, part: &mut Retrieved) {
         part.changed = Named::one(name());
         return;
     }
+    let stopped = || options.stop.is_raised();
+    if let Some(binary) = read.binary(file.is_named)
+        && Document::read(options.terms, "", &binary, |_| {}, stopped).is_some()
+    {
+        part.binary = Named::one(name());
+    }
     let Some(text) = read.text() else { return };
     let key = sort_key(&path).into_owned();
-    let stopped = || options.stop.is_raised();
     let Some(document) = Document::read(options.terms, &key, &text, |_| {}, stopped) else {
         return;
     };
@@ -269,6 +287,18 @@ impl ReadFile {
                 }
             }),
         }
+    }
+
+    /// Returns the binary data that is not searched, if there is any. That of a file that is binary as
+    /// a whole counts only where somebody named the file.
+    fn binary(&self, is_named: bool) -> Option<Vec<u8>> {
+        let text = decode(&self.bytes);
+        let from = match region(&text) {
+            Region::Binary if is_named => 0,
+            Region::Whole | Region::Binary => return None,
+            Region::Until { end, .. } => end,
+        };
+        Some(text.get(from..)?.to_vec())
     }
 }
 

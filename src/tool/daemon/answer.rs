@@ -217,6 +217,14 @@ impl Answering<'_> {
             };
             remarks.warn("too_large", note.text(Reader::Program), None);
         }
+        if retrieved.binary.count > 0 {
+            let files = match retrieved.binary.count {
+                1 => "1 file has".to_string(),
+                count => format!("{count} files have"),
+            };
+            let message = format!("{files} hits in binary data, which are not shown");
+            remarks.warn("binary", message, retrieved.binary.only());
+        }
         for name in &retrieved.cut.names {
             let most = crate::exec::rank::MAX_HITS as u64;
             remarks.limit("max_hits_per_file", most, None, Some(name));

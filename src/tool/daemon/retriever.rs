@@ -142,12 +142,19 @@ impl Retriever for Lexical<'_> {
             // One file: its directory, and of that this file. What a walk passes over, since it is ignored, is searched where it is named.
             EntryKind::File => {
                 let of_dir = of_file(question, self.root, self.sandbox)?;
-                let found = self.searcher.over_dir(&of_dir, &run, &work);
+                let mut found = self.searcher.over_dir(&of_dir, &run, &work);
+                let named = || ListSource(vec![EligibleFile::named(target)]);
                 let none = |found: &Retrieved| found.corpus.files == 0 && !options.stop.is_raised();
-                match &found.0 {
+                match &mut found.0 {
                     Ok(retrieved) if none(retrieved) => {
-                        let file = ListSource(vec![EligibleFile::named(target)]);
-                        (work.through(file), IndexUse::not_used(), None)
+                        (work.through(named()), IndexUse::not_used(), None)
+                    }
+                    Ok(retrieved) if retrieved.candidates.is_empty() => {
+                        // An index knows nothing of a file that is binary as a whole.
+                        if let Ok(looked) = work.through(named()) {
+                            retrieved.binary = looked.binary;
+                        }
+                        found
                     }
                     _ => found,
                 }

@@ -29,6 +29,8 @@ pub(super) struct Kept {
 enum Problem {
     Error(ErrorEntry),
     TooLarge(String),
+    /// The file is no text from this byte on.
+    NotText(String, u64),
 }
 
 impl Kept {
@@ -39,10 +41,16 @@ impl Kept {
                 path: slashed(&error.path),
                 error: error.message,
             })),
-            Found::File(file) if file.outcome.gaps.too_large.is_some() => {
-                self.errors.push(Problem::TooLarge(slashed(&file.path)));
-            }
             Found::File(file) => {
+                let gaps = &file.outcome.gaps;
+                if gaps.too_large.is_some() {
+                    self.errors.push(Problem::TooLarge(slashed(&file.path)));
+                    return ControlFlow::Continue(());
+                }
+                if let Some(at) = gaps.not_text {
+                    self.errors.push(Problem::NotText(slashed(&file.path), at));
+                    return ControlFlow::Continue(());
+                }
                 self.bytes = self.bytes.saturating_add(file.outcome.footprint());
                 self.is_full |= self.bytes > MOST_KEPT;
                 if !self.is_full {
@@ -69,6 +77,12 @@ impl Kept {
                 path: path.clone(),
                 error: format!(
                     "larger than max_file_size_bytes = {max_file_size}, and not searched"
+                ),
+            },
+            Problem::NotText(path, at) => ErrorEntry {
+                path: path.clone(),
+                error: format!(
+                    "a line matches, but the file is not text (a NUL byte or no UTF-8 at byte {at}), and was passed over"
                 ),
             },
         };

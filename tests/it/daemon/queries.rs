@@ -382,6 +382,47 @@ fn ggrep_what_is_cut_shows_what_was_found() {
 }
 
 #[test]
+fn ggrep_hits_in_binary_data_are_told_with_and_without_an_index() {
+    let world = |mode| {
+        let late = format!("{}\0\na needle\n", "text\n".repeat(20_000));
+        let tree = Tree::of([
+            ("early.bin", "\0 a needle\n".to_string()),
+            ("late.txt", late),
+            ("small.txt", "a needle\n".to_string()),
+            ("without.txt", format!("{}\0\n", "text\n".repeat(20_000))),
+        ]);
+        World::with(tree, Settings::default(), |config| {
+            config.search.index_mode = mode
+        })
+    };
+    let within = |world: &World, path: &str| {
+        let mut asked = search("needle");
+        asked["path"] = world.tree.path(path).to_str().unwrap().into();
+        asked
+    };
+    let indexed = world(IndexMode::On);
+    let plain = world(IndexMode::Off);
+    for (path, found, told) in [
+        ("", &["small.txt"][..], Some("late.txt")),
+        ("late.txt", &[], Some("late.txt")),
+        // As a whole binary: told only where it is named.
+        ("early.bin", &[], Some("early.bin")),
+        ("without.txt", &[], None),
+    ] {
+        for answer in [
+            with_snapshot(&indexed, &within(&indexed, path)),
+            plain.client().found(within(&plain, path)),
+        ] {
+            assert_eq!(paths(&answer), found, "{path}: {answer}");
+            let warnings = answer["warnings"].as_array().unwrap();
+            let warning = warnings.iter().find(|one| one["code"] == "binary");
+            let about = warning.map(|one| one["path_key"].as_str().unwrap());
+            assert_eq!(about, told, "{path}: {answer}");
+        }
+    }
+}
+
+#[test]
 fn ggrep_files_that_are_too_large_are_counted_with_and_without_an_index() {
     let world = |mode| {
         let tree = Tree::of([

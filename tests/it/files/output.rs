@@ -118,7 +118,10 @@ fn what_is_no_utf_8_far_on_is_binary() {
         Files::new(tree.root()).config(|config| config.search_files.max_matches_per_file = 1);
     let response = files.search(json!({"path": ".", "query": "needle"}));
     let paths: Vec<&str> = response.matches.iter().map(|one| &*one.path).collect();
-    assert_eq!((paths, response.errors.len()), (vec!["text"], 0));
+    assert_eq!((paths, response.errors.len()), (vec!["text"], 1));
+    let (path, error) = (&response.errors[0].path, &response.errors[0].error);
+    assert_eq!(path, "late");
+    assert!(error.contains("no UTF-8 at byte 280000"), "{error}");
 }
 
 fn cut_to(files: &Files, bytes: usize, request: &Value) -> Result<FilesResponse, ToolError> {

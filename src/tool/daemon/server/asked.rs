@@ -48,10 +48,12 @@ pub(super) async fn answer(asked: Asked, coming: Coming<'_>, shared: &Arc<Shared
         Asked::Status | Asked::Health | Asked::Metrics => {
             let told = coming.active.told.notified();
             let mut ending = shared.ending.subscribe();
+            // The ends come first: looking that was ended by one of them has not seen everything.
             return tokio::select! {
-                looked = inspect(asked, shared) => looked,
+                biased;
                 () = told => given_up(&coming),
                 _ = ending.wait_for(|ending| *ending) => given_up(&coming),
+                looked = inspect(asked, shared) => looked,
             };
         }
         Asked::Shutdown | Asked::Cancel => {
