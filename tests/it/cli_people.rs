@@ -90,6 +90,10 @@ fn quiet_prints_nothing_whatever_else_is_asked_for() {
     assert_eq!(run(dir, &["-q", "-c", "absent"]).0, 1);
     // The last one of these wins, too.
     assert_eq!(run(dir, &["--no-messages", "--messages", "absent"]).0, 1);
+    for paths in [&["nowhere"][..], &["nowhere", "neither"]] {
+        let told = run(dir, &[&["--no-messages", "absent"], paths].concat());
+        assert_eq!(told, (2, String::new(), String::new()), "{paths:?}");
+    }
 }
 
 #[test]

@@ -192,6 +192,8 @@ fn a_match_that_ripgrep_does_not_search_for_is_a_note_of_the_summary() {
         assert_eq!(output.stderr, b"");
         without_times(&output)
     };
+    let searched = forge_search(dir).args(["--rg-json", "needle"]).output();
+    assert_eq!(searched.unwrap().status.code(), Some(1));
     let walked = told(&["--rg-json", "needle"]);
     assert_eq!(walked.lines().count(), 1, "{walked}");
     let note = "hidden: binary file matches (found a zero byte at offset 150002)";

@@ -320,7 +320,7 @@ fn lease_text(path: &Path, environment: &Environment) -> Result<String, Failure>
     let bytes = bytes(path, MOST + 1, environment)?;
     match bytes.len() as u64 > MOST {
         true => Ok(String::new()),
-        false => utf8(bytes, path),
+        false => Ok(String::from_utf8(bytes).unwrap_or_default()),
     }
 }
 

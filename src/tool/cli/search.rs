@@ -98,6 +98,13 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
         began,
     };
     let summary = search.answer(&mut |found| printer.take(found));
+    if let (Err(Failure::Tool(_)), true) = (&summary, args.no_messages)
+        && let [path] = &printer.paths[..]
+        && std::fs::metadata(&path.absolute).is_err()
+    {
+        // The only path is not there, which is the failure.
+        return Ok(super::FAILED);
+    }
     let summary = summary.map_err(|error| match error {
         Failure::Tool(error) => in_flags(error, &question),
         other => other,
@@ -467,7 +474,11 @@ fn remark(text: &str) {
 /// search that looked everywhere.
 fn status(summary: &Summary, errors: &[ErrorEntry], args: &SearchArgs) -> u8 {
     let run = &summary.run;
-    let has_match = run.totals.matched_files > 0;
+    // A line behind a zero byte matches for nobody who asks as ripgrep is asked.
+    let has_match = match args.rg_json {
+        true => run.totals.results > 0,
+        false => run.totals.matched_files > 0,
+    };
     let is_cut = run.cuts.max_results || run.cuts.max_files || summary.timed_out();
     let hides = run.totals.files_too_large > 0 && args.query.max_filesize.is_none();
     if args.quiet && has_match {

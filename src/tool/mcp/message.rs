@@ -72,7 +72,16 @@ pub(super) fn read(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Refusal>
             return refuse_unreadable(&String::from_utf8_lossy(line), message);
         }
     };
-    let fields = fields(text)?;
+    let fields = match fields(text) {
+        Ok(fields) => fields,
+        Err(refusal) => {
+            let lossy = without_surrogates(text);
+            return match self::fields(&lossy) {
+                Ok(_) => refuse_unreadable(&lossy, refusal.message),
+                Err(_) => Err(refusal),
+            };
+        }
+    };
     let id = id(&fields)?;
     let refuse = |code, message: String| {
         Err(Refusal {
@@ -82,8 +91,7 @@ pub(super) fn read(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Refusal>
         })
     };
     let Some(method) = fields.get("method") else {
-        let is_response = fields.contains_key("result") || fields.contains_key("error");
-        return match is_response {
+        return match is_response(&fields) {
             true => Ok(from_str(text).ok().or_else(|| unreadable_response(id))),
             false => refuse(
                 ErrorCode::INVALID_REQUEST,
@@ -142,21 +150,37 @@ fn refuse_unreadable(
     lossy: &str,
     message: String,
 ) -> Result<Option<ClientJsonRpcMessage>, Refusal> {
-    let (id, has_method) = match fields(lossy) {
-        Ok(fields) => (
-            id(&fields).unwrap_or_default(),
-            fields.contains_key("method"),
-        ),
+    let (id, is_response) = match fields(lossy) {
+        Ok(fields) => (id(&fields).unwrap_or_default(), is_response(&fields)),
         Err(_) => (None, false),
     };
-    match (id, has_method) {
-        (Some(id), false) => Ok(unreadable_response(Some(id))),
+    match (id, is_response) {
+        (Some(id), true) => Ok(unreadable_response(Some(id))),
         (id, _) => Err(Refusal {
             id,
             code: ErrorCode::PARSE_ERROR,
             message,
         }),
     }
+}
+
+/// Replaces each escape of a surrogate, since a lone one in a name makes the message unreadable.
+/// Names that have them are none that a message is searched for.
+fn without_surrogates(text: &str) -> String {
+    let is_surrogate = |escape: &str| {
+        let digits = escape.get(..4).unwrap_or_default();
+        matches!(u16::from_str_radix(digits, 16), Ok(0xD800..=0xDFFF))
+    };
+    let mut parts = text.split("\\u");
+    let mut replaced = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        replaced.push_str("\\u");
+        match is_surrogate(part) {
+            true => replaced.extend(["fffd", &part[4..]]),
+            false => replaced.push_str(part),
+        }
+    }
+    replaced
 }
 
 /// Returns the failure that stands for a response which can't be read: whoever waits for it learns
@@ -187,6 +211,11 @@ fn fields(text: &str) -> Result<Fields<'_>, Refusal> {
             format!("the message is not valid JSON: {error}"),
         ),
     })
+}
+
+fn is_response(fields: &Fields<'_>) -> bool {
+    let has = |name| fields.contains_key(name);
+    !has("method") && (has("result") || has("error"))
 }
 
 /// Returns the id of a request; `None` for a message that has none.
@@ -228,6 +257,11 @@ mod tests {
             (
                 b"{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"ping\",\"params\":{\"x\":\"\xff\"}}",
                 json!(3),
+                -32700,
+            ),
+            (
+                br#"{"jsonrpc":"2.0","id":10,"meth\ud800od":"ping"}"#,
+                json!(10),
                 -32700,
             ),
             (br#"{"jsonrpc":"2.0","id":4,"method":5}"#, json!(4), -32600),

@@ -346,14 +346,12 @@ fn exec_1_a_system_that_can_not_confine_a_worker_searches_nothing_unless_that_is
 }
 
 #[test]
-fn exec_2_a_lease_file_that_is_too_large_is_no_lease() {
+fn exec_2_a_lease_file_that_is_too_large_or_no_text_is_no_lease() {
     let mut world = World::new();
     world.write("a.csv", "id,a\n1,needle\n");
     world.scope("a", ScopeKind::Csv, "a.csv");
     world.write_config();
     let lease = world.lease_for_ever("t", "SEARCH_DATASETS", "a");
-    // One that holds, and more than there may be.
-    world.write("lease", lease + &" ".repeat(70_000));
     let task = manifest("t", "SEARCH_DATASETS", "a", "needle", 10);
     let args = [
         "execute",
@@ -363,10 +361,15 @@ fn exec_2_a_lease_file_that_is_too_large_is_no_lease() {
         "lease",
         "-",
     ];
-    let refused = forge_search(world.dir.path(), &args, &task);
-    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-    let answer: Value = serde_json::from_slice(&refused.stdout).unwrap();
-    assert_eq!(answer["error"]["code"], "INVALID_LEASE", "{answer}");
+    // One that holds, and more than there may be.
+    let large = lease.clone() + &" ".repeat(70_000);
+    for content in [large.as_bytes(), &[lease.as_bytes(), b"\xff"].concat()] {
+        std::fs::write(world.dir.path().join("lease"), content).unwrap();
+        let refused = forge_search(world.dir.path(), &args, &task);
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        let answer: Value = serde_json::from_slice(&refused.stdout).unwrap();
+        assert_eq!(answer["error"]["code"], "INVALID_LEASE", "{answer}");
+    }
 }
 
 #[test]
