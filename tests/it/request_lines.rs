@@ -418,7 +418,7 @@ fn start_pairs(root: &Path, cache: &Path) -> Vec<Pair> {
 fn answers_by_the_line_are_those_without_an_index_and_errors_those_of_the_request() {
     let requests = match std::env::var("FORGE_SEARCH_TEST_REQUESTS") {
         Ok(text) => text.parse().unwrap(),
-        Err(_) => 500,
+        Err(_) => 300,
     };
     let tree = tempfile::tempdir().unwrap();
     let cache = tempfile::tempdir().unwrap();

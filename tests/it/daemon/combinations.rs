@@ -218,7 +218,7 @@ fn printed(output: &Output) -> (Option<i32>, String, String) {
 fn d109_every_combination_of_flags_is_answered_alike_whoever_answers_and_from_where() {
     let count = match std::env::var("FORGE_SEARCH_TEST_COMBINATIONS") {
         Ok(text) => text.parse().unwrap(),
-        Err(_) => 100,
+        Err(_) => 60,
     };
     let place = Place::new();
     let root = place.root();

@@ -174,7 +174,7 @@ fn ggrep_frames_of_no_sense_do_no_harm_and_leave_nothing_behind() {
     ok(&place.forge_search(&["serve", "--detach"]));
     let (socket, hello) = greeting(&place, &[]);
     let pid = place.daemons()[0];
-    let count = number("FORGE_SEARCH_TEST_FRAMES", 4_000);
+    let count = number("FORGE_SEARCH_TEST_FRAMES", 2_000);
     let fire = |count: u64, seed: u64| {
         let mut dice = Dice(seed);
         let mut sent = 0;
@@ -288,7 +288,7 @@ fn ggrep_under_load_and_edits_every_answer_is_right_and_publishing_goes_on() {
     let begun: Arc<Vec<AtomicU64>> = Arc::new((0..SLOTS).map(|_| AtomicU64::new(0)).collect());
     let over = Arc::new(AtomicBool::new(false));
     let seen = Arc::new(Seen::default());
-    let seconds = number("FORGE_SEARCH_TEST_LOAD_SECONDS", 3);
+    let seconds = number("FORGE_SEARCH_TEST_LOAD_SECONDS", 2);
     let clients = number("FORGE_SEARCH_TEST_CLIENTS", 16);
     let editing = thread::spawn({
         let (versions, begun, over) = (versions.clone(), begun.clone(), over.clone());
@@ -456,7 +456,7 @@ fn ggrep_a_daemon_that_is_killed_at_any_moment_is_replaced_by_one_that_is_right(
         place.write(&format!("many/{n}.txt"), &format!("needle {n}\n"));
     }
     let sets = ["--set", "index_mode=on"];
-    let kills = number("FORGE_SEARCH_TEST_KILLS", 12);
+    let kills = number("FORGE_SEARCH_TEST_KILLS", 8);
     let mut dice = Dice(5);
     for turn in 0..kills {
         let args = [&["serve", "--background"], &sets[..]].concat();

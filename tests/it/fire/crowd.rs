@@ -113,7 +113,7 @@ fn readers_in_a_crowd_of_writers_see_whole_states_in_order() {
         std::fs::write(said, counts.done().to_string()).unwrap();
         return;
     }
-    let wanted = 100 * times();
+    let wanted = 50 * times();
     let place = tempfile::tempdir().unwrap();
     let root = place.path().join("store");
     Edition::new(1).publish(&patient(&root), &key(1)).unwrap();

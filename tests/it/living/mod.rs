@@ -81,7 +81,7 @@ fn follow(make: Make, mut seed: u64, changes: u64) -> Report {
 
 #[test]
 fn random_changes_are_seen_by_every_request() {
-    let changes = number("FORGE_SEARCH_TEST_OPS", 150);
+    let changes = number("FORGE_SEARCH_TEST_OPS", 100);
     let report = follow(VALIDATING, first_seed(), changes);
     // Without this, nothing that is said above would be about an index.
     report.tally.check(5);
@@ -90,7 +90,7 @@ fn random_changes_are_seen_by_every_request() {
 
 #[test]
 fn random_changes_are_seen_by_an_index_that_lives() {
-    let changes = number("FORGE_SEARCH_TEST_OPS", 150);
+    let changes = number("FORGE_SEARCH_TEST_OPS", 100);
     let mut report = follow(ALIVE, first_seed(), changes);
     // How often the worker is fast enough for files to be left out is for the scheduler to say.
     let (start, mut seed) = (Instant::now(), 1_000);
@@ -109,7 +109,7 @@ fn random_changes_are_seen_by_whoever_may_not_read_everything() {
         "living::random_changes_are_seen_by_whoever_may_not_read_everything",
         |_| {},
         |_| {
-            let changes = number("FORGE_SEARCH_TEST_OPS", 150).div_ceil(5);
+            let changes = number("FORGE_SEARCH_TEST_OPS", 100).div_ceil(3);
             // One that lives tracks nothing as long as something can't be listed, and may leave out nothing at all.
             println!("living: {}", follow(ALIVE, first_seed(), changes));
             let report = follow(VALIDATING, first_seed(), changes);

@@ -95,7 +95,7 @@ fn a_search_right_after_a_write_sees_it_with_an_index_that_lives() {
 }
 
 fn check(make: super::Make) {
-    let writes = number("FORGE_SEARCH_TEST_PAIRS", 120);
+    let writes = number("FORGE_SEARCH_TEST_PAIRS", 80);
     let mut pairs = Pairs::default();
     let mut seed = first_seed();
     let start = Instant::now();
