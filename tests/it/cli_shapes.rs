@@ -547,6 +547,49 @@ fn on_terminal(dir: &Path, args: &[&str]) -> (i32, String) {
 
 #[cfg(unix)]
 #[test]
+fn a_terminal_shows_the_first_lines_and_everything_else_gets_all() {
+    let tree = tempfile::tempdir().unwrap();
+    let dir = tree.path();
+    fs::write(dir.join("a.txt"), "a needle\n".repeat(900)).unwrap();
+    let piped = |args: &[&str]| {
+        let output = run(dir, args);
+        assert_eq!(output.stderr, b"", "{args:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for way in [
+        &["--index", "off"][..],
+        &["--index", "on"],
+        &["--daemon", "off"],
+    ] {
+        let all = piped(&[way, &["needle"]].concat());
+        assert_eq!(all.lines().count(), 900, "{way:?}");
+        assert!(
+            all.lines().all(|line| line.ends_with(":a needle")),
+            "{way:?}"
+        );
+        let screen = shown(
+            dir,
+            &[way, &["--color", "never", "--no-heading", "needle"]].concat(),
+        );
+        let lines: Vec<_> = screen.lines().collect();
+        assert_eq!(lines.len(), 201, "{way:?}: {screen}");
+        assert!(lines[200].contains("--max-results"), "{}", lines[200]);
+    }
+    // What is asked for or configured holds for everybody.
+    let few = piped(&["--max-results", "3", "needle"]);
+    assert_eq!(few.lines().count(), 4, "{few}");
+    let few = piped(&["--set", "default_max_results=5", "needle"]);
+    assert_eq!(few.lines().count(), 6, "{few}");
+    assert_eq!(
+        shown(dir, &["--color", "never", "--max-results", "0", "needle"])
+            .matches("a needle")
+            .count(),
+        900
+    );
+}
+
+#[cfg(unix)]
+#[test]
 fn a_command_that_was_mistyped_by_itself_is_named_to_people() {
     let tree = tree();
     let (status, said) = on_terminal(tree.path(), &["doctr"]);

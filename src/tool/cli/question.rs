@@ -5,7 +5,7 @@
 //! the names of both.
 
 use std::ffi::OsStr;
-use std::io::{self, Read};
+use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use super::args::{QueryArgs, SearchArgs, SetupArgs};
@@ -335,7 +335,9 @@ pub(super) fn add_output(
         Some(0) => u64::MAX,
         Some(most) => most,
         None if args.quiet => 1,
-        None if has_lines && !is_for_programs => config.search.default_max_results,
+        None if has_lines && !is_for_programs && has_cap(config) => {
+            config.search.default_max_results
+        }
         None => u64::MAX,
     };
     if let Some(most) = args.max_count {
@@ -345,6 +347,13 @@ pub(super) fn add_output(
         limits.max_files = most;
     }
     Ok(())
+}
+
+/// Returns whether lines end after `default_max_results`: on a terminal, where nobody reads more, and
+/// where that key is configured. A script gets all lines.
+fn has_cap(config: &Config) -> bool {
+    let origin = config.origin("tools.search.default_max_results");
+    *origin != Origin::Default || io::stdout().is_terminal()
 }
 
 /// Returns the limits of a search. A limit that nobody configured is for agents; a person's search
