@@ -155,6 +155,7 @@ impl FileSearcher {
     /// matching line the outcome is that of [`FileSearcher::search_file`].
     pub(crate) fn search_lines(&mut self, file: &EligibleFile, wanted: Wanted<'_>) -> FileOutcome {
         let outcome = match file.open() {
+            Ok((_, meta)) if self.query.leaves_out(file, &meta) => Ok(FileOutcome::nothing()),
             Ok((mut opened, meta)) => {
                 let within = file.within.as_deref().filter(|within| within.holds(&meta));
                 let asked = Asked {

@@ -241,7 +241,9 @@ impl ExternalWorker {
             Ok(opened) => opened,
             Err(error) => return (Plan::Known(FileOutcome::failed(error.to_string())), 0),
         };
-        let known = if meta.len > self.query.max_file_size {
+        let known = if self.query.leaves_out(file, &meta) {
+            Some(FileOutcome::nothing())
+        } else if meta.len > self.query.max_file_size {
             Some(FileOutcome::too_large(meta.len))
         } else {
             let nothing = FileOutcome::nothing;

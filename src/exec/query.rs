@@ -6,8 +6,10 @@
 use regex_syntax::ast::{self, Ast};
 use serde::{Deserialize, Serialize};
 
+use crate::exec::eligible::EligibleFile;
 use crate::exec::fuzzy::Threshold;
 use crate::exec::pattern::{Pattern, PatternError, PatternOptions};
+use crate::index::beneath::{EntryMeta, FileIdentity};
 
 /// How letters compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -239,6 +241,8 @@ pub struct Query {
     pub matching_context: bool,
     /// Which files count as binary.
     pub binary: BinaryRule,
+    /// The file that the answer is written to. It is not searched, unless the request names it.
+    pub own_output: Option<FileIdentity>,
     /// Matches after which a file is left (FR-LS-SRC-10), at least 1: lines, or single matches
     /// under [`Report::Matches`].
     pub max_matches_per_file: u64,
@@ -277,6 +281,8 @@ pub struct QueryOptions {
     pub matching_context: bool,
     /// Which files count as binary.
     pub binary: BinaryRule,
+    /// See [`Query::own_output`].
+    pub own_output: Option<FileIdentity>,
     /// Results of the whole answer.
     pub max_results: usize,
     /// Matches of one file.
@@ -302,6 +308,7 @@ impl Default for QueryOptions {
             places: false,
             matching_context: false,
             binary: BinaryRule::UntilNul,
+            own_output: None,
             max_results: usize::MAX,
             max_matches_per_file: u64::MAX,
             max_file_size: u64::MAX,
@@ -310,6 +317,11 @@ impl Default for QueryOptions {
 }
 
 impl Query {
+    /// Returns whether a file is left out although it is eligible: the answer is written to it.
+    pub(crate) fn leaves_out(&self, file: &EligibleFile, meta: &EntryMeta) -> bool {
+        self.own_output.is_some() && self.own_output == meta.identity && !file.is_named
+    }
+
     /// Compiles patterns under `options`; a line matches if it matches one of them.
     ///
     /// # Errors
@@ -340,6 +352,7 @@ impl Query {
             places: options.places,
             matching_context: options.matching_context,
             binary: options.binary,
+            own_output: options.own_output,
             max_matches_per_file: options.max_matches_per_file.max(1),
             max_file_size: options.max_file_size,
             max_results_per_file: options.max_results.saturating_add(1),

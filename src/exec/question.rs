@@ -15,6 +15,7 @@ use crate::exec::query::{
 };
 use crate::exec::types::{TypeError, TypeRule, file_types};
 
+pub use crate::index::beneath::FileIdentity;
 pub use crate::index::walk::{Follow, IgnoreRules, TraversalOptions};
 
 /// A question about the files below one or more paths.
@@ -89,6 +90,9 @@ pub struct Scope {
     pub no_git_dirs: bool,
     /// Which files count as binary.
     pub binary: BinaryRule,
+    /// The file that the answer is written to, as by `forge-search needle > found.txt`. It is not
+    /// searched, unless a path names it.
+    pub own_output: Option<FileIdentity>,
 }
 
 /// What of an answer is shown.
@@ -167,6 +171,7 @@ impl Question {
             places: shown.places,
             matching_context: shown.matching_context,
             binary: self.scope.binary,
+            own_output: self.scope.own_output,
             max_results: usize::try_from(limits.max_results).unwrap_or(usize::MAX),
             max_matches_per_file: limits.max_matches_per_file,
             max_file_size: limits.max_file_size,
@@ -264,6 +269,7 @@ mod tests {
                 globs_from: globs_from.map(PathBuf::from),
                 no_git_dirs: false,
                 binary: BinaryRule::UntilNul,
+                own_output: None,
             },
             shown: Shown::default(),
             limits: QuestionLimits::NONE,

@@ -20,6 +20,8 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 #[cfg(not(unix))]
 use portable as sys;
 #[cfg(unix)]
@@ -56,7 +58,7 @@ pub struct RawEntry {
 }
 
 /// What identifies a file on this machine, whatever names it has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FileIdentity {
     /// The device the file is on.
     pub device: u64,

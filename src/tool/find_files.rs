@@ -258,6 +258,7 @@ impl SearchTool {
                 globs_from: None,
                 no_git_dirs: true,
                 binary: BinaryRule::UntilNul,
+                own_output: None,
             },
             shown: Shown {
                 report: Report::Presence,

@@ -379,6 +379,7 @@ impl SearchTool {
                 globs_from: None,
                 no_git_dirs: false,
                 binary: BinaryRule::UntilNul,
+                own_output: None,
             },
             shown: Shown {
                 before: context,

@@ -316,6 +316,7 @@ impl FilesTool {
                 // It is hidden, so otherwise it is left out already.
                 no_git_dirs: hidden,
                 binary: BinaryRule::SkipNonText,
+                own_output: None,
             },
             shown: Shown {
                 report: Report::Matches,

@@ -39,7 +39,9 @@ fn planted() -> Tree {
 /// Checks that the answer after an edit is the one without an index, and has the needle in these files.
 #[track_caller]
 fn check(what: &str, edit: impl Fn(&Tree), expected: &[&str]) {
-    for (nth, variant) in live().enumerate() {
+    // Each edit is tried with every second variant, in the long proofs with all of them.
+    let some = live().enumerate();
+    for (nth, variant) in some.filter(|(nth, _)| is_turn(nth + what.len(), 2)) {
         let tree = planted();
         let setup = tree.setup().with_indexes(variant);
         setup.build(&Host::patient());

@@ -14,7 +14,7 @@ use crate::exec::query::{BinaryRule, CaseMode, CaseRule, Fuzziness, Report, Span
 use crate::exec::question::{
     FallbackPlan, LookedFor, Question, QuestionError, QuestionLimits, Scope, Shown,
 };
-use crate::exec::question::{Follow, IgnoreRules, TraversalOptions};
+use crate::exec::question::{FileIdentity, Follow, IgnoreRules, TraversalOptions};
 use crate::tool::config::{Config, Origin};
 use crate::tool::error::ToolError;
 use crate::tool::searcher::fallback_plan;
@@ -282,11 +282,36 @@ pub(super) fn query_question(
             globs_from: Some(PathBuf::new()),
             no_git_dirs: false,
             binary: BinaryRule::UntilNul,
+            own_output: own_output(),
         },
         shown: Shown::default(),
         limits: limits_of(args, config),
         fallback: FallbackPlan::default(),
     })
+}
+
+/// Returns the file that standard output is written to, if it is one. Where the system does not tell
+/// which file that is, none is left out.
+fn own_output() -> Option<FileIdentity> {
+    #[cfg(unix)]
+    {
+        use std::os::fd::AsFd;
+        use std::os::unix::fs::MetadataExt;
+        let output = io::stdout().as_fd().try_clone_to_owned().ok()?;
+        let meta = std::fs::File::from(output).metadata().ok()?;
+        let identity = FileIdentity {
+            device: meta.dev(),
+            inode: meta.ino(),
+        };
+        if meta.is_file() {
+            tracing::debug!(
+                ?identity,
+                "standard output is a file, which is not searched"
+            );
+            return Some(identity);
+        }
+    }
+    None
 }
 
 /// Returns ripgrep's rule for binary files. It maps files where it is given nothing but a few of
@@ -501,6 +526,7 @@ mod tests {
                 globs_from: Some(PathBuf::new()),
                 no_git_dirs: false,
                 binary: BinaryRule::UntilNul,
+                own_output: None,
             },
             shown: Shown::default(),
             limits: QuestionLimits::NONE,

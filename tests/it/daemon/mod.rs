@@ -11,6 +11,7 @@ mod inherit;
 mod inspect;
 mod mcp;
 mod mcp_messages;
+mod own_output;
 mod page;
 mod parts;
 mod people;

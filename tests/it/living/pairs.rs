@@ -8,7 +8,7 @@ use super::tree::{Living, WRITING, WRITING_IN_PLACE};
 use super::{Engine, first_seed, number};
 use crate::differential::Seeded;
 use crate::index_support::{Tally, agree};
-use crate::support::GUARD;
+use crate::support::{GUARD, is_long};
 
 /// Writes before the index may settle again, at most.
 const UNSETTLED: usize = 10;
@@ -132,6 +132,6 @@ fn stale_answers_are_counted() {
             |known, now, _| known.is_some_and(|known| known.modified == now.modified),
         ))
     };
-    pairs.run(1, 400, late);
+    pairs.run(1, if is_long() { 400 } else { 150 }, late);
     assert!(!pairs.stale.is_empty(), "{pairs:?}");
 }
