@@ -13,6 +13,7 @@ mod cli_caps;
 mod cli_events;
 mod cli_index;
 mod cli_input;
+mod cli_paths;
 mod cli_people;
 mod cli_shapes;
 mod cli_words;

@@ -1,5 +1,8 @@
 //! What people are told by `ggrep`, and by `forge-search ask`, which is the same.
 
+use std::fs;
+use std::os::unix::fs::symlink;
+
 use serde_json::Value;
 
 use super::program::{Place, halt, kill, ok, text};
@@ -42,6 +45,46 @@ fn ggrep_ask_is_the_same_program_by_another_name() {
         help.contains("--fallback") && help.contains("status"),
         "{help}"
     );
+}
+
+#[test]
+fn ggrep_paths_can_be_opened_from_where_the_shell_is() {
+    let place = Place::new();
+    let (top, root) = (place.dir().canonicalize().unwrap(), place.root());
+    for dir in [root.join(".git"), root.join("docs"), top.join("side")] {
+        fs::create_dir_all(dir).unwrap();
+    }
+    symlink(root.join("src"), top.join("link")).unwrap();
+    let absolute = root.join("src/delay.rs");
+    for (here, args, expected) in [
+        (root.clone(), &["retry_delay"][..], "src/delay.rs"),
+        (root.join("src"), &["retry_delay"], "delay.rs"),
+        (
+            root.join("docs"),
+            &["retry_delay", "../src"],
+            "../src/delay.rs",
+        ),
+        (top.join("link"), &["retry_delay"], "delay.rs"),
+        (
+            top.clone(),
+            &["--root", "tree", "retry_delay"],
+            "tree/src/delay.rs",
+        ),
+        (
+            top.join("side"),
+            &["--root", "../tree", "retry_delay"],
+            absolute.to_str().unwrap(),
+        ),
+    ] {
+        for form in [&[][..], &["--snippet", "none"]] {
+            let args = [form, args].concat();
+            let mut asked = place.command(env!("CARGO_BIN_EXE_ggrep"), &args);
+            let shown = ok(&asked.current_dir(&here).output().unwrap());
+            let path = shown.split(':').next().unwrap();
+            assert_eq!(path, expected, "{here:?} {args:?}");
+            assert!(here.join(path).is_file(), "{here:?} {args:?}: {shown}");
+        }
+    }
 }
 
 #[test]

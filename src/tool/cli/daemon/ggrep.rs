@@ -6,6 +6,7 @@ mod args;
 mod manage;
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use super::super::setup::Environment;
 use super::super::signals::wait_for_children;
 use super::super::{Failure as CliFailure, complain_as, is_closed};
 use super::client::{Client, Rules, Unanswered};
+use super::here::seen_from;
 use super::{Meant, canonical, people, root_of, serve};
 use crate::exec::stop::{Deadline, SystemClock};
 use crate::tool::daemon::client::{ClientError, Connection};
@@ -239,10 +241,26 @@ fn ask(args: &QuestionArgs, environment: &Environment, out: &mut dyn Write) -> R
         people::print_json(&answer, args.raw, out)?;
         return found(&success);
     }
+    name_from_here(&mut success, &root, environment);
     people::print(&success, args.raw, out)?;
     out.flush()?;
     people::remark(&success);
     found(&success)
+}
+
+/// Names the files of an answer so that a person can open them from where the shell is.
+fn name_from_here(success: &mut Success, root: &Path, environment: &Environment) {
+    let Ok(here) = environment.working_dir.as_deref().map(Path::canonicalize) else {
+        return;
+    };
+    let Ok(here) = here else { return };
+    let results = success.results.iter_mut().map(|found| &mut found.path);
+    let warned = success.warnings.iter_mut().map(|one| &mut one.path_key);
+    let limited = success.limits_hit.iter_mut().map(|one| &mut one.path_key);
+    for path in results.chain(warned.chain(limited).flatten()) {
+        let seen = seen_from(&here, &root.join(&*path), root);
+        *path = seen.to_string_lossy().into_owned();
+    }
 }
 
 /// Fails if nothing was found, so that a script can tell.
