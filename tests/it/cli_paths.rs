@@ -50,7 +50,9 @@ fn paths_can_be_opened_from_where_the_search_was_started() {
     let of_root = ["--root", &absolute];
     for (here, more, first) in [
         ("tree", &[][..], "a.rs"),
-        ("tree", &["."], "a.rs"),
+        ("tree", &["."], "./a.rs"),
+        ("tree", &["./src"], "./src/deep/b.rs"),
+        ("tree", &["./src/deep/b.rs"], "./src/deep/b.rs"),
         ("tree/src", &[], "deep/b.rs"),
         ("link", &[], "deep/b.rs"),
         ("tree/src", &[".."], "../a.rs"),

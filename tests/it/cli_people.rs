@@ -145,13 +145,13 @@ fn matches_by_themselves_leave_the_mode_as_it_is() {
     let dir = tree.path();
     fs::write(dir.join("twice"), "foo foo\nfoo\n").unwrap();
     for (flags, printed) in [
-        (&["-l", "-o"][..], "twice\n"),
-        (&["-o", "-l"], "twice\n"),
-        (&["-l", "--vimgrep"], "twice\n"),
-        (&["-c", "-o"], "twice:3\n"),
-        (&["-o", "-c"], "twice:3\n"),
-        (&["--count-matches", "-o"], "twice:3\n"),
-        (&["-c", "--vimgrep"], "twice:2\n"),
+        (&["-l", "-o"][..], "./twice\n"),
+        (&["-o", "-l"], "./twice\n"),
+        (&["-l", "--vimgrep"], "./twice\n"),
+        (&["-c", "-o"], "./twice:3\n"),
+        (&["-o", "-c"], "./twice:3\n"),
+        (&["--count-matches", "-o"], "./twice:3\n"),
+        (&["-c", "--vimgrep"], "./twice:2\n"),
     ] {
         prints(dir, &[flags, &["foo", "."]].concat(), printed);
     }
@@ -161,7 +161,7 @@ fn matches_by_themselves_leave_the_mode_as_it_is() {
         let (_, out, _) = run(dir, &[&json[..], &[more]].concat());
         assert!(out.starts_with("{\"type\":\"begin\""), "{more}: {out}");
     }
-    let both = "twice:1:1:foo\ntwice:1:5:foo\ntwice:2:1:foo\n";
+    let both = "./twice:1:1:foo\n./twice:1:5:foo\n./twice:2:1:foo\n";
     prints(dir, &["-o", "--vimgrep", "foo", "."], both);
 }
 

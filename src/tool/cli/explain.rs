@@ -188,6 +188,8 @@ impl Explained {
                 "candidates_by_index": explanation.candidates,
                 "confirmed": self.confirmed(),
             },
+            // Whether standard output is a file, which is not searched.
+            "leaves_out_own_output": question.scope.own_output.is_some(),
             "complete": self.is_complete(),
             "reason": self.reason(),
             "elsewhere": explanation.elsewhere.as_ref().map(show::elsewhere_json),
@@ -249,6 +251,13 @@ impl Explained {
         line(out, "in scope", &things(all, "file"))?;
         let share = share(excluded, all);
         line(out, "excluded", &format!("{} ({share})", count(excluded)))?;
+        if question.scope.own_output.is_some() {
+            line(
+                out,
+                "output",
+                "a file, which is not searched unless it is named",
+            )?;
+        }
         if stats.files_too_large > 0 {
             let text = format!(
                 "{}, more than --max-filesize {}",

@@ -102,8 +102,8 @@ fn lines_of(file: &Path, environment: &Environment) -> Result<Vec<String>, ToolE
 pub(super) struct SearchedPath {
     /// The path as the sandbox is asked for it.
     pub(super) asked: PathBuf,
-    /// The path that a person can use: relative to the shell's directory where it lies there, else
-    /// as it was typed.
+    /// The path that a person can use: as it was typed, or relative to the shell's directory where an
+    /// absolute one lies in that. Empty where no path was typed.
     pub(super) shown: PathBuf,
     /// The real path; the typed one if there is none.
     pub(super) absolute: PathBuf,
@@ -143,7 +143,11 @@ pub(super) fn searched_paths(
     if typed.is_empty() {
         let top = root.unwrap_or(Path::new("."));
         let asked = PathBuf::from(".");
-        let path = searched(asked, top, None, environment, here.as_deref())?;
+        let mut path = searched(asked, top, None, environment, here.as_deref())?;
+        if top == Path::new(".") {
+            // Nobody typed it.
+            path.shown = PathBuf::new();
+        }
         return Ok(Some(vec![path]));
     }
     typed
@@ -195,9 +199,9 @@ fn searched(
     Ok(SearchedPath {
         asked,
         shown: match inside {
-            Some(inside) if !typed.is_symlink() => inside.to_path_buf(),
-            // As it was typed, without a `.` in front.
-            _ => typed.components().collect(),
+            Some(inside) if typed.is_absolute() && !typed.is_symlink() => inside.to_path_buf(),
+            // With `./` or `../` in front, as ripgrep shows it.
+            _ => typed.to_path_buf(),
         },
         is_file: absolute.is_file(),
         absolute,

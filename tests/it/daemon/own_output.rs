@@ -47,6 +47,16 @@ fn a_file_that_the_answer_is_written_to_is_not_searched() {
         &["--daemon", "off", "--set", "backend=auto"],
         &["--daemon", "use"],
     ];
+    for (form, said) in [
+        (&["explain", "needle"][..], "which is not searched"),
+        (
+            &["explain", "--json", "needle"],
+            "\"leaves_out_own_output\":true",
+        ),
+    ] {
+        let explained = added(&place, form).replace("\": ", "\":");
+        assert!(explained.contains(said), "{explained}");
+    }
     let mut daemon = None;
     for way in ways {
         if way == ["--daemon", "use"] {
