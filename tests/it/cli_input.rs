@@ -49,7 +49,7 @@ fn a_search_beside_a_pipe_of_a_shell_is_of_the_pipe() {
     assert_eq!(script(dir, &inner), found);
     assert_eq!(script(dir, &format!("{pipe} | SEARCH absent")).0, 1);
     // A path is a path.
-    let of_tree = (0, OF_TREE.to_string(), String::new());
+    let of_tree = (0, format!("./{OF_TREE}"), String::new());
     assert_eq!(script(dir, &format!("{pipe} | SEARCH needle .")), of_tree);
     let with_pattern = format!("{pipe} | SEARCH -e needle file.txt");
     assert_eq!(script(dir, &with_pattern).1, OF_TREE);
