@@ -293,14 +293,7 @@ impl FileSearcher {
         {
             let behind = match asked.wanted {
                 Wanted::Approximate(places) => Ok(places.iter().any(|place| place.start >= end)),
-                Wanted::All | Wanted::Reported(_) => {
-                    let options = RegionOptions {
-                        strip_carriage_returns: self.query.sees_carriage_return(),
-                        max_line: usize::MAX,
-                        ends_at_nul: false,
-                    };
-                    any_match(&mut self.plain, &self.matcher, rest, options)
-                }
+                Wanted::All | Wanted::Reported(_) => self.any_line_matches(rest),
             };
             note_binary(&mut outcome, nul as u64, behind);
         }
@@ -315,18 +308,23 @@ impl FileSearcher {
         if text::region(&decoded) == Region::Binary && !is_named {
             return outcome;
         }
-        let options = RegionOptions {
-            strip_carriage_returns: self.query.sees_carriage_return(),
-            max_line: usize::MAX,
-            ends_at_nul: false,
-        };
-        match any_match(&mut self.plain, &self.matcher, &*decoded, options) {
+        match self.any_line_matches(&decoded) {
             Ok(true) => outcome.gaps.not_text = Some(at as u64),
             Ok(false) => {}
             // The stop flag was raised.
             Err(_) => outcome.complete = false,
         }
         outcome
+    }
+
+    /// Returns true if a line of a text in memory matches, binary or not.
+    fn any_line_matches(&mut self, text: &[u8]) -> io::Result<bool> {
+        let options = RegionOptions {
+            strip_carriage_returns: self.query.sees_carriage_return(),
+            max_line: usize::MAX,
+            ends_at_nul: false,
+        };
+        any_match(&mut self.plain, &self.matcher, text, options)
     }
 
     /// Searches the part of a text that is searched line by line. Also says whether a limit ended
@@ -430,7 +428,7 @@ impl FileSearcher {
     }
 }
 
-/// Returns where a file stops being text: at its first byte that is no UTF-8, or its first NUL byte.
+/// Returns where a file stops being text: at its first NUL byte, or its first byte that is no UTF-8.
 fn end_of_text(bytes: &[u8]) -> Option<usize> {
     let valid = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
     let nul = memchr::memchr(0, &bytes[..valid]);
@@ -553,9 +551,7 @@ fn read_whole(
     // One byte more than expected, so that the usual file is known to end without a second call.
     let mut want = (size + 1).min(most);
     loop {
-        if buffer.len() < want {
-            lengthen(buffer, want.max(64 << 10));
-        }
+        lengthen(buffer, want);
         match file.read(&mut buffer[filled..want]) {
             Ok(0) => return Ok(filled),
             Ok(n) => filled += n,

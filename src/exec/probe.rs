@@ -21,9 +21,15 @@ const PIECE: usize = 128 << 10;
 /// A line longer than this is left to the full search.
 const LINE_LIMIT: usize = 4 << 20;
 
+/// The bytes of the shortest buffer.
+const LEAST_BUFFER: usize = 64 << 10;
+
 /// Makes `buffer` at least `len` bytes long, and keeps the bytes that it has.
 pub(super) fn lengthen(buffer: &mut Vec<u8>, len: usize) {
-    let len = len.next_power_of_two();
+    if buffer.len() >= len {
+        return;
+    }
+    let len = len.next_power_of_two().max(LEAST_BUFFER);
     if buffer.is_empty() {
         // The allocator has zeroed memory for less than it takes to write zeros.
         *buffer = vec![0; len];
@@ -46,10 +52,8 @@ pub(crate) fn may_match(
         if held > LINE_LIMIT {
             return Ok(true);
         }
-        if buffer.len() < held + PIECE {
-            lengthen(buffer, held + PIECE);
-        }
         let want = held + PIECE;
+        lengthen(buffer, want);
         let read = match input.read(&mut buffer[held..want]) {
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -106,9 +110,7 @@ pub(crate) fn may_match_within(
         if len > LINE_LIMIT {
             return Ok(true);
         }
-        if buffer.len() < len {
-            lengthen(buffer, len);
-        }
+        lengthen(buffer, len);
         file.seek(SeekFrom::Start(span.start))?;
         match file.read_exact(&mut buffer[..len]) {
             Ok(()) => {}

@@ -66,8 +66,8 @@ pub struct Retrieved {
     pub cut: Named,
     /// Files larger than [`Retrieval::max_file_size`], which are skipped: how many, and the first ones.
     pub too_large: Named,
-    /// Files with a hit in binary data, which is not shown: how many, and the first ones. Files that
-    /// are binary as a whole count where the searched path is one.
+    /// Files with a hit in binary data, which is not shown: how many, and the first ones. A file that
+    /// is binary as a whole counts only if the searched path names it.
     pub binary: Named,
 }
 
@@ -242,15 +242,19 @@ fn look(file: EligibleFile, options: &Retrieval<'_>, part: &mut Retrieved) {
         part.changed = Named::one(name());
         return;
     }
+    let decoded = decode(&read.bytes);
+    let (text, binary) = parts(&decoded);
     let stopped = || options.stop.is_raised();
-    if let Some(binary) = read.binary(file.is_named)
-        && Document::read(options.terms, "", &binary, |_| {}, stopped).is_some()
+    // A file that is binary as a whole counts only where somebody named it.
+    if !binary.is_empty()
+        && (text.is_some() || file.is_named)
+        && Document::read(options.terms, "", binary, |_| {}, stopped).is_some()
     {
         part.binary = Named::one(name());
     }
-    let Some(text) = read.text() else { return };
+    let Some(text) = text else { return };
     let key = sort_key(&path).into_owned();
-    let Some(document) = Document::read(options.terms, &key, &text, |_| {}, stopped) else {
+    let Some(document) = Document::read(options.terms, &key, text, |_| {}, stopped) else {
         return;
     };
     part.corpus.add(&document);
@@ -272,33 +276,16 @@ struct ReadFile {
     stamp: Option<Stamp>,
 }
 
-impl ReadFile {
-    /// Returns the text that is searched; `None` for binary data.
-    fn text(&self) -> Option<Cow<'_, [u8]>> {
-        let text = decode(&self.bytes);
-        match region(&text) {
-            Region::Whole => Some(text),
-            Region::Binary => None,
-            Region::Until { end, .. } => Some(match text {
-                Cow::Borrowed(text) => Cow::Borrowed(text.get(..end).unwrap_or(text)),
-                Cow::Owned(mut text) => {
-                    text.truncate(end);
-                    Cow::Owned(text)
-                }
-            }),
+/// Splits the content of a file into the text that is searched, if it has one, and the binary data
+/// behind it, which is not.
+fn parts(decoded: &[u8]) -> (Option<&[u8]>, &[u8]) {
+    match region(decoded) {
+        Region::Whole => (Some(decoded), &[]),
+        Region::Binary => (None, decoded),
+        Region::Until { end, .. } => {
+            let (text, binary) = decoded.split_at(end);
+            (Some(text), binary)
         }
-    }
-
-    /// Returns the binary data that is not searched, if there is any. That of a file that is binary as
-    /// a whole counts only where somebody named the file.
-    fn binary(&self, is_named: bool) -> Option<Vec<u8>> {
-        let text = decode(&self.bytes);
-        let from = match region(&text) {
-            Region::Binary if is_named => 0,
-            Region::Whole | Region::Binary => return None,
-            Region::Until { end, .. } => end,
-        };
-        Some(text.get(from..)?.to_vec())
     }
 }
 
@@ -350,10 +337,11 @@ pub fn excerpts(
     if read.stamp.is_none() || read.stamp != candidate.stamp {
         return None;
     }
-    let text = read.text()?;
+    let decoded = decode(&read.bytes);
+    let text = parts(&decoded).0?;
     let mut hits: Vec<Hit> = Vec::new();
     let stopped = || options.stop.is_raised();
-    Document::read(options.terms, "", &text, |hit| hits.push(hit), stopped)?;
+    Document::read(options.terms, "", text, |hit| hits.push(hit), stopped)?;
     hits.sort_by_key(|hit| (hit.start, hit.term));
     let excerpt = |chunk: Chunk| {
         let shown = match snippet {
@@ -369,7 +357,7 @@ pub fn excerpts(
             chunk,
         }
     };
-    let mut chunks = chunks(&text, &hits, snippet, most.saturating_add(1));
+    let mut chunks = chunks(text, &hits, snippet, most.saturating_add(1));
     let more = chunks.len() > most;
     chunks.truncate(most);
     Some(Excerpts {

@@ -575,7 +575,7 @@ fn a_terminal_shows_the_first_lines_and_everything_else_gets_all() {
         assert_eq!(lines.len(), 201, "{way:?}: {screen}");
         assert!(lines[200].contains("--max-results"), "{}", lines[200]);
     }
-    // What is asked for or configured holds for everybody.
+    // A limit that is asked for or configured holds everywhere.
     let few = piped(&["--max-results", "3", "needle"]);
     assert_eq!(few.lines().count(), 4, "{few}");
     let few = piped(&["--set", "default_max_results=5", "needle"]);

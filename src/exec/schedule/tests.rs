@@ -688,8 +688,8 @@ fn workers_wait_for_a_taker_that_is_slow() {
         ControlFlow::Continue(())
     });
     assert_eq!(run.unwrap().totals.results, 240);
-    // What is being handed out, and as much again that is ready or waits for an earlier piece; and what
-    // is being searched.
+    // The files that are being handed out, as many again that are ready or wait for an earlier piece,
+    // and those that are being searched.
     let limit = 2 * (READY_BYTES + WINDOW_BYTES) / (1 << 20) + 4;
     assert!(
         most_ahead <= limit,

@@ -650,8 +650,8 @@ pub(super) struct SearchArgs {
     /// Show at most NUM matching lines of a file; --json says where there are more.
     #[arg(short = 'm', long, value_name = "NUM", value_parser = at_least_one(), help_heading = LIMITS)]
     pub(super) max_count: Option<u64>,
-    /// Show at most NUM lines, context included; with -l, -c and --files NUM files; 0 shows all [default: 200 lines
-    /// on a terminal, else all].
+    /// Show at most NUM lines, context included; with -l, -c and --files NUM files; 0 shows all
+    /// [default: 200 lines on a terminal, else all].
     #[arg(long, value_name = "NUM", help_heading = LIMITS)]
     pub(super) max_results: Option<u64>,
     /// Search at most NUM files.

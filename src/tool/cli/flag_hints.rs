@@ -295,7 +295,7 @@ mod tests {
         threads trace trim type type-add type-clear type-list type-not unicode unrestricted version vimgrep \
         with-filename word-regexp";
 
-    /// The checks of clap itself are left out of most builds, since they take as long as a small search.
+    /// The checks of clap itself are left out of most builds: they take as long as a small search.
     #[test]
     fn no_flag_has_two_meanings() {
         fn check(command: &clap::Command) {

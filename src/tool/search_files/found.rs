@@ -41,24 +41,21 @@ impl Kept {
                 path: slashed(&error.path),
                 error: error.message,
             })),
-            Found::File(file) => {
-                let gaps = &file.outcome.gaps;
-                if gaps.too_large.is_some() {
-                    self.errors.push(Problem::TooLarge(slashed(&file.path)));
-                    return ControlFlow::Continue(());
-                }
-                if let Some(at) = gaps.not_text {
-                    self.errors.push(Problem::NotText(slashed(&file.path), at));
-                    return ControlFlow::Continue(());
-                }
-                self.bytes = self.bytes.saturating_add(file.outcome.footprint());
-                self.is_full |= self.bytes > MOST_KEPT;
-                if !self.is_full {
-                    self.files.push(file);
-                }
-            }
+            Found::File(file) => match (file.outcome.gaps.too_large, file.outcome.gaps.not_text) {
+                (Some(_), _) => self.errors.push(Problem::TooLarge(slashed(&file.path))),
+                (None, Some(at)) => self.errors.push(Problem::NotText(slashed(&file.path), at)),
+                (None, None) => self.keep(file),
+            },
         }
         ControlFlow::Continue(())
+    }
+
+    fn keep(&mut self, file: FileAnswer) {
+        self.bytes = self.bytes.saturating_add(file.outcome.footprint());
+        self.is_full |= self.bytes > MOST_KEPT;
+        if !self.is_full {
+            self.files.push(file);
+        }
     }
 
     /// Returns why the searched directory itself could not be read, if that is so.

@@ -1,11 +1,11 @@
-//! The file that an answer is written to is not searched, whoever answers.
+//! The file that an answer is written to is not searched: by a process, an index or a daemon.
 
 use std::fs::{self, File};
 
 use super::mcp::PROGRAM;
 use super::program::{Place, ok, text};
 
-/// What stood in the file before.
+/// The content of the file before the search.
 const BEFORE: &str = "an old needle\n";
 
 /// Runs a command whose output is added to `out.txt` of the tree; returns what was added.

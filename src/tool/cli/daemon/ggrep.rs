@@ -250,10 +250,9 @@ fn ask(args: &QuestionArgs, environment: &Environment, out: &mut dyn Write) -> R
 
 /// Names the files of an answer so that a person can open them from where the shell is.
 fn name_from_here(success: &mut Success, root: &Path, environment: &Environment) {
-    let Ok(here) = environment.working_dir.as_deref().map(Path::canonicalize) else {
+    let Ok(here) = canonical(Path::new("."), environment) else {
         return;
     };
-    let Ok(here) = here else { return };
     let results = success.results.iter_mut().map(|found| &mut found.path);
     let warned = success.warnings.iter_mut().map(|one| &mut one.path_key);
     let limited = success.limits_hit.iter_mut().map(|one| &mut one.path_key);

@@ -2,8 +2,9 @@
 
 use std::path::{Component, Path, PathBuf};
 
-/// Returns the path of the file `there` as it can be opened from the directory `here`: below it as it is,
-/// else over `..` as long as both lie in `top`, else absolute. All three are absolute, without links.
+/// Returns the path by which the file `there` can be opened from the directory `here`: relative where
+/// it lies below `here`, over `..` where both lie in `top`, else absolute. All three are absolute,
+/// without links.
 ///
 /// From `/home/me/tree/src`, with `/home/me/tree` as the top, `/home/me/tree/a.rs` is `../a.rs`.
 pub(super) fn seen_from(here: &Path, there: &Path, top: &Path) -> PathBuf {

@@ -232,13 +232,7 @@ pub(super) fn root_of(
     if let Some(named) = named {
         return canonical(named, environment);
     }
-    let here = || {
-        environment
-            .absolute(Path::new("."))
-            .ok()?
-            .canonicalize()
-            .ok()
-    };
+    let here = || canonical(Path::new("."), environment).ok();
     let place = canonical(place.unwrap_or(Path::new(".")), environment)?;
     let dir = match place.is_dir() {
         true => place.as_path(),
