@@ -170,6 +170,33 @@ fn tui_says_at_its_end_that_it_has_started_a_daemon() {
 }
 
 #[test]
+fn tui_names_files_from_where_the_shell_is() {
+    let place = place();
+    let top = place.path().canonicalize().unwrap();
+    let beside = format!("{}:2", top.join("tree/src/delay.rs").display());
+    for (shell, root, first) in [
+        ("tree", ".", "src/delay.rs:2"),
+        ("tree/src", "..", "delay.rs:2"),
+        (".", "tree", "tree/src/delay.rs:2"),
+        ("config", "../tree", &beside),
+    ] {
+        fs::create_dir_all(top.join(shell)).unwrap();
+        let mut program = tui(&top, &["--root", root, "retry_del"]);
+        program.current_dir(top.join(shell));
+        let mut session = Session::start(program, 250, 30);
+        let shown = session.until("the preview", |shown| shown.contains("delay.rs:2"));
+        let title = shown.split_whitespace().find(|word| word.ends_with(":2"));
+        assert_eq!(
+            title.map(|title| title.trim_start_matches('│')),
+            Some(first),
+            "{shown}"
+        );
+        session.type_in("\u{1b}");
+        assert_eq!(session.end(), Some(0));
+    }
+}
+
+#[test]
 fn tui_shows_what_is_found_while_it_is_typed_and_opens_the_editor() {
     let place = place();
     let mut session = Session::start(tui(place.path(), &[]), 130, 30);

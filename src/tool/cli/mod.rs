@@ -15,6 +15,7 @@ mod execute;
 mod explain;
 mod flag_hints;
 mod flag_order;
+mod here;
 mod index;
 mod input;
 mod links;

@@ -67,7 +67,8 @@ pub(super) fn run(args: &TuiArgs, environment: &Environment) -> Result<u8, Failu
     let state = State::new(
         root.display().to_string(),
         args.pattern.clone().unwrap_or_default(),
-    );
+    )
+    .with_shell_in(canonical(Path::new("."), environment).unwrap_or_else(|_| root.clone()));
     let mut terminal = ratatui::try_init()?;
     let done = signals.while_calling(|| {
         let mut screen = Screen {

@@ -6,7 +6,6 @@
 pub(super) mod checkup;
 pub(super) mod client;
 pub(super) mod ggrep;
-mod here;
 mod people;
 pub(super) mod serve;
 pub(super) mod start;

@@ -2,6 +2,7 @@
 //!
 //! Owns what keys mean, which answer counts, and which line is chosen. It knows no terminal, no clock and no tree.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
@@ -9,6 +10,7 @@ use ratatui::widgets::ListState;
 use tui_input::Input;
 use tui_input::backend::crossterm::to_input_request;
 
+use super::super::here::seen_from;
 use super::asker::{Asked, Place, Told};
 use crate::tool::request::{Case, SearchRequest};
 use crate::tool::response::{Record, SearchResponse};
@@ -55,6 +57,8 @@ pub(super) struct Preview {
 pub(super) struct State {
     /// The tree.
     pub(super) root: String,
+    /// The directory of the shell.
+    pub(super) here: PathBuf,
     /// The pattern.
     pub(super) input: Input,
     /// It is a text.
@@ -87,9 +91,10 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Begins with a pattern, which may be empty.
+    /// Begins with a pattern, which may be empty, in a shell that is in the root.
     pub(super) fn new(root: String, pattern: String) -> State {
         State {
+            here: PathBuf::from(&root),
             root,
             input: Input::new(pattern),
             is_text: false,
@@ -107,6 +112,19 @@ impl State {
             page: 10,
             number: 0,
         }
+    }
+
+    /// Sets the directory of the shell.
+    pub(super) fn with_shell_in(mut self, here: PathBuf) -> State {
+        self.here = here;
+        self
+    }
+
+    /// Returns the path by which a file of the tree can be opened from where the shell is.
+    pub(super) fn seen(&self, path: &str) -> String {
+        let root = Path::new(&self.root);
+        let seen = seen_from(&self.here, &root.join(path), root);
+        seen.display().to_string()
     }
 
     /// The lines that were found.

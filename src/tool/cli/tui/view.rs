@@ -161,7 +161,9 @@ fn draw_list(frame: &mut Frame<'_>, area: Rect, state: &mut State) {
         let data = &record.data;
         if path != Some(&data.path.text) {
             path = Some(&data.path.text);
-            let name = Line::from(shown(&data.path.text)).bold().magenta();
+            let name = Line::from(shown(&state.seen(&data.path.text)))
+                .bold()
+                .magenta();
             items.push(ListItem::new(name));
         }
         if nth == state.chosen {
@@ -259,7 +261,8 @@ fn draw_preview(frame: &mut Frame<'_>, area: Rect, state: &State) {
         return;
     };
     let [name, text] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(inner);
-    let title = format!("{}:{}", shown(&preview.place.path), preview.place.line);
+    let seen = state.seen(&preview.place.path);
+    let title = format!("{}:{}", shown(&seen), preview.place.line);
     frame.render_widget(Line::from(title).bold().magenta(), name);
     let lines = match &preview.lines {
         Ok(lines) => lines,
