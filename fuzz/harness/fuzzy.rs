@@ -2,7 +2,7 @@
 //! expression matches as it is has no edits, no line is passed over, and literals are found as by a plain table; and what is similar to a short
 //! literal is what the definition says.
 
-use forge_search::exec::event::Span;
+use forge_search::exec::event::{LineSpans, Span};
 use forge_search::exec::fuzzy::{FuzzyMatcher, FuzzyWorker, SimilarMatcher, Threshold};
 use forge_search::exec::matcher::LineMatcher;
 use forge_search::exec::pattern::Pattern;
@@ -73,11 +73,15 @@ fn check_similar(pattern: &Pattern, hundredths: u32, literal: &[char], text: &[u
         else {
             continue;
         };
-        let mut found = Vec::new();
+        let mut found = LineSpans::new();
         let ended = worker.find_in_line(line.as_bytes(), usize::MAX, &mut found);
         assert_eq!(ended, Ok(()));
         let expected = similar_parts(literal, hundredths, line);
-        assert_eq!(found, expected, "{literal:?} {hundredths}: {line:?}");
+        assert_eq!(
+            found.to_vec(),
+            expected,
+            "{literal:?} {hundredths}: {line:?}"
+        );
         let candidate = worker.find_candidate_line(line.as_bytes());
         assert!(candidate.is_ok_and(|candidate| candidate.is_some() != expected.is_empty()));
     }

@@ -11,7 +11,7 @@ use std::cell::Cell;
 use grep_matcher::{LineMatchKind, LineTerminator, Match, Matcher, NoCaptures};
 use memchr::{memchr, memchr_iter};
 
-use crate::exec::event::Span;
+use crate::exec::event::{LineSpans, Span};
 use crate::exec::matcher::{Stopped, WorkerMatcher};
 use crate::exec::query::Spans;
 use crate::exec::stop::Stop;
@@ -26,7 +26,7 @@ pub(crate) trait Lines: Matcher<Error = Stopped> {
         line: &[u8],
         wanted: Spans,
         most: usize,
-    ) -> Result<Vec<Span>, Stopped>;
+    ) -> Result<LineSpans, Stopped>;
 }
 
 impl Lines for WorkerMatcher {
@@ -36,7 +36,7 @@ impl Lines for WorkerMatcher {
         line: &[u8],
         wanted: Spans,
         most: usize,
-    ) -> Result<Vec<Span>, Stopped> {
+    ) -> Result<LineSpans, Stopped> {
         self.spans_in_line(line, wanted, most)
     }
 }
@@ -152,7 +152,7 @@ impl Lines for ReportedLines<'_> {
         line: &[u8],
         wanted: Spans,
         most: usize,
-    ) -> Result<Vec<Span>, Stopped> {
+    ) -> Result<LineSpans, Stopped> {
         self.matcher.spans_in_line(line, wanted, most)
     }
 }
@@ -272,7 +272,7 @@ impl<'a> ApproximateLines<'a> {
 
 impl Lines for ApproximateLines<'_> {
     /// The program reports one match for each line, and no number of edits.
-    fn matches(&self, number: u64, _: &[u8], _: Spans, _: usize) -> Result<Vec<Span>, Stopped> {
+    fn matches(&self, number: u64, _: &[u8], _: Spans, _: usize) -> Result<LineSpans, Stopped> {
         let span = self.on_line(number).map(|placed| Span {
             start: placed.start,
             end: placed.end,

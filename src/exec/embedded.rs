@@ -18,7 +18,7 @@ use crate::exec::eligible::{EligibleFile, Within};
 use crate::exec::engine::{
     Batching, Capabilities, Engine, EngineError, EngineId, Prepared, Worker,
 };
-use crate::exec::event::{BinaryCut, FileOutcome, Line, Span};
+use crate::exec::event::{BinaryCut, FileOutcome, Line, LineSpans};
 use crate::exec::line_sink::{FirstMatch, LineSink, LineTaker};
 use crate::exec::matcher::{LineMatcher, Stopped, WorkerMatcher};
 use crate::exec::probe::{self, PROBE_FROM, lengthen};
@@ -27,7 +27,7 @@ use crate::exec::stop::Stop;
 use crate::index::text::{self, Region, RegionOptions, RegionReader};
 
 /// Files up to this size are read at once; larger ones are streamed.
-const WHOLE_FILE_LIMIT: u64 = 32 << 20;
+const WHOLE_FILE_LIMIT: u64 = 4 << 20;
 
 /// The longest line of a streamed file, in bytes.
 const STREAMED_LINE_LIMIT: usize = 256 << 20;
@@ -385,20 +385,27 @@ impl FileSearcher {
         if early.is_some() && !is_named {
             return Ok(FileOutcome::nothing());
         }
-        let is_ended = self.query.places && self.query.sees_carriage_return();
-        let strip = self.query.sees_carriage_return() && !is_ended;
-        let options = RegionOptions {
-            strip_carriage_returns: strip,
+        let sees_carriage_return = self.query.sees_carriage_return();
+        // Whether any line matches is found out without places.
+        let plain = RegionOptions {
+            strip_carriage_returns: sees_carriage_return,
             max_line: STREAMED_LINE_LIMIT,
-            ends_at_nul: true,
+            ends_at_nul: false,
         };
         let text = io::Cursor::new(probe).chain(text);
         if let Some(nul) = early {
             let mut outcome = FileOutcome::nothing();
-            let behind = any_match(&mut self.plain, &self.matcher, text, options);
+            let behind = any_match(&mut self.plain, &self.matcher, text, plain);
             note_binary(&mut outcome, nul as u64, behind);
             return Ok(outcome);
         }
+        let is_ended = self.query.places && sees_carriage_return;
+        let strip = sees_carriage_return && !is_ended;
+        let options = RegionOptions {
+            strip_carriage_returns: strip,
+            ends_at_nul: true,
+            ..plain
+        };
         let mut region = RegionReader::new(text, options);
         let (searcher, lines) = (&mut self.searcher, EndedLines(&self.matcher));
         let (mut outcome, limited, result) = if is_ended {
@@ -413,7 +420,7 @@ impl FileSearcher {
         match (result, region.nul()) {
             (Ok(()), Some(nul)) if outcome.complete && !limited => {
                 let rest = region.into_rest();
-                let behind = any_match(&mut self.plain, &self.matcher, rest, options);
+                let behind = any_match(&mut self.plain, &self.matcher, rest, plain);
                 note_binary(&mut outcome, nul, behind);
             }
             (Ok(()), _) => {}
@@ -442,10 +449,6 @@ fn any_match(
     text: impl Read,
     options: RegionOptions,
 ) -> io::Result<bool> {
-    let options = RegionOptions {
-        ends_at_nul: false,
-        ..options
-    };
     let mut first = FirstMatch::default();
     searcher.search_reader(matcher, RegionReader::new(text, options), &mut first)?;
     Ok(first.found)
@@ -504,7 +507,7 @@ impl Lines for EndedLines<'_> {
         line: &[u8],
         wanted: Spans,
         most: usize,
-    ) -> Result<Vec<Span>, Stopped> {
+    ) -> Result<LineSpans, Stopped> {
         self.0.matches(number, line, wanted, most)
     }
 }
@@ -581,3 +584,6 @@ impl<R: Read> Read for StoppableReader<R> {
         self.input.read(out)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use crate::exec::as_text;
 
@@ -23,6 +24,9 @@ pub struct Span {
     #[serde(default, skip_serializing_if = "is_default")]
     pub edits: u32,
 }
+
+/// The matches of one line. A single one, as most lines have, takes no allocation of its own.
+pub type LineSpans = SmallVec<[Span; 1]>;
 
 /// Whether a line matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,7 +96,7 @@ pub struct Line {
     pub text: Box<[u8]>,
     /// The matches, from left to right: the first one only, or all, as the query asks. Empty for
     /// context.
-    pub spans: Vec<Span>,
+    pub spans: LineSpans,
     /// Where it stands, if the query asks for that.
     #[serde(default, skip_serializing_if = "is_default")]
     pub place: Option<Place>,
@@ -106,10 +110,11 @@ impl Line {
 
     /// Estimates the bytes that the line keeps in memory.
     pub(crate) fn footprint(&self) -> usize {
-        size_of::<Self>()
-            + self.text.len()
-            + self.spans.capacity() * size_of::<Span>()
-            + 2 * ROUNDING
+        let spans = match self.spans.spilled() {
+            true => self.spans.capacity() * size_of::<Span>() + ROUNDING,
+            false => 0,
+        };
+        size_of::<Self>() + self.text.len() + ROUNDING + spans
     }
 }
 

@@ -8,7 +8,7 @@ use std::io;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkFinish, SinkMatch};
 
 use crate::exec::confirm::Lines;
-use crate::exec::event::{FileOutcome, Line, LineEnd, LineKind, Place, Span};
+use crate::exec::event::{FileOutcome, Line, LineEnd, LineKind, LineSpans, Place};
 use crate::exec::query::{Query, Report};
 
 /// Takes a line that was found. False ends the search.
@@ -141,7 +141,7 @@ impl<'a, L: Lines> LineSink<'a, L> {
 
     /// Finds the matches of a line, as many as are asked for and at most `left`. Says whether the
     /// line has more.
-    fn spans(&self, number: u64, text: &[u8], left: u64) -> Result<(Vec<Span>, bool), ()> {
+    fn spans(&self, number: u64, text: &[u8], left: u64) -> Result<(LineSpans, bool), ()> {
         let most = usize::try_from(left).unwrap_or(usize::MAX);
         let one_more = most.saturating_add(1);
         let found = self
@@ -300,7 +300,7 @@ fn context(number: u64, text: &[u8], place: Option<Place>) -> Line {
         kind: LineKind::Context,
         number,
         text: text.into(),
-        spans: Vec::new(),
+        spans: LineSpans::new(),
         place,
     }
 }

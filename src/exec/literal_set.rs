@@ -287,6 +287,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::exec::event::LineSpans;
     use crate::exec::matcher::LineMatcher;
     use crate::exec::pattern::{Pattern, PatternOptions};
     use crate::exec::query::{CaseMode, CaseRule, Spans};
@@ -323,7 +324,7 @@ mod tests {
             let set = LiteralSet::new(&literals, pattern.fold(), word, whole_line).unwrap();
             for line in &lines {
                 let expected = expression.spans_in_line(line.as_bytes(), Spans::First, 1).unwrap();
-                let found: Vec<Span> = set.find(line.as_bytes(), 0).into_iter().collect();
+                let found: LineSpans = set.find(line.as_bytes(), 0).into_iter().collect();
                 prop_assert_eq!(&found, &expected, "{:?} in {:?}", &literals, line);
             }
             let text = lines.join("\n");

@@ -14,7 +14,7 @@ use memchr::memchr;
 use regex_syntax::hir::{HirKind, Look};
 
 use crate::exec::compiled::{Compiled, Finder};
-use crate::exec::event::Span;
+use crate::exec::event::{LineSpans, Span};
 use crate::exec::fuzzy::{FuzzyMatcher, FuzzyWorker, SimilarMatcher, SimilarWorker};
 use crate::exec::literal_set::LiteralSet;
 use crate::exec::pattern::{Pattern, PatternError};
@@ -212,7 +212,7 @@ impl WorkerMatcher {
             WorkerKind::Set(set, _) => Ok(set.find(line, 0)),
             WorkerKind::Fuzzy(fuzzy) => fuzzy.find_in_line(line),
             WorkerKind::Similar(similar) => {
-                let mut found = Vec::new();
+                let mut found = LineSpans::new();
                 similar.find_in_line(line, 1, &mut found)?;
                 Ok(found.first().copied())
             }
@@ -230,8 +230,8 @@ impl WorkerMatcher {
         line: &[u8],
         wanted: Spans,
         most: usize,
-    ) -> Result<Vec<Span>, Stopped> {
-        let mut found = Vec::new();
+    ) -> Result<LineSpans, Stopped> {
+        let mut found = LineSpans::new();
         match (&self.0, wanted) {
             (WorkerKind::Exact(exact), Spans::Each) => {
                 let first = exact.find_in_line(line)?;
@@ -274,8 +274,7 @@ impl WorkerMatcher {
             (WorkerKind::Similar(similar), Spans::Each | Spans::Every) => {
                 similar.find_in_line(line, most, &mut found)?;
             }
-            // One place, and not the four that a vector makes room for.
-            (_, _) => found = self.find_in_line(line)?.map_or(found, |first| vec![first]),
+            (_, _) => found.extend(self.find_in_line(line)?),
         }
         Ok(found)
     }
@@ -336,7 +335,7 @@ fn each_match(
     most: usize,
     first: Option<Span>,
     next: impl Fn(usize) -> Result<Option<Span>, Stopped>,
-    out: &mut Vec<Span>,
+    out: &mut LineSpans,
 ) -> Result<(), Stopped> {
     let mut first_empty = None;
     let mut found = first;
@@ -367,7 +366,7 @@ fn every_match(
     most: usize,
     first: Option<Span>,
     next: impl Fn(usize) -> Result<Option<Span>, Stopped>,
-    out: &mut Vec<Span>,
+    out: &mut LineSpans,
 ) -> Result<(), Stopped> {
     let mut found = first;
     let mut last_end = None;

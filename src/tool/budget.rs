@@ -211,5 +211,6 @@ fn too_small<D: Draft>(draft: &D, budget: usize) -> ToolError {
     .into()
 }
 
-#[cfg(test)]
+// What agents get as text is part of them.
+#[cfg(all(test, feature = "mcp"))]
 mod tests;

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::alphabet::first_char;
 use super::sieve::Sieve;
 use super::{FuzzyMatcher, FuzzyWorker, Span};
+use crate::exec::event::LineSpans;
 use crate::exec::matcher::Stopped;
 use crate::exec::pattern::{Pattern, PatternError};
 use crate::exec::query::Fold;
@@ -235,7 +236,7 @@ impl SimilarWorker {
         &self,
         line: &[u8],
         most: usize,
-        out: &mut Vec<Span>,
+        out: &mut LineSpans,
     ) -> Result<(), Stopped> {
         let mut tables = self.tables.borrow_mut();
         let Tables {
@@ -331,7 +332,7 @@ impl SimilarWorker {
             {
                 continue;
             }
-            let mut found = Vec::new();
+            let mut found = LineSpans::new();
             self.find_in_line(line, 1, &mut found)?;
             if let Some(span) = found.first() {
                 return Ok(Some(LineMatchKind::Confirmed(start + span.start)));
@@ -474,7 +475,7 @@ mod tests {
     }
 
     fn found(worker: &SimilarWorker, line: &str, most: usize) -> Vec<(usize, usize, u32)> {
-        let mut spans = Vec::new();
+        let mut spans = LineSpans::new();
         worker
             .find_in_line(line.as_bytes(), most, &mut spans)
             .unwrap();
@@ -700,7 +701,10 @@ mod tests {
         let worker = matcher.worker(stop.clone());
         stop.raise(crate::exec::stop::StopReason::TimedOut);
         let line = vec![b'x'; 1 << 20];
-        assert_eq!(worker.find_in_line(&line, 1, &mut Vec::new()), Err(Stopped));
+        assert_eq!(
+            worker.find_in_line(&line, 1, &mut LineSpans::new()),
+            Err(Stopped)
+        );
         assert_eq!(worker.find_candidate_line(&line).unwrap_err(), Stopped);
     }
 }

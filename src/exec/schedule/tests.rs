@@ -164,11 +164,12 @@ fn hit(count: usize) -> FileOutcome {
         kind: LineKind::Match,
         number: n as u64 + 1,
         text: Box::from(*b"x"),
-        spans: vec![Span {
+        spans: [Span {
             start: 0,
             end: 1,
             edits: 0,
-        }],
+        }]
+        .into(),
         place: None,
     };
     FileOutcome {

@@ -125,7 +125,7 @@ const MATCH: Ansi = AnsiColor::Red.on_default().bold();
 impl Style {
     /// Writes bytes as text: control characters are escaped unless they are wanted as they are, and
     /// invalid bytes are replaced on a terminal only.
-    pub(super) fn text(&self, bytes: &[u8], out: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn text(&self, bytes: &[u8], out: &mut (impl Write + ?Sized)) -> io::Result<()> {
         if self.raw || is_plain(bytes) {
             return out.write_all(bytes);
         }
@@ -143,7 +143,12 @@ impl Style {
     }
 
     /// Writes bytes in a colour.
-    fn painted(&self, paint: Ansi, bytes: &[u8], out: &mut dyn Write) -> io::Result<()> {
+    fn painted(
+        &self,
+        paint: Ansi,
+        bytes: &[u8],
+        out: &mut (impl Write + ?Sized),
+    ) -> io::Result<()> {
         if !self.color {
             return self.text(bytes, out);
         }
@@ -153,7 +158,7 @@ impl Style {
     }
 
     /// Writes a number in the colour of line numbers.
-    fn number(&self, number: u64, out: &mut dyn Write) -> io::Result<()> {
+    fn number(&self, number: u64, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
         self.painted(NUMBER, itoa::Buffer::new().format(number).as_bytes(), out)
     }
 
@@ -163,7 +168,7 @@ impl Style {
         shown: &ShownFile<'_>,
         line: u64,
         column: u64,
-        out: &mut dyn Write,
+        out: &mut (impl Write + ?Sized),
     ) -> io::Result<()> {
         let bytes = shown_bytes(shown.path);
         let Some((format, host)) = &self.links else {

@@ -307,7 +307,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::exec::event::{FileAnswer, FileOutcome, Line, LineKind};
+    use crate::exec::event::{FileAnswer, FileOutcome, Line, LineKind, LineSpans};
 
     #[test]
     fn bytes_that_are_no_text_come_as_they_were() {
@@ -317,7 +317,7 @@ mod tests {
                 kind: LineKind::Match,
                 number: 7,
                 text: text.into(),
-                spans: Vec::new(),
+                spans: LineSpans::new(),
                 place: None,
             });
             let found = Found::File(FileAnswer {

@@ -15,7 +15,12 @@ pub(in super::super) struct Lines {
     last: Option<(PathBuf, u64)>,
     /// The path of the file as it is printed on each of its lines, without a link.
     path: Vec<u8>,
+    /// Room for lines that are formatted and not yet written.
+    formatted: Vec<u8>,
 }
+
+/// Formatted bytes that are written at once.
+const FORMATTED: usize = 64 << 10;
 
 impl Lines {
     pub(in super::super) fn new(style: Style) -> Lines {
@@ -23,10 +28,11 @@ impl Lines {
             style,
             last: None,
             path: Vec::new(),
+            formatted: Vec::new(),
         }
     }
 
-    fn line(&self, shown: &ShownFile<'_>, line: &Line, out: &mut dyn Write) -> io::Result<()> {
+    fn line(&self, shown: &ShownFile<'_>, line: &Line, out: &mut Vec<u8>) -> io::Result<()> {
         let style = &self.style;
         let separator: &[u8] = match line.kind {
             LineKind::Match => b":",
@@ -55,36 +61,12 @@ impl Lines {
 
 impl Output for Lines {
     fn file(&mut self, shown: &ShownFile<'_>, out: &mut dyn Write) -> io::Result<()> {
-        let lines = &shown.file.outcome.lines;
-        if lines.is_empty() {
-            return self.binary(shown, out);
-        }
-        let mut is_same = self
-            .last
-            .as_ref()
-            .is_some_and(|(path, _)| path == shown.path);
-        if !is_same && self.style.links.is_none() {
-            self.path.clear();
-            self.style.path(shown, 1, 1, &mut self.path)?;
-        }
-        let mut last = self.last.as_ref().map(|(_, number)| *number);
-        for line in lines {
-            let is_next = is_same && last.is_some_and(|number| number + 1 == line.number);
-            if self.style.headings && !is_same && !self.style.no_paths {
-                if last.is_some() {
-                    out.write_all(b"\n")?;
-                }
-                let column = line.spans.first().map_or(1, |span| span.start as u64 + 1);
-                self.style.path(shown, line.number, column, out)?;
-                out.write_all(b"\n")?;
-            } else if self.style.has_context && last.is_some() && !is_next {
-                out.write_all(b"--\n")?;
-            }
-            self.line(shown, line, out)?;
-            (is_same, last) = (true, Some(line.number));
-        }
-        if let Some(number) = last {
-            self.last = Some((shown.path.to_path_buf(), number));
+        if !shown.file.outcome.lines.is_empty() {
+            let mut formatted = std::mem::take(&mut self.formatted);
+            let printed = self.lines(shown, &mut formatted, out);
+            formatted.clear();
+            self.formatted = formatted;
+            printed?;
         }
         self.binary(shown, out)
     }
@@ -102,6 +84,47 @@ impl Output for Lines {
 }
 
 impl Lines {
+    /// Prints the lines of a file, which are formatted in `formatted` first.
+    fn lines(
+        &mut self,
+        shown: &ShownFile<'_>,
+        formatted: &mut Vec<u8>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let mut is_same = self
+            .last
+            .as_ref()
+            .is_some_and(|(path, _)| path == shown.path);
+        if !is_same && self.style.links.is_none() {
+            self.path.clear();
+            self.style.path(shown, 1, 1, &mut self.path)?;
+        }
+        let mut last = self.last.as_ref().map(|(_, number)| *number);
+        for line in &shown.file.outcome.lines {
+            let is_next = is_same && last.is_some_and(|number| number + 1 == line.number);
+            if self.style.headings && !is_same && !self.style.no_paths {
+                if last.is_some() {
+                    formatted.push(b'\n');
+                }
+                let column = line.spans.first().map_or(1, |span| span.start as u64 + 1);
+                self.style.path(shown, line.number, column, formatted)?;
+                formatted.push(b'\n');
+            } else if self.style.has_context && last.is_some() && !is_next {
+                formatted.extend_from_slice(b"--\n");
+            }
+            self.line(shown, line, formatted)?;
+            if formatted.len() >= FORMATTED {
+                out.write_all(formatted)?;
+                formatted.clear();
+            }
+            (is_same, last) = (true, Some(line.number));
+        }
+        if let Some(number) = last {
+            self.last = Some((shown.path.to_path_buf(), number));
+        }
+        out.write_all(formatted)
+    }
+
     /// Says of a binary file with a match in the part that is not shown that there is one.
     fn binary(&self, shown: &ShownFile<'_>, out: &mut dyn Write) -> io::Result<()> {
         let binary = shown.file.outcome.gaps.binary;
@@ -182,7 +205,7 @@ impl Output for Matches {
 }
 
 /// Writes the text of a line with its matches in colour, shortened where it is too long.
-fn write_line(style: &Style, line: &Line, out: &mut dyn Write) -> io::Result<()> {
+fn write_line(style: &Style, line: &Line, out: &mut Vec<u8>) -> io::Result<()> {
     let first = line.spans.first();
     let found = first.map(|span| (span.start, span.end));
     let part = style
@@ -219,7 +242,7 @@ fn highlighted(
     text: &[u8],
     spans: &[Span],
     from: usize,
-    out: &mut dyn Write,
+    out: &mut Vec<u8>,
 ) -> io::Result<()> {
     let mut at = from;
     for span in spans.iter().filter(|_| style.color) {

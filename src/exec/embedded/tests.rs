@@ -1,0 +1,85 @@
+//! A file that is streamed has the outcome of one that is read at once.
+
+use std::io::Cursor;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::exec::query::{QueryOptions, Report, Spans};
+use crate::index::text::BINARY_PROBE_BYTES;
+
+/// Parts of texts: matches, ends of lines, NUL bytes, and bytes that are no UTF-8.
+const PARTS: [&[u8]; 12] = [
+    b"needle",
+    b"x",
+    b" ",
+    b"\n",
+    b"\n",
+    b"\r\n",
+    b"\r",
+    b"\0",
+    b"\xff",
+    "é".as_bytes(),
+    b"NEEDLE",
+    b"nee",
+];
+
+/// Lines that fill the part in which a NUL byte makes a file binary, but for a few bytes.
+fn filler() -> Vec<u8> {
+    b"a filler line\n".repeat(BINARY_PROBE_BYTES / 14)
+}
+
+fn text() -> impl Strategy<Value = Vec<u8>> {
+    let parts = prop::collection::vec(prop::sample::select(&PARTS[..]), 0..24);
+    let start = prop::sample::select(vec![&b""[..], b"\xef\xbb\xbf", b"\0", b"needle\n"]);
+    (start, parts.clone(), any::<bool>(), parts).prop_map(|(start, before, fills, after)| {
+        let middle = if fills { filler() } else { Vec::new() };
+        [start, &before.concat(), &middle, &after.concat()].concat()
+    })
+}
+
+fn options() -> impl Strategy<Value = QueryOptions> {
+    let reports = vec![
+        Report::Lines,
+        Report::Matches,
+        Report::Counts,
+        Report::Presence,
+    ];
+    let spans = vec![Spans::First, Spans::Each, Spans::Every];
+    let most = prop::sample::select(vec![1, 2, u64::MAX]);
+    let around = (0usize..3, 0usize..3);
+    let chosen = (prop::sample::select(reports), prop::sample::select(spans));
+    (chosen, around, most, any::<bool>()).prop_map(
+        |((report, spans), (before, after), most, places)| QueryOptions {
+            report,
+            spans,
+            before,
+            after,
+            places,
+            max_matches_per_file: most,
+            ..QueryOptions::default()
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn a_streamed_text_has_the_outcome_of_one_in_memory(
+        text in text(),
+        options in options(),
+        pattern in prop::sample::select(vec!["needle", r"e\s*$", "^x?", r"needle\r", r"[^e]", "(?-u:\\xff)"]),
+        is_named in any::<bool>(),
+    ) {
+        let query = Arc::new(Query::new(&[pattern], &options).unwrap());
+        let matcher = LineMatcher::of(&query).unwrap();
+        let mut searcher = FileSearcher::new(query, &matcher, Stop::new());
+        let asked = Asked { is_named, ..Asked::all() };
+        let mut whole = searcher.search_text(&text, asked);
+        let decoded = searcher.decoder(Cursor::new(text));
+        let mut streamed = searcher.search_stream(decoded, is_named, None).unwrap();
+        // Only as much is read as is needed.
+        prop_assert!(streamed.searched_bytes <= whole.searched_bytes);
+        (streamed.searched_bytes, whole.searched_bytes) = (0, 0);
+        prop_assert_eq!(streamed, whole);
+    }
+}
