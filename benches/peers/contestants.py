@@ -287,10 +287,15 @@ def indexer_of(ugrep):
     return [str(beside)] if beside.exists() else None
 
 
+def built():
+    """Builds our program and returns its path."""
+    subprocess.run(["cargo", "build", "--release", "--locked"], cwd=PROJECT, check=True)
+    return str(PROJECT / "target" / "release" / "forge-search")
+
+
 def all_contestants():
     """Returns those that are here, ours first; builds ours."""
-    subprocess.run(["cargo", "build", "--release", "--locked"], cwd=PROJECT, check=True)
-    forge = str(PROJECT / "target" / "release" / "forge-search")
+    forge = built()
     rg, ugrep = tools()
     found = [ForgeProcess(forge), ForgeCommand(forge), Ripgrep(rg)]
     if ugrep:

@@ -427,27 +427,26 @@ impl Walk {
             rules
         };
         out.reserve(listing.len());
-        // Reused for every entry.
-        let mut absolute = logical_abs;
-        let mut logical = place.logical.clone();
-        let mut real = place.real.clone();
-        let mut real_absolute = place.absolute();
+        let real_absolute = place.absolute();
+        // They differ only below links.
+        let mut reals = (place.real != place.logical || real_absolute != logical_abs)
+            .then(|| (Child::of(place.real.clone()), Child::of(real_absolute)));
+        let mut absolute = Child::of(logical_abs);
+        let mut logical = Child::of(place.logical.clone());
         for entry in listing {
-            absolute.push(&entry.name);
-            logical.push(&entry.name);
-            real.push(&entry.name);
-            real_absolute.push(&entry.name);
+            let absolute = absolute.named(&entry.name);
+            let logical = logical.named(&entry.name);
+            let (real, real_absolute) = match &mut reals {
+                Some((real, absolute)) => (real.named(&entry.name), absolute.named(&entry.name)),
+                None => (logical, absolute),
+            };
             let paths = EntryPaths {
-                absolute: &absolute,
-                logical: &logical,
-                real: &real,
-                real_absolute: &real_absolute,
+                absolute,
+                logical,
+                real,
+                real_absolute,
             };
             self.consider(member, &rules, entry.name, entry.kind, &paths, filter, out);
-            absolute.pop();
-            logical.pop();
-            real.pop();
-            real_absolute.pop();
         }
     }
 
@@ -568,6 +567,27 @@ fn is_gone(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
     )
+}
+
+/// The path of one entry of a directory after the other, in the same memory.
+struct Child {
+    dir: PathBuf,
+    path: PathBuf,
+}
+
+impl Child {
+    fn of(dir: PathBuf) -> Child {
+        let path = PathBuf::new();
+        Child { dir, path }
+    }
+
+    /// Returns the path of the entry of a name. Taking the last name off a path means to look for where it starts; this does not.
+    fn named(&mut self, name: &OsStr) -> &Path {
+        self.path.clear();
+        self.path.push(&self.dir);
+        self.path.push(name);
+        &self.path
+    }
 }
 
 struct EntryPaths<'a> {

@@ -16,6 +16,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style as Ansi};
 
 use super::links::HyperlinkFormat;
+use super::question::SearchedPath;
 use crate::exec::event::FileAnswer;
 use crate::exec::schedule::Run;
 use crate::tool::render::escape_controls;
@@ -31,10 +32,19 @@ pub(super) use rg_json::RgJson;
 pub(super) struct ShownFile<'a> {
     /// The path; empty for standard input.
     pub(super) path: &'a Path,
-    /// The real path, for links.
-    pub(super) absolute: &'a Path,
+    /// The searched path that it lies in; none for standard input.
+    pub(super) searched: Option<&'a SearchedPath>,
     /// The answer.
     pub(super) file: &'a FileAnswer,
+}
+
+impl ShownFile<'_> {
+    /// Returns the real path, for links.
+    fn absolute(&self) -> PathBuf {
+        self.searched.map_or_else(PathBuf::new, |searched| {
+            joined(&searched.absolute, &self.file.path, searched.is_file)
+        })
+    }
 }
 
 /// The end of an answer.
@@ -174,7 +184,7 @@ impl Style {
         let Some((format, host)) = &self.links else {
             return self.painted(PATH, &bytes, out);
         };
-        let url = format.url(shown.absolute, host, line.max(1), column.max(1));
+        let url = format.url(&shown.absolute(), host, line.max(1), column.max(1));
         write!(out, "\x1b]8;;{url}\x1b\\")?;
         self.painted(PATH, &bytes, out)?;
         write!(out, "\x1b]8;;\x1b\\")

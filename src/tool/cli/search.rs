@@ -316,13 +316,9 @@ impl<'a> Printer<'a> {
 
     fn print(&mut self, file: &FileAnswer) -> io::Result<()> {
         let path = self.shown(file.target, &file.path);
-        let absolute = match self.paths.get(file.target) {
-            Some(searched) => joined(&searched.absolute, &file.path, searched.is_file),
-            None => PathBuf::new(),
-        };
         let shown = ShownFile {
             path: &path,
-            absolute: &absolute,
+            searched: self.paths.get(file.target),
             file,
         };
         self.output.file(&shown, &mut self.out)?;
@@ -337,8 +333,8 @@ impl<'a> Printer<'a> {
     /// Says which lines of a file are missing, where the output does not.
     fn gaps(&mut self, path: &std::path::Path, gaps: Gaps) {
         let name = || lossy(&shown_bytes(path));
-        let is_named = self.paths.iter().any(|one| one.shown == path);
-        if let (Some(size), true) = (gaps.too_large, is_named) {
+        let is_named = || self.paths.iter().any(|one| one.shown == path);
+        if let Some(size) = gaps.too_large.filter(|_| is_named()) {
             let why = format!("not searched: the file has {size} bytes, more than the limit");
             self.error(name(), why);
         }
