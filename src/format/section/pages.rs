@@ -3,22 +3,40 @@
 //! Owns what was read: each page once, after it was found to have its checksum, and then it never changes. What lies in
 //! two pages, or is a longer part of a section, is kept once more, in one piece.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use super::layout::{PAGE_SHIFT, PAGE_SIZE};
 use crate::format::error::FormatError;
 
+/// How many pages are read at once where the page before was read, too. A command that compares a tree reads all records
+/// of files, one after the other; rows of filters lie here and there, and are not worth more than their own pages.
+const AHEAD: usize = 16;
+
 /// Pages, by their numbers.
 #[derive(Debug)]
 pub(super) struct Pages {
-    single: Vec<OnceLock<Vec<u8>>>,
+    single: Vec<OnceLock<Page>>,
     /// Those with the ones after them.
     pairs: Vec<OnceLock<Vec<u8>>>,
     /// Whole sections, by their place in the table.
     sections: Vec<OnceLock<Vec<u8>>>,
 }
 
-fn empty(count: usize) -> Vec<OnceLock<Vec<u8>>> {
+/// A page, in what was read with it.
+#[derive(Debug)]
+struct Page {
+    read: Arc<Vec<u8>>,
+    at: usize,
+}
+
+impl Page {
+    fn bytes(&self) -> &[u8] {
+        let bytes = self.read.get(self.at..).unwrap_or_default();
+        bytes.get(..PAGE_SIZE).unwrap_or(bytes)
+    }
+}
+
+fn empty<T>(count: usize) -> Vec<OnceLock<T>> {
     (0..count).map(|_| OnceLock::new()).collect()
 }
 
@@ -42,10 +60,7 @@ impl Pages {
     ) -> Result<&[u8], FormatError> {
         let (first, last) = (start >> PAGE_SHIFT, (start + len - 1) >> PAGE_SHIFT);
         let (kept, from) = if first == last {
-            (
-                kept(self.single.get(first), || read(first, first + 1))?,
-                first,
-            )
+            (self.page(first, read)?, first)
         } else if last == first + 1 {
             (
                 kept(self.pairs.get(first), || read(first, last + 1))?,
@@ -61,6 +76,37 @@ impl Pages {
         let at = start - (from << PAGE_SHIFT);
         kept.and_then(|bytes| bytes.get(at..at + len))
             .ok_or_else(|| outside(start))
+    }
+
+    /// Returns a page, and reads it if nobody has.
+    fn page(
+        &self,
+        number: usize,
+        read: impl Fn(usize, usize) -> Result<Vec<u8>, FormatError>,
+    ) -> Result<Option<&[u8]>, FormatError> {
+        let Some(place) = self.single.get(number) else {
+            return Ok(None);
+        };
+        if let Some(page) = place.get() {
+            return Ok(Some(page.bytes()));
+        }
+        let before = number.checked_sub(1).and_then(|at| self.single.get(at));
+        let count = match before.and_then(OnceLock::get) {
+            Some(_) => AHEAD.min(self.single.len() - number),
+            None => 1,
+        };
+        // A page that is damaged is nobody's problem until it is asked for.
+        let pages = read(number, number + count).or_else(|_| read(number, number + 1))?;
+        let read = Arc::new(pages);
+        for (nth, place) in self.single.iter().skip(number).take(count).enumerate() {
+            let at = nth << PAGE_SHIFT;
+            if at < read.len() {
+                let read = read.clone();
+                // Another thread may have read it meanwhile: the same bytes.
+                let _ = place.set(Page { read, at });
+            }
+        }
+        Ok(place.get().map(Page::bytes))
     }
 }
 
