@@ -1,4 +1,4 @@
-"""Searches that an index can't speed up, beside ripgrep: scans, counts, lists and dumps, with their peak memory."""
+"""Compares searches that an index can't speed up with ripgrep: scans, counts, lists and dumps. Measures time and peak memory."""
 
 import os
 import statistics
@@ -30,7 +30,7 @@ TOLERANCE = 1.15
 
 
 def once(command, tree):
-    """Runs a program with its output to nowhere; returns its seconds by the clock and of processors, and its peak memory in bytes."""
+    """Runs a program and discards its output. Returns wall time and processor time in seconds, and peak memory in bytes."""
     start = time.perf_counter()
     process = subprocess.Popen(command, cwd=tree, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -48,7 +48,7 @@ def lines(command, tree):
 
 
 def measure(program, ripgrep, tree, repeat):
-    """Asks both programs in turns; returns the medians of each question."""
+    """Runs both programs in turns. Returns the median figures of each search."""
     rows = []
     for name, arguments, demand, bounded in ASKED:
         say(f"{tree.name}: {name}")
@@ -67,7 +67,7 @@ def ratio(row):
 
 
 def failed(trees):
-    """Returns a sentence for each figure that is not what is demanded."""
+    """Returns one sentence for each figure that misses its demand."""
     sentences = []
     for tree, rows in trees.items():
         for row in rows:
@@ -81,7 +81,7 @@ def failed(trees):
 def write(trees, repeat, date, version):
     """Returns the tables, the worst ratio first."""
     parts = [
-        "# Where no index helps\n",
+        "# Searches that an index can't speed up\n",
         f"`benches/peers/run --table never-slower`, {date}, {machine()}, {version}. Whole processes without an index and without a daemon, files in memory, output to "
         f"nowhere; medians of {repeat} alternating runs. A dump has line numbers and columns here, and none in ripgrep. The worst ratio is first.\n",
     ]

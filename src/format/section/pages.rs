@@ -8,8 +8,9 @@ use std::sync::{Arc, OnceLock};
 use super::layout::{PAGE_SHIFT, PAGE_SIZE};
 use crate::format::error::FormatError;
 
-/// How many pages are read at once where the page before was read, too. A command that compares a tree reads all records
-/// of files, one after the other; rows of filters lie here and there, and are not worth more than their own pages.
+/// Pages that are read at once if the page before them was read, too. A command that compares the tree reads the records of
+/// all files in order. Rows of filters are scattered, so a page without a read page before it is read alone: reading 16 pages
+/// each time doubled the time of a search for 200 lines.
 const AHEAD: usize = 16;
 
 /// Pages, by their numbers.
