@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::Path;
 
+use forge_search::tool::request::SearchRequest;
 use serde_json::{Value, json};
 
 use crate::differential::Seeded;
@@ -217,10 +218,9 @@ fn where_too_much_differs_the_rest_is_searched_by_a_walk() {
     // What differs comes after the end of this one.
     assert_eq!(stats(&setup, &few), used);
     // Explaining and listing are about the whole tree.
-    let explained = setup.tool().explain(
-        &forge_search::tool::request::SearchRequest::from_value(all).unwrap(),
-        &setup.context(),
-    );
+    let explained = setup
+        .tool()
+        .explain(&SearchRequest::from_value(all).unwrap(), &setup.context());
     let explained = explained.unwrap();
     assert_eq!(explained.candidates, None);
     assert!(explained.reason.unwrap().contains("s/d0400"));
@@ -235,4 +235,34 @@ fn each_searched_directory_is_compared_for_itself() {
         let (tally, _) = compare(&setup, &request);
         assert_eq!(tally.used, 1, "{path}");
     }
+}
+
+/// In a large tree a few hundred files with a frequent text are found sooner than the index can be asked about all files.
+#[test]
+fn a_search_that_is_soon_full_does_not_ask_a_large_index() {
+    let tree = Tree::new();
+    for n in 0..8_400 {
+        let text = match n {
+            _ if n % 2_000 == 7 => "needle pin\n",
+            _ if n % 2 == 1 => "needle\n",
+            _ => "straw\n",
+        };
+        tree.file(&format!("d{:02}/{n}", n / 100), text);
+    }
+    let setup = tree.setup().with_indexes(LIVE);
+    setup.build(&Host::patient());
+    for (request, is_used) in [
+        (json!({"pattern": "needle", "max_results": 5}), false),
+        (json!({"pattern": "needle", "max_results": 4_000}), true),
+        (json!({"pattern": "pin", "max_results": 5}), true),
+        (json!({"pattern": "absent", "max_results": 5}), true),
+    ] {
+        let (tally, _) = compare(&setup, &request);
+        assert_eq!(tally.used, u64::from(is_used), "{request}");
+        assert_eq!(stats(&setup, &request)[2], json!(is_used), "{request}");
+    }
+    let few = SearchRequest::from_value(json!({"pattern": "needle", "max_results": 5})).unwrap();
+    let explained = setup.tool().explain(&few, &setup.context()).unwrap();
+    let reason = explained.reason.unwrap();
+    assert!(reason.contains("few results are wanted"), "{reason}");
 }

@@ -29,6 +29,17 @@ use crate::index::snapshot::{Snapshot, Stale};
 use crate::index::state::{Standing, UncertainReason};
 use crate::index::walk::{Follow, TraversalOptions};
 
+/// Results that a few files with a frequent text have.
+const FEW_RESULTS: usize = 1_000;
+
+/// Files of an index from which on it takes longer to ask it than to search a few hundred files.
+const MANY_FILES: u32 = 8_192;
+
+/// The share of all files that have a frequent text.
+const FREQUENT: f64 = 0.25;
+
+const SOON_FULL: &str = "many files have the text, and few results are wanted";
+
 /// When the directories of a tree that nobody watches are compared with the index.
 #[derive(Clone, Debug)]
 pub(crate) enum Comparing {
@@ -294,9 +305,13 @@ impl Indexes {
                 }
             },
             (None, Some(snapshot)) => {
-                let along = match comparing {
-                    Comparing::First => Ok(None),
-                    Comparing::Along(allowance) => {
+                let along = match (snapshot.segment().order(plan), comparing) {
+                    (Err(error), _) => Err(error),
+                    (Ok(share), _) if is_soon_full(question, &snapshot, share) => {
+                        return Err(self.unlooked(root, asked, waits, SOON_FULL));
+                    }
+                    (Ok(_), Comparing::First) => Ok(None),
+                    (Ok(_), Comparing::Along(allowance)) => {
                         self.along(root, question, &snapshot, plan, &scope, allowance)
                     }
                 };
@@ -391,7 +406,6 @@ impl Indexes {
         {
             return Ok(None);
         }
-        snapshot.segment().order(plan)?;
         let (root, reach) = (root.clone(), question.reach.clone());
         let (compared, within) = (snapshot.clone(), scope.clone());
         let catch_up: CatchUp =
@@ -453,6 +467,15 @@ fn caught_up(
         Some(walk) => catch_up(snapshot, &differences, &walk, &scope.path, is_in_time),
         None => Ok(CaughtUp::Unknown(Stale::Unfinished)),
     }
+}
+
+/// Returns true if searching files in order finds enough results sooner than the index can tell which files to skip.
+/// For example, 200 lines with `return` are in the first few hundred files of any source tree.
+fn is_soon_full(question: &Question, snapshot: &Snapshot, share: f64) -> bool {
+    !question.pins
+        && question.query.max_results_per_file <= FEW_RESULTS
+        && snapshot.segment().file_count() >= MANY_FILES
+        && share >= FREQUENT
 }
 
 /// How an index is for a search of a directory that is not in it.

@@ -3,41 +3,22 @@
 //! Owns what was read: each page once, after it was found to have its checksum, and then it never changes. What lies in
 //! two pages, or is a longer part of a section, is kept once more, in one piece.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use super::layout::{PAGE_SHIFT, PAGE_SIZE};
 use crate::format::error::FormatError;
 
-/// Pages that are read at once if the page before them was read, too. A command that compares the tree reads the records of
-/// all files in order. Rows of filters are scattered, so a page without a read page before it is read alone: reading 16 pages
-/// each time doubled the time of a search for 200 lines.
-const AHEAD: usize = 16;
-
 /// Pages, by their numbers.
 #[derive(Debug)]
 pub(super) struct Pages {
-    single: Vec<OnceLock<Page>>,
+    single: Vec<OnceLock<Vec<u8>>>,
     /// Those with the ones after them.
     pairs: Vec<OnceLock<Vec<u8>>>,
     /// Whole sections, by their place in the table.
     sections: Vec<OnceLock<Vec<u8>>>,
 }
 
-/// A page, in what was read with it.
-#[derive(Debug)]
-struct Page {
-    read: Arc<Vec<u8>>,
-    at: usize,
-}
-
-impl Page {
-    fn bytes(&self) -> &[u8] {
-        let bytes = self.read.get(self.at..).unwrap_or_default();
-        bytes.get(..PAGE_SIZE).unwrap_or(bytes)
-    }
-}
-
-fn empty<T>(count: usize) -> Vec<OnceLock<T>> {
+fn empty(count: usize) -> Vec<OnceLock<Vec<u8>>> {
     (0..count).map(|_| OnceLock::new()).collect()
 }
 
@@ -61,7 +42,10 @@ impl Pages {
     ) -> Result<&[u8], FormatError> {
         let (first, last) = (start >> PAGE_SHIFT, (start + len - 1) >> PAGE_SHIFT);
         let (kept, from) = if first == last {
-            (self.page(first, read)?, first)
+            (
+                kept(self.single.get(first), || read(first, first + 1))?,
+                first,
+            )
         } else if last == first + 1 {
             (
                 kept(self.pairs.get(first), || read(first, last + 1))?,
@@ -77,37 +61,6 @@ impl Pages {
         let at = start - (from << PAGE_SHIFT);
         kept.and_then(|bytes| bytes.get(at..at + len))
             .ok_or_else(|| outside(start))
-    }
-
-    /// Returns a page, and reads it if nobody has.
-    fn page(
-        &self,
-        number: usize,
-        read: impl Fn(usize, usize) -> Result<Vec<u8>, FormatError>,
-    ) -> Result<Option<&[u8]>, FormatError> {
-        let Some(place) = self.single.get(number) else {
-            return Ok(None);
-        };
-        if let Some(page) = place.get() {
-            return Ok(Some(page.bytes()));
-        }
-        let before = number.checked_sub(1).and_then(|at| self.single.get(at));
-        let count = match before.and_then(OnceLock::get) {
-            Some(_) => AHEAD.min(self.single.len() - number),
-            None => 1,
-        };
-        // A page that is damaged is nobody's problem until it is asked for.
-        let pages = read(number, number + count).or_else(|_| read(number, number + 1))?;
-        let read = Arc::new(pages);
-        for (nth, place) in self.single.iter().skip(number).take(count).enumerate() {
-            let at = nth << PAGE_SHIFT;
-            if at < read.len() {
-                let read = read.clone();
-                // Another thread may have read it meanwhile: the same bytes.
-                let _ = place.set(Page { read, at });
-            }
-        }
-        Ok(place.get().map(Page::bytes))
     }
 }
 

@@ -97,18 +97,21 @@ impl Segment {
         })
     }
 
-    /// Orders a plan by how many files hold its n-grams, as sampled in a few blocks.
+    /// Orders a plan by how many files hold its n-grams, as sampled in a few blocks. Returns the share of the
+    /// sampled files that the plan can't rule out, from 0 to 1; 1 if there are none.
     ///
     /// # Errors
     ///
     /// As [`Segment::file`].
-    pub fn order(&self, plan: &mut SupersetSafe) -> Result<(), FormatError> {
+    pub fn order(&self, plan: &mut SupersetSafe) -> Result<f64, FormatError> {
         let view = self.container.view();
         let count: usize = self.groups.iter().map(|group| group.blocks.len()).sum();
         let wanted: Vec<usize> = (1..=SAMPLES).map(|n| count * n / (SAMPLES + 1)).collect();
         let grams = plan.grams().to_vec();
         let spreads = self.spreads(&grams);
         let mut frequencies = vec![0u32; grams.len()];
+        let (mut kept, mut sampled) = (0, 0);
+        let mut scratch = Scratch::default();
         let mut number = 0;
         for group in &self.groups {
             let within: Vec<&Block> = group
@@ -129,6 +132,8 @@ impl Segment {
                 for (n, frequency) in frequencies.iter_mut().enumerate() {
                     *frequency += rows.mask(n as u32, &all).count();
                 }
+                kept += plan.evaluate(&mut rows, all, &mut scratch).count();
+                sampled += block.shape.files;
                 if let Some(error) = rows.error {
                     return Err(error);
                 }
@@ -136,7 +141,10 @@ impl Segment {
         }
         let mut next = frequencies.into_iter();
         plan.order_by(|_| next.next().unwrap_or(0));
-        Ok(())
+        Ok(match sampled {
+            0 => 1.0,
+            _ => f64::from(kept) / f64::from(sampled),
+        })
     }
 
     /// Returns where in a file that is a candidate something may match: ranges of bytes, in order. `None` where that is
