@@ -30,11 +30,14 @@ class Ran:
     status: int
 
 
-def run(command, must_work=False, first=None, **options):
-    """Runs a program to its end, or with `first`, until it has printed so many lines and is killed."""
+def run(command, must_work=False, first=None, discard=False, **options):
+    """Runs a program to its end, or with `first`, until it has printed so many lines and is killed. With `discard`, its output goes to nowhere."""
     start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, **options)
-    if first is None:
+    stdout = subprocess.DEVNULL if discard else subprocess.PIPE
+    process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, **options)
+    if discard:
+        output = b""
+    elif first is None:
         output = process.stdout.read()
     else:
         lines = []
@@ -44,7 +47,8 @@ def run(command, must_work=False, first=None, **options):
                 process.kill()
                 break
         output = b"".join(lines)
-    process.stdout.close()
+    if not discard:
+        process.stdout.close()
     _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - start
     code = os.waitstatus_to_exitcode(status)

@@ -1,11 +1,8 @@
 """Compares searches that an index can't speed up with ripgrep: scans, counts, lists and dumps. Measures time and peak memory."""
 
-import os
 import statistics
-import subprocess
-import time
 
-from common import machine, say
+from common import machine, run, say
 from report import number, table
 
 MIB = 2**20
@@ -31,20 +28,10 @@ TOLERANCE = 1.15
 
 def once(command, tree):
     """Runs a program and discards its output. Returns wall time and processor time in seconds, and peak memory in bytes."""
-    start = time.perf_counter()
-    process = subprocess.Popen(command, cwd=tree, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    wall = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 1):
-        raise SystemExit(f"{' '.join(map(str, command))} failed with status {process.returncode}")
-    return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
-
-
-def lines(command, tree):
-    """Returns how many lines a program prints."""
-    with subprocess.Popen(command, cwd=tree, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        return sum(block.count(b"\n") for block in iter(lambda: process.stdout.read(MIB), b""))
+    ran = run(command, cwd=tree, discard=True)
+    if ran.status not in (0, 1):
+        raise SystemExit(f"{' '.join(map(str, command))} failed with status {ran.status}")
+    return ran.wall, ran.cpu, ran.memory
 
 
 def measure(program, ripgrep, tree, repeat):
@@ -53,7 +40,7 @@ def measure(program, ripgrep, tree, repeat):
     for name, arguments, demand, bounded in ASKED:
         say(f"{tree.name}: {name}")
         commands = [[program, "--daemon", "off", "--index", "off", *arguments], [ripgrep, "--no-config", *arguments]]
-        found = [lines(command, tree) for command in commands]
+        found = [run(command, cwd=tree).output.count(b"\n") for command in commands]
         if found[0] != found[1]:
             raise SystemExit(f"{name}: {found[0]} lines, where ripgrep has {found[1]}")
         ran = [[once(command, tree) for command in commands] for _ in range(repeat)]

@@ -581,7 +581,8 @@ impl Child {
         Child { dir, path }
     }
 
-    /// Returns the path of the entry of a name. Taking the last name off a path means to look for where it starts; this does not.
+    /// Returns the path of the entry `name`. Copies the directory: taking the last name off a path
+    /// would search it for its last separator.
     fn named(&mut self, name: &OsStr) -> &Path {
         self.path.clear();
         self.path.push(&self.dir);

@@ -83,3 +83,23 @@ proptest! {
         prop_assert_eq!(streamed, whole);
     }
 }
+
+#[test]
+fn a_carriage_return_before_a_line_feed_matches_nothing_behind_a_zero_byte() {
+    let options = QueryOptions {
+        places: true,
+        ..QueryOptions::default()
+    };
+    let query = Arc::new(Query::new(&[r"needle\r"], &options).unwrap());
+    let matcher = LineMatcher::of(&query).unwrap();
+    let mut searcher = FileSearcher::new(query, &matcher, Stop::new());
+    let text = &b"\0needle\r\n"[..];
+    let asked = Asked {
+        is_named: true,
+        ..Asked::all()
+    };
+    assert_eq!(searcher.search_text(text, asked), FileOutcome::nothing());
+    let decoded = searcher.decoder(text);
+    let streamed = searcher.search_stream(decoded, true, None).unwrap();
+    assert_eq!(streamed, FileOutcome::nothing());
+}

@@ -277,22 +277,27 @@ impl Indexes {
                 Pin {
                     what: Pinned::Exact(snapshot),
                     ..
-                } => self.source(&snapshot, plan, scope, &question.globs, Look::Linked),
+                } => snapshot.segment().order(plan).and_then(|_| {
+                    self.source(&snapshot, plan, scope, &question.globs, Look::Linked)
+                }),
                 Pin {
                     what: Pinned::Unwatched(unwatched),
                     ..
                 } => {
                     let snapshot = self.opened(root, asked, waits)?;
                     let mut outdated = false;
-                    let compared = self.compared(
-                        root,
-                        question,
-                        &snapshot,
-                        plan,
-                        scope,
-                        budget,
-                        &mut outdated,
-                    );
+                    let ordered = snapshot.segment().order(plan);
+                    let compared = ordered.and_then(|_| {
+                        self.compared(
+                            root,
+                            question,
+                            &snapshot,
+                            plan,
+                            scope,
+                            budget,
+                            &mut outdated,
+                        )
+                    });
                     living.index.report_comparison(&snapshot, outdated);
                     let unwatched = unwatched.filter(|_| outdated);
                     compared.map(|source| source.map_err(|stale| stale.unwatched(unwatched)))
@@ -359,7 +364,7 @@ impl Indexes {
         root: &IndexRoot,
         question: &Question,
         snapshot: &Arc<Snapshot>,
-        plan: &mut SupersetSafe,
+        plan: &SupersetSafe,
         scope: Scope,
         budget: &Deadline,
         outdated: &mut bool,
@@ -395,7 +400,7 @@ impl Indexes {
         root: &Arc<IndexRoot>,
         question: &Question,
         snapshot: &Arc<Snapshot>,
-        plan: &mut SupersetSafe,
+        plan: &SupersetSafe,
         scope: &Scope,
         allowance: &Arc<Allowance>,
     ) -> Result<Option<CatalogSource>, FormatError> {
@@ -437,12 +442,11 @@ impl Indexes {
     fn source(
         &self,
         snapshot: &Arc<Snapshot>,
-        plan: &mut SupersetSafe,
+        plan: &SupersetSafe,
         scope: Scope,
         globs: &Globs,
         look: Look,
     ) -> Result<Result<CatalogSource, Condition>, FormatError> {
-        snapshot.segment().order(plan)?;
         let source = CatalogSource::new(snapshot.clone(), scope, globs.clone(), plan, look)?;
         Ok(source.ok_or_else(not_entered))
     }
@@ -469,8 +473,8 @@ fn caught_up(
     }
 }
 
-/// Returns true if searching files in order finds enough results sooner than the index can tell which files to skip.
-/// For example, 200 lines with `return` are in the first few hundred files of any source tree.
+/// Returns true if searching files in order finds enough results sooner than the index can tell
+/// which files to skip. For example, 200 lines with `return` are in the first few hundred files of any source tree.
 fn is_soon_full(question: &Question, snapshot: &Snapshot, share: f64) -> bool {
     !question.pins
         && question.query.max_results_per_file <= FEW_RESULTS

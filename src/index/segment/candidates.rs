@@ -97,8 +97,8 @@ impl Segment {
         })
     }
 
-    /// Orders a plan by how many files hold its n-grams, as sampled in a few blocks. Returns the share of the
-    /// sampled files that the plan can't rule out, from 0 to 1; 1 if there are none.
+    /// Orders a plan by how many files hold its n-grams, as sampled in a few blocks. Returns the share
+    /// of the sampled files that the plan can't rule out, from 0 to 1; 1 if there are none.
     ///
     /// # Errors
     ///

@@ -2,14 +2,15 @@
 
 use std::path::{Component, Path, PathBuf};
 
-/// Returns the path by which the file `there` can be opened from the directory `here`: relative where
-/// it lies below `here`, over `..` where both lie in `top`, else absolute. All three are absolute,
-/// without links.
+/// Returns the path by which a file of a tree can be opened from the directory `here`: relative where
+/// the file lies below `here`, over `..` where `here` lies in the tree, else absolute. `here` and the
+/// root of the tree are absolute, without links; `path` is relative to the root.
 ///
-/// From `/home/me/tree/src`, with `/home/me/tree` as the top, `/home/me/tree/a.rs` is `../a.rs`.
-pub(super) fn seen_from(here: &Path, there: &Path, top: &Path) -> PathBuf {
-    if !here.starts_with(top) && !there.starts_with(here) {
-        return there.to_path_buf();
+/// From `/home/me/tree/src`, `a.rs` of the tree `/home/me/tree` is `../a.rs`.
+pub(super) fn seen_from(here: &Path, root: &Path, path: &Path) -> PathBuf {
+    let there = root.join(path);
+    if !here.starts_with(root) && !there.starts_with(here) {
+        return there;
     }
     let common = here.components().zip(there.components());
     let common = common.take_while(|(here, there)| here == there).count();
@@ -23,17 +24,17 @@ mod tests {
 
     #[test]
     fn a_file_is_named_so_that_it_can_be_opened() {
-        for (here, there, shown) in [
-            ("/t", "/t/a/b.rs", "a/b.rs"),
-            ("/t/a", "/t/a/b.rs", "b.rs"),
-            ("/t/a", "/t/c/b.rs", "../c/b.rs"),
-            ("/t/a/d", "/t/b.rs", "../../b.rs"),
+        for (here, path, shown) in [
+            ("/t", "a/b.rs", "a/b.rs"),
+            ("/t/a", "a/b.rs", "b.rs"),
+            ("/t/a", "c/b.rs", "../c/b.rs"),
+            ("/t/a/d", "b.rs", "../../b.rs"),
             // The directory lies above the tree, or beside it.
-            ("/", "/t/a/b.rs", "t/a/b.rs"),
-            ("/other", "/t/a/b.rs", "/t/a/b.rs"),
-            ("/tt", "/t/a/b.rs", "/t/a/b.rs"),
+            ("/", "a/b.rs", "t/a/b.rs"),
+            ("/other", "a/b.rs", "/t/a/b.rs"),
+            ("/tt", "a/b.rs", "/t/a/b.rs"),
         ] {
-            let seen = seen_from(Path::new(here), Path::new(there), Path::new("/t"));
+            let seen = seen_from(Path::new(here), Path::new("/t"), Path::new(path));
             assert_eq!(seen, Path::new(shown), "{here}");
         }
     }

@@ -257,7 +257,7 @@ fn name_from_here(success: &mut Success, root: &Path, environment: &Environment)
     let warned = success.warnings.iter_mut().map(|one| &mut one.path_key);
     let limited = success.limits_hit.iter_mut().map(|one| &mut one.path_key);
     for path in results.chain(warned.chain(limited).flatten()) {
-        let seen = seen_from(&here, &root.join(&*path), root);
+        let seen = seen_from(&here, root, Path::new(&*path));
         *path = seen.to_string_lossy().into_owned();
     }
 }

@@ -122,8 +122,7 @@ impl State {
 
     /// Returns the path by which a file of the tree can be opened from where the shell is.
     pub(super) fn seen(&self, path: &str) -> String {
-        let root = Path::new(&self.root);
-        let seen = seen_from(&self.here, &root.join(path), root);
+        let seen = seen_from(&self.here, Path::new(&self.root), Path::new(path));
         seen.display().to_string()
     }
 
