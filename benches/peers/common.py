@@ -21,7 +21,7 @@ def say(text):
 
 @dataclasses.dataclass
 class Ran:
-    """What a program did, and what that took: seconds, and bytes of memory at most."""
+    """What a program did, and what that took: seconds, and bytes of memory at most (0 where that is not measured)."""
 
     output: bytes
     wall: float
@@ -32,31 +32,42 @@ class Ran:
 
 def run(command, must_work=False, first=None, discard=False, **options):
     """Runs a program to its end, or with `first`, until it has printed so many lines and is killed. With `discard`, its output goes to nowhere."""
-    start = time.perf_counter()
+    command = [str(one) for one in command]
+    ran = first_lines(command, first, **options) if first else to_the_end(command, discard, **options)
+    if must_work and ran.status != 0:
+        raise SystemExit(f"{' '.join(command)} failed with status {ran.status}")
+    return ran
+
+
+def to_the_end(command, discard, **options):
+    reading, writing = os.pipe()
+    starter = [sys.executable, "-I", "-S", pathlib.Path(__file__).with_name("start.py"), str(writing)]
     stdout = subprocess.DEVNULL if discard else subprocess.PIPE
-    process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, **options)
-    if discard:
-        output = b""
-    elif first is None:
-        output = process.stdout.read()
-    else:
-        lines = []
-        for line in process.stdout:
-            lines.append(line)
-            if len(lines) == first:
-                process.kill()
-                break
-        output = b"".join(lines)
-    if not discard:
-        process.stdout.close()
+    ran = subprocess.run([*starter, *command], stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.DEVNULL, pass_fds=[writing], **options)
+    os.close(writing)
+    with os.fdopen(reading) as report:
+        figures = report.read().split()
+    if not figures:
+        raise SystemExit(f"{' '.join(command)} could not be started")
+    wall, cpu, memory, status = figures
+    return Ran(ran.stdout or b"", float(wall), float(cpu), int(memory), int(status))
+
+
+def first_lines(command, count, **options):
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **options)
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if len(lines) == count:
+            process.kill()
+            break
+    process.stdout.close()
     _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - start
-    code = os.waitstatus_to_exitcode(status)
     # Already reaped.
-    process.returncode = code
-    if must_work and code != 0:
-        raise SystemExit(f"{' '.join(map(str, command))} failed with status {code}")
-    return Ran(output, wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, code)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return Ran(b"".join(lines), wall, usage.ru_utime + usage.ru_stime, 0, process.returncode)
 
 
 def crashed(status):

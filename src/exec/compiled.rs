@@ -5,6 +5,9 @@
 //! from a few files never does. So a search begins with the plain automaton, whose states are built as the
 //! text asks for them, and one worker compiles thoroughly when the search has seen [`THOROUGH_AFTER`] bytes. Both
 //! find the same matches; which one did, nobody can tell but by the time it took.
+//!
+//! An expression that is one literal text needs neither: a substring search finds its matches. The regular expression
+//! would call the same search behind several layers, which costs more than the search itself where many lines match.
 
 use std::cell::{Cell, OnceCell};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use grep_matcher::{LineMatchKind, Match, Matcher, NoError};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use memchr::{memchr, memmem};
 use regex_automata::Input;
 use regex_automata::meta::{BuildError, Regex};
 use regex_syntax::hir::{
@@ -34,6 +38,7 @@ const TOLD_EVERY: usize = 64 << 10;
 /// An expression compiled for finding matches, shared by the workers of a call.
 #[derive(Clone, Debug)]
 pub(crate) struct Compiled {
+    literal: Option<Arc<memmem::Finder<'static>>>,
     quick: Regex,
     progress: Arc<Progress>,
 }
@@ -63,11 +68,13 @@ impl Compiled {
             .hybrid_cache_capacity(CACHE_LIMIT)
             .dfa(false)
             .onepass(false);
+        let hir = pattern.full_hir();
         let quick = Regex::builder()
             .configure(config)
-            .build_from_hir(&without_line_feed(&pattern.full_hir()))
+            .build_from_hir(&without_line_feed(&hir))
             .map_err(|error| PatternError::new(explain(&error)))?;
         Ok(Compiled {
+            literal: literal(&hir),
             quick,
             progress: Arc::new(Progress {
                 pattern: pattern.clone(),
@@ -81,11 +88,22 @@ impl Compiled {
     /// Creates the finder of one worker, with caches of its own.
     pub(crate) fn finder(&self) -> Finder {
         Finder {
+            literal: self.literal.clone(),
             quick: self.quick.clone(),
             thorough: OnceCell::new(),
             untold: Cell::new(0),
             progress: self.progress.clone(),
         }
+    }
+}
+
+/// Returns the search for an expression that is one text within a line.
+fn literal(hir: &Hir) -> Option<Arc<memmem::Finder<'static>>> {
+    match hir.kind() {
+        HirKind::Literal(text) if memchr(b'\n', &text.0).is_none() => {
+            Some(Arc::new(memmem::Finder::new(&text.0).into_owned()))
+        }
+        _ => None,
     }
 }
 
@@ -132,6 +150,7 @@ fn compile(pattern: &Pattern) -> Option<RegexMatcher> {
 /// Finds matches; owned by one worker.
 #[derive(Debug)]
 pub(crate) struct Finder {
+    literal: Option<Arc<memmem::Finder<'static>>>,
     quick: Regex,
     thorough: OnceCell<Option<RegexMatcher>>,
     /// Bytes searched since the others were told.
@@ -142,6 +161,10 @@ pub(crate) struct Finder {
 impl Finder {
     /// Finds the leftmost match that starts at or after `at`.
     pub(crate) fn find_at(&self, haystack: &[u8], at: usize) -> Option<Match> {
+        if let Some(literal) = &self.literal {
+            let found = at + literal.find(&haystack[at..])?;
+            return Some(Match::new(found, found + literal.needle().len()));
+        }
         match self.thorough() {
             Some(matcher) => sure(matcher.find_at(haystack, at)),
             None => self
@@ -153,6 +176,9 @@ impl Finder {
 
     /// Finds a position at which some match that starts at or after `at` is known to end.
     pub(crate) fn shortest_match_at(&self, haystack: &[u8], at: usize) -> Option<usize> {
+        if self.literal.is_some() {
+            return self.find_at(haystack, at).map(|found| found.end());
+        }
         match self.thorough() {
             Some(matcher) => sure(matcher.shortest_match_at(haystack, at)),
             None => self
@@ -164,6 +190,9 @@ impl Finder {
 
     /// Finds a position in the first of some whole lines that may match.
     pub(crate) fn find_candidate_line(&self, lines: &[u8]) -> Option<LineMatchKind> {
+        if let Some(literal) = &self.literal {
+            return literal.find(lines).map(LineMatchKind::Confirmed);
+        }
         let found = match self.thorough() {
             Some(matcher) => return sure(matcher.find_candidate_line(lines)),
             None => self.shortest_match_at(lines, 0),
@@ -236,9 +265,17 @@ mod tests {
         Compiled::new(&Pattern::compile(text, false, fold, word).unwrap()).unwrap()
     }
 
+    /// A finder that uses the expression, also where that is one literal text.
+    fn quick(compiled: &Compiled) -> Finder {
+        Finder {
+            literal: None,
+            ..compiled.finder()
+        }
+    }
+
     /// A finder that has searched so much that it uses the thorough form.
     fn thorough(compiled: &Compiled) -> Finder {
-        let finder = compiled.finder();
+        let finder = quick(compiled);
         finder.count(THOROUGH_AFTER);
         assert!(finder.thorough().is_some());
         finder
@@ -304,7 +341,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
         #[test]
-        fn both_forms_find_the_same(
+        fn all_forms_find_the_same(
             text in prop::collection::vec(prop::sample::select(b"aabbk \n\r.\xC3\xA9\xE2\xFF".to_vec()), 0..60),
             pattern in prop::sample::select(PATTERNS.to_vec()),
             insensitive: bool,
@@ -312,16 +349,18 @@ mod tests {
         ) {
             let fold = if insensitive { Fold::AsciiInsensitive } else { Fold::Sensitive };
             let compiled = compiled(pattern, fold, word);
-            let (quick, thorough) = (compiled.finder(), thorough(&compiled));
+            let (own, quick, thorough) = (compiled.finder(), quick(&compiled), thorough(&compiled));
             for line in text.split(|&b| b == b'\n') {
                 for at in 0..=line.len() {
                     prop_assert_eq!(quick.find_at(line, at), thorough.find_at(line, at));
+                    prop_assert_eq!(own.find_at(line, at), thorough.find_at(line, at));
                 }
             }
             // Where a look-around sees a stray byte across a line's start, both give too many lines, and the
             // line matcher sorts them out.
             if !pattern.contains('B') && !word {
                 prop_assert_eq!(lines(&quick, &text), lines(&thorough, &text));
+                prop_assert_eq!(lines(&own, &text), lines(&thorough, &text));
             }
         }
     }
@@ -335,6 +374,26 @@ mod tests {
                 let expected = (pattern == r"(a\W)*b").then_some(2);
                 assert_eq!(found, expected, "{pattern}");
             }
+        }
+    }
+
+    #[test]
+    fn an_expression_that_is_one_text_is_found_as_a_text() {
+        for (pattern, fold, word, is_text) in [
+            ("needle", Fold::Sensitive, false, true),
+            (r"need\.le", Fold::Sensitive, false, true),
+            ("needle", Fold::AsciiInsensitive, false, false),
+            ("42", Fold::AsciiInsensitive, false, true),
+            ("needle", Fold::Sensitive, true, false),
+            ("needle|hay", Fold::Sensitive, false, false),
+            ("", Fold::Sensitive, false, false),
+        ] {
+            let compiled = compiled(pattern, fold, word);
+            assert_eq!(
+                compiled.literal.is_some(),
+                is_text,
+                "{pattern} {fold:?} {word}"
+            );
         }
     }
 
@@ -356,7 +415,7 @@ mod tests {
     #[test]
     fn matches_near_the_start_of_a_text_count_only_what_was_looked_at() {
         let compiled = compiled("a", Fold::Sensitive, false);
-        let finder = compiled.finder();
+        let finder = quick(&compiled);
         let text = [vec![b'a'], vec![b'.'; THOROUGH_AFTER]].concat();
         for _ in 0..100 {
             let found = finder.find_candidate_line(&text);

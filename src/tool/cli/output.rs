@@ -169,7 +169,12 @@ impl Style {
 
     /// Writes a number in the colour of line numbers.
     fn number(&self, number: u64, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
-        self.painted(NUMBER, itoa::Buffer::new().format(number).as_bytes(), out)
+        let mut digits = itoa::Buffer::new();
+        let digits = digits.format(number).as_bytes();
+        match self.color {
+            true => self.painted(NUMBER, digits, out),
+            false => out.write_all(digits),
+        }
     }
 
     /// Writes the path of a file, as a link to a place in it where links are wanted.
