@@ -4,6 +4,7 @@
 //! here depends on threads or on the source of the files.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -54,11 +55,68 @@ pub enum Found {
 impl Found {
     /// Estimates the bytes that the part keeps in memory.
     pub(crate) fn footprint(&self) -> usize {
-        size_of::<Found>()
-            + match self {
-                Found::File(file) => file.outcome.footprint() + file.path.as_os_str().len(),
-                Found::Error(error) => error.message.len() + error.path.as_os_str().len(),
+        match self {
+            Found::File(file) => file_footprint(&file.outcome, file.path.as_os_str().len()),
+            Found::Error(error) => error_footprint(error),
+        }
+    }
+}
+
+fn file_footprint(outcome: &FileOutcome, path_len: usize) -> usize {
+    size_of::<Found>() + outcome.footprint() + path_len
+}
+
+fn error_footprint(error: &FileError) -> usize {
+    size_of::<Found>() + error.message.len() + error.path.as_os_str().len()
+}
+
+/// A part of an answer that nobody has taken yet. The path of a file is made when it is taken, outside of the lock that
+/// the workers share.
+#[derive(Debug)]
+enum Waiting {
+    /// The outcome of the file at that place.
+    File(Arc<Vec<EligibleFile>>, usize, FileOutcome),
+    Error(FileError),
+}
+
+impl Waiting {
+    /// Estimates the bytes that the part keeps in memory.
+    fn footprint(&self) -> usize {
+        match self {
+            Waiting::File(files, at, outcome) => {
+                file_footprint(outcome, files[*at].found.logical_len())
             }
+            Waiting::Error(error) => error_footprint(error),
+        }
+    }
+
+    fn found(self) -> Found {
+        match self {
+            Waiting::File(files, at, outcome) => Found::File(FileAnswer {
+                target: files[at].target,
+                path: files[at].logical(),
+                outcome,
+            }),
+            Waiting::Error(error) => Found::Error(error),
+        }
+    }
+}
+
+/// Parts of an answer, in emission order, that a caller took out of a [`Collector`].
+#[derive(Debug)]
+pub(crate) struct Ready(VecDeque<Waiting>);
+
+impl Ready {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Iterator for Ready {
+    type Item = Found;
+
+    fn next(&mut self) -> Option<Found> {
+        self.0.pop_front().map(Waiting::found)
     }
 }
 
@@ -86,7 +144,7 @@ pub struct Totals {
 pub(crate) struct Collector {
     limits: Limits,
     /// Parts of the answer that nobody has taken yet.
-    ready: VecDeque<Found>,
+    ready: VecDeque<Waiting>,
     ready_bytes: usize,
     /// Errors that count only if no file follows that the limit of files leaves out.
     late_errors: Vec<FileError>,
@@ -129,9 +187,9 @@ impl Collector {
     }
 
     /// Takes all parts that are ready.
-    pub(crate) fn take_ready(&mut self) -> VecDeque<Found> {
+    pub(crate) fn take_ready(&mut self) -> Ready {
         self.ready_bytes = 0;
-        std::mem::take(&mut self.ready)
+        Ready(std::mem::take(&mut self.ready))
     }
 
     /// Returns the bytes of the parts that are ready.
@@ -139,14 +197,14 @@ impl Collector {
         self.ready_bytes
     }
 
-    fn push(&mut self, found: Found) {
-        self.ready_bytes = self.ready_bytes.saturating_add(found.footprint());
-        self.ready.push_back(found);
+    fn push(&mut self, part: Waiting) {
+        self.ready_bytes = self.ready_bytes.saturating_add(part.footprint());
+        self.ready.push_back(part);
     }
 
     fn push_error(&mut self, error: FileError) {
         self.totals.errors += 1;
-        self.push(Found::Error(error));
+        self.push(Waiting::Error(error));
     }
 
     /// Takes the next `count` eligible files, all of them passed over: files without a match or an
@@ -177,9 +235,15 @@ impl Collector {
         self.closed = true;
     }
 
-    /// Takes the outcome of the next file that was searched, and the files passed over before it.
-    /// An incomplete outcome closes the collection: a gap follows it.
-    pub(crate) fn file(&mut self, file: &EligibleFile, mut outcome: FileOutcome) {
+    /// Takes the outcome of the next file that was searched, the one at a place among `files`, and the files passed
+    /// over before it. An incomplete outcome closes the collection: a gap follows it.
+    pub(crate) fn file(
+        &mut self,
+        files: &Arc<Vec<EligibleFile>>,
+        at: usize,
+        mut outcome: FileOutcome,
+    ) {
+        let file = &files[at];
         self.announce(file);
         if self.closed {
             return;
@@ -210,11 +274,7 @@ impl Collector {
         let gaps = &outcome.gaps;
         let has_gap = gaps.binary.is_some() || gaps.too_large.is_some() || gaps.not_text.is_some();
         if shown > 0 || has_gap {
-            self.push(Found::File(FileAnswer {
-                target: file.target,
-                path: file.logical(),
-                outcome,
-            }));
+            self.push(Waiting::File(files.clone(), at, outcome));
         }
         if let Some(message) = error {
             self.push_error(FileError {

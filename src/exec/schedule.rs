@@ -265,12 +265,12 @@ fn wait<S: FileSource>(
     let mut grace = GRACE_TICKS;
     let mut flow = ControlFlow::Continue(());
     while state.active > 0 && !state.is_decided() {
-        let ready = state.collector.take_ready();
+        let mut ready = state.collector.take_ready();
         if !ready.is_empty() {
             drop(state);
             // There is room again for the work of those who wait.
             shared.work.notify_all();
-            flow = ready.into_iter().try_for_each(&mut *taker);
+            flow = ready.try_for_each(&mut *taker);
             if flow.is_break() {
                 break;
             }
@@ -348,7 +348,7 @@ fn finish<S: FileSource>(
     if satisfied {
         state.collector.finish();
     }
-    let ready = state.collector.take_ready();
+    let mut ready = state.collector.take_ready();
     let (totals, mut cuts) = (state.collector.totals, state.collector.cuts);
     if timed_out && !cuts.any() && totals.results > 0 && state.collector.room() == 0 {
         // One result more could neither be seen nor ruled out (FR-LS-06a).
@@ -357,7 +357,7 @@ fn finish<S: FileSource>(
     drop(state);
     if flow.is_continue() {
         // Nothing comes after this, so it does not matter whether the taker wants more.
-        let _ = ready.into_iter().try_for_each(taker);
+        let _ = ready.try_for_each(taker);
     }
     Ok(Run {
         totals,

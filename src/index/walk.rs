@@ -94,6 +94,11 @@ impl FoundFile {
         self.dir.logical.join(&self.name)
     }
 
+    /// Returns about how many bytes [`logical`](Self::logical) has.
+    pub(crate) fn logical_len(&self) -> usize {
+        self.dir.logical.as_os_str().len() + 1 + self.name.len()
+    }
+
     /// Returns the real absolute path.
     pub fn absolute(&self) -> PathBuf {
         match &self.target {

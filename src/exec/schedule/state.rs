@@ -200,8 +200,8 @@ impl<U> State<U> {
                     self.finished_results -= self.weight(&outcomes);
                     let count = eligible(&files, &outcomes);
                     self.finished_files = self.finished_files.saturating_sub(count);
-                    for (file, outcome) in files.iter().zip(outcomes) {
-                        self.collector.file(file, outcome);
+                    for (at, outcome) in outcomes.into_iter().enumerate() {
+                        self.collector.file(&files, at, outcome);
                     }
                 }
             }
@@ -244,8 +244,8 @@ impl<U> State<U> {
             && first_queued.is_none_or(|queued| position < queued)
         {
             let outcomes = std::mem::take(&mut *lock(slot));
-            for (file, outcome) in files.iter().zip(outcomes) {
-                self.collector.file(file, outcome);
+            for (at, outcome) in outcomes.into_iter().enumerate() {
+                self.collector.file(files, at, outcome);
             }
         }
     }
