@@ -52,6 +52,7 @@ pub enum Found {
     Error(FileError),
 }
 
+#[cfg(feature = "cli")]
 impl Found {
     /// Estimates the bytes that the part keeps in memory.
     pub(crate) fn footprint(&self) -> usize {
