@@ -25,7 +25,7 @@ pub(super) struct State {
     len: u64,
     modified: Option<SystemTime>,
     /// The time of the last change of content or metadata (ctime), in seconds and nanoseconds; zero
-    /// where the platform has none.
+    /// if unavailable.
     changed: (i64, i64),
 }
 
@@ -66,7 +66,7 @@ impl Mapping {
         Ok(Self { map, file, state })
     }
 
-    /// Returns true if the file is as it was when it was mapped. One system call.
+    /// Returns true if the file has not changed since it was mapped. One system call.
     pub(super) fn is_unchanged(&self) -> bool {
         let now = self.file.metadata();
         now.is_ok_and(|now| State::of(&now) == self.state)

@@ -56,8 +56,9 @@ impl Storage {
     ///
     /// # Errors
     ///
-    /// [`FormatErrorKind::Insecure`] for any other file, [`FormatErrorKind::Truncated`] for an empty one,
-    /// [`FormatErrorKind::TooLarge`] for one beyond the address space, [`FormatErrorKind::Io`].
+    /// [`FormatErrorKind::Insecure`] for any other file, [`FormatErrorKind::Truncated`] for an
+    /// empty one, [`FormatErrorKind::TooLarge`] for one beyond the address space,
+    /// [`FormatErrorKind::Io`].
     pub fn map(path: &Path) -> Result<Self, FormatError> {
         Self::map_on(&RealDisk, path)
     }

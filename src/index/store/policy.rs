@@ -25,8 +25,8 @@ struct Other {
 }
 
 impl Store {
-    /// Compares the other indexes of the tree of `key` with its deny patterns. `None` if all have
-    /// the same patterns; `Some(true)` if an index lacks a pattern of `key`. Reads the manifest of
+    /// Compares the other indexes of the tree of `key` with its deny patterns. `None` if no index
+    /// has other patterns; `Some(true)` if an index lacks a pattern of `key`. Reads the manifest of
     /// every index, and does not wait for locks.
     pub fn other_policies(&self, key: &KeyParts) -> Option<bool> {
         let others = self.others(key);
