@@ -21,7 +21,7 @@ pub(super) struct Paged {
 }
 
 impl Paged {
-    /// Takes a regular file of `len` bytes.
+    /// Wraps an open regular file of `len` bytes.
     pub(super) fn new(file: File, len: usize) -> io::Result<Self> {
         let state = State::of(&file.metadata()?);
         let whole = OnceLock::new();

@@ -16,7 +16,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads from `bytes`; `what` names them in errors, as in `the section table`.
+    /// Creates a reader of `bytes`. `what` names the bytes in errors, as in `the section table`.
     pub fn new(bytes: &'a [u8], what: &'static str) -> Self {
         Self { bytes, at: 0, what }
     }

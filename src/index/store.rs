@@ -81,7 +81,7 @@ pub struct Store {
 pub struct Listed {
     /// The directory of the index.
     pub dir: PathBuf,
-    /// Its size in bytes.
+    /// The size of the directory in bytes.
     pub bytes: u64,
     /// The manifest, or the error that reading it returned.
     pub manifest: Result<Arc<Manifest>, Arc<FormatError>>,

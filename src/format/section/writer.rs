@@ -35,7 +35,7 @@ impl<W: Write> SectionWriter<W> {
     ///
     /// # Errors
     ///
-    /// Those of `out`, here and in all other methods.
+    /// Those of `out`, and [`io::ErrorKind::InvalidInput`] if `kind_version` is 0.
     pub fn new(out: W, kind: FileKind, kind_version: u32) -> io::Result<Self> {
         if kind_version == 0 {
             return Err(misuse("versions count from 1"));
@@ -63,7 +63,8 @@ impl<W: Write> SectionWriter<W> {
     ///
     /// # Errors
     ///
-    /// Also if a section is open, if `id` is 0 or was used, and for more than [`MAX_SECTIONS`].
+    /// Those of `out`, and [`io::ErrorKind::InvalidInput`] if a section is open, if `id` is 0 or
+    /// was used, or if the file has [`MAX_SECTIONS`] sections.
     pub fn begin(&mut self, id: u32) -> io::Result<()> {
         if self.open {
             return Err(misuse("a section is begun while another is open"));
@@ -91,7 +92,8 @@ impl<W: Write> SectionWriter<W> {
     ///
     /// # Errors
     ///
-    /// Also if no section is open. After an error of `out` the file is unusable.
+    /// Those of `out`, and [`io::ErrorKind::InvalidInput`] if no section is open. After an error of
+    /// `out` the file is unusable.
     pub fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         if !self.open {
             return Err(misuse("bytes are written outside of a section"));
@@ -103,7 +105,7 @@ impl<W: Write> SectionWriter<W> {
     ///
     /// # Errors
     ///
-    /// If no section is open.
+    /// [`io::ErrorKind::InvalidInput`] if no section is open.
     pub fn end(&mut self) -> io::Result<()> {
         let len = self.section_len();
         match self.entries.last_mut() {
@@ -129,7 +131,7 @@ impl<W: Write> SectionWriter<W> {
     ///
     /// # Errors
     ///
-    /// Also if a section is open.
+    /// Those of `out`, and [`io::ErrorKind::InvalidInput`] if a section is open.
     pub fn finish(mut self) -> io::Result<Summary> {
         if self.open {
             return Err(misuse("the file is finished while a section is open"));
