@@ -37,8 +37,8 @@
 //!
 //! Three fields tell a host whether an answer is complete: `truncated`, `timed_out` and `errors`.
 //! If all three are unset or empty, the answer holds every match in the searched files, except
-//! those that the request's `max_matches_per_file` cuts. Hidden, ignored, binary, denied and too
-//! large files are not searched.
+//! those that the request's `max_matches_per_file` cuts. By default, hidden, ignored, binary,
+//! denied and too large files are not searched.
 //!
 //! # Layers
 //!

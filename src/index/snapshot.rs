@@ -284,7 +284,7 @@ impl Snapshot {
         changed.transpose()
     }
 
-    /// Returns all differences that [`Snapshot::stale`] would find the first of. `None` if `go_on`
+    /// Returns all differences, where [`Snapshot::stale`] returns the first. `None` if `go_on`
     /// returned false before the comparison was complete.
     ///
     /// # Errors

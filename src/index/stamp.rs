@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::format::segment::StampRecord;
 use crate::index::beneath::{EntryKind, EntryMeta};
 
-/// The least age of the last change at the time of a lookup, for fine timestamps: several ticks of
-/// any kernel's clock.
+/// The least age of the last change for a stamp to be reliable, if timestamps are fine: several
+/// ticks of any kernel's clock.
 const FINE_NS: i64 = 50_000_000;
 
 /// The least age where timestamps have a resolution of one or two seconds.
@@ -64,8 +64,7 @@ impl Stamp {
         (self.0.device, self.0.inode)
     }
 
-    /// Returns true if length, identity and modification time are equal, so that the text is the
-    /// same.
+    /// Returns true if the text is the same, as far as length, identity and modification time show.
     ///
     /// The whole stamp also differs when the file gains or loses a hard link. Only a watcher of
     /// that link's directory is notified of such a change.
