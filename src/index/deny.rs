@@ -5,9 +5,10 @@
 //!
 //! A pattern is a glob over a whole path with `/` between its components: `*` and `?` stay within
 //! one component, `**` spans any number of them. A pattern denies a path if it matches the absolute
-//! path or the path relative to its root. So `secrets/**` denies a directory directly below a root,
-//! and `**/secrets/**` one at any depth. A pattern that denies everything in a directory (`…/**`)
-//! denies the directory too. Nothing in a denied directory is reachable.
+//! path or the path relative to its root. So `secrets/**` denies the directory `secrets` directly
+//! below a root, and `**/secrets/**` denies such directories at any depth. A pattern that denies
+//! everything in a directory (`…/**`) denies the directory too. Nothing in a denied directory is
+//! reachable.
 
 use std::borrow::Cow;
 use std::path::Path;

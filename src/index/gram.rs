@@ -97,8 +97,8 @@ impl GramHash {
         }
     }
 
-    /// Returns the position of the `i`th bit in a filter of `bits` bits: `(first + i * second) mod
-    /// bits`, where the sum is taken modulo 2^64.
+    /// Returns the position of the `i`th bit in a filter of `bits` bits. The position is
+    /// `(first + i * second) mod bits`, where the sum is taken modulo 2^64.
     pub fn bit(self, i: u32, bits: u64) -> u64 {
         self.first
             .wrapping_add(u64::from(i).wrapping_mul(self.second))

@@ -56,8 +56,7 @@ impl RankSet {
         true
     }
 
-    /// Adds a rank for each bit in `bits`: the lowest bit stands for `first`, the next for `first +
-    /// 1`. Ignores ranks beyond the limit.
+    /// Adds rank `first + i` for each set bit `i` of `bits`. Ignores ranks beyond the limit.
     #[inline]
     pub fn insert_word(&mut self, first: usize, bits: u64) {
         let (word, shift) = (first / 64, first % 64);

@@ -114,7 +114,7 @@ impl Differences {
 pub(crate) struct DirLook {
     /// Whether the directory is unchanged.
     pub(crate) is_same: bool,
-    /// Whether each file is unchanged, in the order of the request.
+    /// Whether each file is unchanged, in the order of the given ranks.
     pub(crate) files: Vec<bool>,
 }
 
@@ -204,8 +204,7 @@ impl Snapshot {
         self.published_ms
     }
 
-    /// Returns the number of changes of the tree that were applied since this process opened or
-    /// built the segment.
+    /// Returns the number of overlay updates since this process opened or built the segment.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
@@ -237,8 +236,8 @@ impl Snapshot {
     }
 
     /// Returns the first difference in the eligibility inputs, in the directories below `scope`
-    /// (relative to the index root), or in its parents. `base` is the index root, relative to
-    /// `root`.
+    /// (relative to the index root), or in the directories above `scope`. `base` is the index root,
+    /// relative to `root`.
     ///
     /// Costs one lookup per input and directory. Directories are compared on the threads of the
     /// current pool.

@@ -191,7 +191,7 @@ impl Searcher {
     ) -> Result<Summary, ToolError> {
         let context = call.context;
         let timeout = call.timeout.unwrap_or(Duration::MAX);
-        // The time for compiling counts.
+        // Compiling counts towards the timeout.
         let deadline = Deadline::since(context.started(), timeout, context.clock.clone());
         let limits = Limits {
             max_results: to_usize(question.limits.max_results),
@@ -748,7 +748,7 @@ impl Asked<'_> {
 
 /// The places where a catalog source reports that it can't continue.
 struct Watched {
-    /// The index of the searched path.
+    /// The number of the searched path in the question.
     target: usize,
     /// Set if the catalog turned out to be damaged.
     failure: Arc<OnceLock<FormatError>>,

@@ -38,8 +38,8 @@ impl Engines {
         Engines { chain, missing }
     }
 
-    /// Sets up the engines of a configuration. External programs are searched in `place`. A program
-    /// is started, to print its version, only if the configuration may use it.
+    /// Sets up the engines of a configuration. External programs are looked up in `place`. A
+    /// program is started, to print its version, only if the configuration may use it.
     pub fn from_config(
         config: &SearchConfig,
         place: SearchPath<'_>,

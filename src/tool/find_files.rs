@@ -2,7 +2,7 @@
 //!
 //! Owns the request, the order of the files and the response. The files come from the same search
 //! as for the tool `Search`: with the same ignore rules and sandbox, and from the catalog of an
-//! index if there is one. Every file that existed before the call is found.
+//! index if there is one. The list is current: it includes files created just before the call.
 
 mod request;
 mod response;
@@ -68,7 +68,8 @@ impl SearchTool {
     /// # Errors
     ///
     /// - [`ToolError::BadArgs`]: the request is invalid.
-    /// - [`ToolError::SandboxViolation`]: the path must not be read, or the tool is disabled.
+    /// - [`ToolError::SandboxViolation`]: the path must not be read, the tool is disabled, or not
+    ///   even an empty response fits the byte budget.
     /// - [`ToolError::ExecutionFailed`]: the path does not exist.
     /// - [`ToolError::Cancelled`]: the host cancelled the call.
     ///

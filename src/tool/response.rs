@@ -300,7 +300,7 @@ impl Record {
     }
 
     /// Returns the byte range of the match within the shown part of the line. The column counts
-    /// bytes of the file, where invalid UTF-8 is shorter than the U+FFFD that replaces it.
+    /// bytes of the file, where invalid UTF-8 can be shorter than the U+FFFD that replaces it.
     #[cfg(feature = "cli")]
     pub(crate) fn place_of_match(&self) -> Option<(usize, usize)> {
         let (text, found) = (&self.data.lines.text, self.data.match_text.as_ref()?);
@@ -331,7 +331,7 @@ impl Record {
 impl SearchResponse {
     /// Returns the response as a JSON value.
     pub fn to_value(&self) -> Value {
-        // Serializing plain strings and numbers can't fail.
+        // Serialising plain strings and numbers can't fail.
         serde_json::to_value(self).unwrap_or(Value::Null)
     }
 
@@ -347,7 +347,7 @@ fn is_zero(number: &u64) -> bool {
 
 /// Returns the length of a value as JSON.
 pub(crate) fn json_len_of(value: &impl Serialize) -> usize {
-    // Serializing plain strings and numbers can't fail.
+    // Serialising plain strings and numbers can't fail.
     serde_json::to_string(value).map_or(usize::MAX / 4, |json| json.len())
 }
 

@@ -229,7 +229,8 @@ impl SearchTool {
     /// Answers a request.
     ///
     /// - [`ToolError::BadArgs`]: the request is invalid.
-    /// - [`ToolError::SandboxViolation`]: the path must not be read, or the tool is disabled.
+    /// - [`ToolError::SandboxViolation`]: the path must not be read, the tool is disabled, or not
+    ///   even an empty response fits the byte budget.
     /// - [`ToolError::ExecutionFailed`]: the path does not exist, or an engine can't run.
     /// - [`ToolError::Cancelled`]: the host cancelled the call.
     ///

@@ -71,8 +71,8 @@ impl FilesTool {
         config.search_files.as_search(&config.search)
     }
 
-    /// Creates the indexes of this tool, like [`Indexes::new`]. The tool `Search` needs other
-    /// indexes, since its ignore rules differ.
+    /// Creates the indexes of this tool alone, like [`Indexes::new`] does for `Search`, which has
+    /// other ignore rules. [`Indexes::of_both_tools`] creates indexes for both tools.
     pub fn indexes_for(
         config: &Config,
         engines: &Engines,
@@ -179,7 +179,8 @@ impl FilesTool {
     /// # Errors
     ///
     /// - [`ToolError::BadArgs`]: the request is invalid.
-    /// - [`ToolError::SandboxViolation`]: the path must not be read, or the tool is disabled.
+    /// - [`ToolError::SandboxViolation`]: the path must not be read, the tool is disabled, or not
+    ///   even an empty response fits the byte budget.
     /// - [`ToolError::ExecutionFailed`]: the path is no directory, or an engine can't run.
     /// - [`ToolError::Timeout`]: the call did not finish within its timeout.
     /// - [`ToolError::Cancelled`]: the host cancelled the call.

@@ -33,7 +33,7 @@ pub(crate) fn shown_line(line: &Line, max: Option<usize>) -> ShownLine {
             left_out: None,
         };
     };
-    // U+FFFD is longer than the bytes it replaces, so the match has another position in the text.
+    // U+FFFD can be longer than the bytes it replaces, so the match may move in the text.
     let place = first.map(|span| {
         let start = lossy(line.text.get(..span.start).unwrap_or_default()).len();
         (start, start + found.len())
