@@ -1,8 +1,8 @@
-//! A server for agents that speak the Model Context Protocol.
+//! The MCP server (Model Context Protocol) for agents.
 //!
-//! Owns what an agent gets: the tools and resources, the form and size of an answer, and which
-//! directories of the client count. A [`Tree`](crate::tool::daemon::tree::Tree) searches: a
-//! daemon's, or this process's own.
+//! Owns the tools and resources of the protocol, the form and size of answers, and the selection
+//! among the client's directories. A [`Tree`](crate::tool::daemon::tree::Tree) runs the searches:
+//! in a daemon or in this process.
 
 pub mod content;
 mod lenient;

@@ -1,7 +1,8 @@
-//! A page for a browser on the same machine: a box to search in, results as one types, and how the index is.
+//! The web page: a search box with results while typing, and the state of the index.
 //!
-//! Owns the HTTP side of it: who is answered ([`guard`]), what for, and how much of it at once. What is found is a [`Tree`]'s to say. The page
-//! itself is three files beside this one, without anything from elsewhere.
+//! Owns the HTTP side: which clients are admitted ([`guard`]), the routes, and the limits on
+//! connections and requests. A [`Tree`] runs the searches. The page consists of three files in
+//! `web/page`, without any external resource.
 
 pub mod guard;
 
@@ -32,30 +33,30 @@ use crate::tool::error::ToolError;
 use crate::tool::request::SEARCH_NAME;
 use crate::tool::response::BuildStats;
 
-/// Connections at once; more wait.
+/// The maximum number of connections; further ones wait.
 const CONNECTIONS: usize = 512;
 
-/// Questions that are answered at once; more wait.
+/// The maximum number of concurrent calls of the tree; further ones wait.
 const QUESTIONS: usize = 8;
 
-/// How long a browser may take to ask, once it has connected, and to hand over what it asks. Whoever has no token can keep a connection no longer: what they
-/// are told fits into what the system keeps for them.
+/// The timeout for the headers of a request, and for its body. A client without the token can't
+/// hold a connection longer: the refusal fits into the socket's send buffer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Bytes of a request.
+/// The maximum size of a request, in bytes.
 const MAX_REQUEST_BYTES: usize = 1 << 20;
 
-/// Bytes of an answer: more than anybody looks through.
+/// The maximum size of an answer, in bytes: more than a user reads.
 const MAX_ANSWER_BYTES: usize = 2 << 20;
 
-/// How long the end waits for what is being answered.
+/// The time for running calls to finish when the page ends.
 const LAST: Duration = Duration::from_millis(200);
 
-/// Nothing from elsewhere is loaded, asked or shown, and nobody else shows this.
+/// The page loads and contacts nothing outside its own origin, and no other page may embed it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// A page that is served. It ends when this is dropped.
+/// A page that is being served until it is dropped.
 pub struct Page {
     url: String,
     ending: watch::Sender<bool>,
@@ -66,16 +67,17 @@ struct Shared {
     tree: Arc<dyn Tree>,
     guard: Guard,
     questions: Semaphore,
-    /// What the page calls the tree.
+    /// The name of the tree on the page.
     name: String,
 }
 
 impl Page {
-    /// Begins to serve a tree, called `name` on the page, at an address of this machine; a port of zero is any that is free. Whoever has the token is answered.
+    /// Starts to serve a tree, under the name `name`, at a loopback address. Port zero selects a
+    /// free port. Every client with the token is admitted.
     ///
     /// # Errors
     ///
-    /// The address is not one of this machine alone, or is taken; or those of the system.
+    /// The address is no loopback address or is in use, or an error of the system.
     pub fn start(
         tree: Arc<dyn Tree>,
         name: String,
@@ -130,7 +132,7 @@ impl Page {
         })
     }
 
-    /// Returns what is to be opened in a browser, with the token.
+    /// Returns the URL to open in a browser, including the token.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -140,31 +142,31 @@ impl Drop for Page {
     fn drop(&mut self) {
         self.ending.send_replace(true);
         if let Some(thread) = self.thread.take() {
-            // A panic in it was printed where it happened.
+            // The panic hook has printed a panic of that thread already.
             let _ = thread.join();
         }
     }
 }
 
 impl std::fmt::Debug for Page {
-    // Without the token.
+    // Does not print the token.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Page").finish_non_exhaustive()
     }
 }
 
-/// Accepts connections, as many at once as there may be.
+/// Accepts connections, up to the limit at the same time.
 async fn accept(listener: tokio::net::TcpListener, router: Router) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
-        // Nobody closes it.
+        // The semaphore is never closed.
         let Ok(permit) = room.clone().acquire_owned().await else {
             return;
         };
         while connections.try_join_next().is_some() {}
         let Ok((stream, _)) = listener.accept().await else {
-            // Too many open files, say: others have to go first.
+            // For example too many open files: wait until other connections close.
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
@@ -174,9 +176,10 @@ async fn accept(listener: tokio::net::TcpListener, router: Router) {
             server
                 .timer(TokioTimer::new())
                 .header_read_timeout(PATIENCE)
-                // Each request has a connection of its own, so that none stays with somebody who reads nothing.
+                // One request per connection, so that a client that reads nothing can't hold the
+                // connection.
                 .keep_alive(false);
-            // A browser that goes away is no failure.
+            // A browser that disconnects is no error.
             let _ = server.serve_connection(TokioIo::new(stream), service).await;
             drop(permit);
         });
@@ -205,7 +208,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// Lets a request through, or not; and has the browser keep to itself what it gets.
+/// Admits or refuses a request, and adds the security headers to the response.
 async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let mut response = match shared.guard.refusal(&request) {
         None => next.run(request).await,
@@ -224,19 +227,19 @@ async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     response
 }
 
-/// One of the files of the page.
+/// Returns one of the files of the page.
 fn file(kind: &str, text: &'static str) -> Response {
     let kind = format!("{kind}; charset=utf-8");
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
-/// Says no, to people.
+/// Returns a refusal as plain text.
 fn refusal(status: StatusCode, why: &'static str) -> Response {
     let kind = "text/plain; charset=utf-8";
     (status, [(header::CONTENT_TYPE, kind)], format!("{why}\n")).into_response()
 }
 
-/// Answers in JSON.
+/// Returns a JSON response, with the HTTP status that fits its error code.
 fn answer(value: &Value) -> Response {
     let kind = "application/json";
     let status = match value["error"]["code"].as_str() {
@@ -251,7 +254,7 @@ fn answer(value: &Value) -> Response {
     (status, [(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
-/// Asks the tree, on a thread where that may block, when it is this question's turn.
+/// Calls the tree on a blocking thread, as soon as fewer than [`QUESTIONS`] calls are running.
 async fn asked(
     shared: &Arc<Shared>,
     ask: impl FnOnce(&Shared) -> Value + Send + 'static,
@@ -270,7 +273,7 @@ async fn asked(
     }
 }
 
-/// `POST /api/search`: a request of the tool `Search`, answered as the tool answers it.
+/// `POST /api/search`: takes a request of the tool `Search` and returns its response.
 async fn search(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Body) -> Response {
     let is_json = headers
         .get(header::CONTENT_TYPE)
@@ -315,7 +318,7 @@ async fn search(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bod
         whole: false,
     };
     let given_up = Arc::new(GivenUp::default());
-    // The browser may go away.
+    // The call is cancelled when the browser disconnects.
     let _waits = given_up.while_waited_for();
     asked(&shared, move |shared| match given_up.is_given_up() {
         true => ToolError::Cancelled.to_json(),
@@ -324,7 +327,7 @@ async fn search(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bod
     .await
 }
 
-/// `GET /api/status`: what the daemon says of itself, and how far the index is, while one is being built.
+/// `GET /api/status`: returns the status of the daemon, and the progress of a running build.
 async fn status(State(shared): State<Arc<Shared>>) -> Response {
     asked(&shared, |shared| {
         let building = shared.tree.building().map(BuildStats::from);
@@ -337,7 +340,7 @@ async fn status(State(shared): State<Arc<Shared>>) -> Response {
     .await
 }
 
-/// `GET /api/health`: checks, each with what to do.
+/// `GET /api/health`: returns the health checks, each with its remedy.
 async fn health(State(shared): State<Arc<Shared>>) -> Response {
     asked(&shared, |shared| {
         let health = shared.tree.health();
