@@ -1,18 +1,22 @@
 //! The live index of one tree: built in the background, kept up to date, and queried by searches.
 //!
-//! This module runs the [state machine](crate::index::state): it collects events, feeds them in as
-//! triggers and carries out the resulting actions. The [`Ground`] decides where the index is
-//! stored, which files are eligible and how a build is paced.
+//! A long-running process creates one [`LiveIndex`] for each indexed tree, and calls
+//! [`LiveIndex::pin`] at the start of each search. This module runs the [state
+//! machine](crate::index::state): it collects events, feeds them in as triggers and carries out the
+//! resulting actions. The [`Ground`] decides where the index is stored, which files are eligible
+//! and how a build is paced.
 //!
 //! # Threads
 //!
 //! - The *watcher's thread* receives file system events. For each one it adds a mark to the dirty
-//!   set or fires a trigger. It never blocks.
-//! - The *worker* is one low-priority thread. It opens, builds and reconciles the index, processes
-//!   dirty marks once their files are quiet, and reads changed files.
+//!   set or fires a trigger. It does not wait for the other threads' work.
+//! - The *worker* is one thread. It opens, builds and reconciles the index, processes dirty marks
+//!   once their files are quiet, and reads changed files. Most of the work runs on the ground's
+//!   thread pool, whose threads have a low priority.
 //! - A *search* pins a snapshot. It first passes a barrier, which proves that all earlier events
-//!   were received. Then it processes the dirty marks, within its budget. An edit that was finished
-//!   before the call is therefore always visible to the search.
+//!   were received. Then it processes the dirty marks, within its budget. If the budget does not
+//!   suffice, it does without the index. An edit that was finished before the call is therefore
+//!   always visible to the search.
 //!
 //! # Locks
 //!
@@ -77,7 +81,8 @@ pub trait Ground: Send + Sync {
     /// The reason, as text, if the tree can't be walked.
     fn walk(&self) -> Result<Walk, String>;
 
-    /// Returns the inputs outside of the tree that decide about eligibility, as they are now.
+    /// Returns the current inputs above the tree that decide about eligibility, for example the
+    /// ignore files in parent directories.
     fn inputs_above(&self) -> Inputs;
 
     /// Opens the stored index.
@@ -121,7 +126,7 @@ pub trait Ground: Send + Sync {
     /// search.
     fn noted(&self, report: &Report);
 
-    /// Withdraws the published status, because the index has ended.
+    /// Withdraws the published status, because the live index has ended.
     fn ended(&self);
 
     /// Returns the options that decide how files are tokenized.
@@ -173,7 +178,8 @@ pub struct Habits {
     pub reconcile_max_files: u64,
     /// The longest time that one slice of a reconcile takes (`reconcile_max_ms`).
     pub reconcile_max: Duration,
-    /// How often the whole tree is reconciled although no event was lost.
+    /// How often the whole tree is reconciled without a known loss, to find changes that raised no
+    /// event.
     pub reconcile_every: Duration,
     /// How long the worker waits for the watcher's thread.
     pub watcher_patience: Duration,
@@ -348,8 +354,8 @@ impl LiveIndex {
     }
 
     /// Reports the result of a search that compared an index snapshot with an unwatched tree. The
-    /// index is rebuilt if directories or rules differ from those at build time, or if a directory
-    /// that could not be listed then can be listed now.
+    /// index is rebuilt if directories or rules differ from those at build time. It is also rebuilt
+    /// if a directory that could not be listed then can be listed now.
     pub fn report_comparison(&self, of: &Snapshot, is_outdated: bool) {
         let mut status = self.shared.status();
         // The worker may have compared or rebuilt it since.

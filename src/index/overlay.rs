@@ -1,9 +1,9 @@
 //! The overlay: the differences between a tree and the segment that was built from it.
 //!
 //! This module owns three kinds of differences: dead files (deleted or outdated in the segment),
-//! extra files with their positions in the order of output, and changed directories. It does not
-//! compare anything with the tree: callers tell it what they found there. An overlay is cheap to
-//! clone. Searches get a clone, which never changes.
+//! extra files with their positions in the order of output, and changed directories. It never
+//! compares anything with the tree: callers record their findings. An overlay is cheap to clone.
+//! Searches get a clone, which never changes.
 
 mod changes;
 
@@ -35,7 +35,7 @@ pub struct Extra {
     pub stamp: Option<Stamp>,
     /// The sets of ignore rules by which it is eligible.
     pub sets: RuleSets,
-    /// The known part of its content.
+    /// The n-grams of the content, if it was read.
     pub content: Content,
 }
 

@@ -33,8 +33,8 @@ const MAX_ENTERED: usize = 4096;
 pub struct Known {
     /// The differences between the tree and the segment.
     pub overlay: Overlay,
-    /// The inputs of eligibility when the segment was built; empty once the whole tree was
-    /// compared.
+    /// The inputs of eligibility (for example ignore files) when the segment was built; empty once
+    /// the whole tree was compared.
     built_inputs: Inputs,
     /// The current inputs of eligibility inside the tree, by directory.
     inputs: BTreeMap<PathBuf, Inputs>,

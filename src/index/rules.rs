@@ -68,8 +68,8 @@ impl ControlFiles {
         jj: true,
     };
 
-    /// Calls `each` with the paths whose state decides about the rules of `dir`. Each path is
-    /// passed before it is read, for example a `.git` file before its target is read from it.
+    /// Calls `each` with the paths that decide about the rules of `dir`. Each path is passed before
+    /// it is read, for example a `.git` file before its target is read from it.
     pub fn inputs(self, dir: &Path, each: &mut dyn FnMut(&Path)) {
         let names = [
             (self.rgignore, ".rgignore"),

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::index::state::table::{Class, Effect, Row, TABLE};
 
-/// An index safety state (FR-LSI-SAFE-01). Ordered by severity, the least severe first (LSI §4.2.1, P1).
+/// An index safety state (FR-LSI-SAFE-01). Ordered by severity, the least severe first (LSI §4.2.1,
+/// P1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SafetyState {
     /// There is a valid index, and it is confirmed to cover the whole tree.
@@ -202,7 +203,7 @@ impl Standing {
         plain.into_iter().chain(uncertain).chain(disabled)
     }
 
-    /// Returns the value whose state and reason have these names.
+    /// Returns the value with these names of state and reason.
     pub fn of_names(state: &str, reason: Option<&str>) -> Option<Standing> {
         Standing::all()
             .find(|standing| (standing.state().as_str(), standing.reason()) == (state, reason))

@@ -138,9 +138,9 @@ impl Tracked {
 }
 
 impl Shared {
-    /// Makes the index unreliable if something was mounted or unmounted. What was listed or watched
-    /// may then be a mount that hides the tree, and by the next search it may be gone. Returns true
-    /// if mounts changed.
+    /// Makes the index unreliable if something was mounted or unmounted. The listed or watched
+    /// directories may belong to a mount that hides the tree, and that may be gone by the next
+    /// search. Returns true if mounts changed.
     pub(super) fn check_mounts(&self, watching: &Watching) -> bool {
         // `mounts_changed` reports a change only once. The lock keeps other threads from passing
         // before the change is recorded.

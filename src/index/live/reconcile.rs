@@ -193,7 +193,7 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
         .looked_at_all(shared.ground.now_ms(), version);
     status.tracking = status.unwatched.is_none();
     if status.tracking {
-        // The reconcile has found whatever earlier searches had reported.
+        // The reconcile has found the differences that earlier searches had reported.
         status.outdated = false;
     }
     match (status.unwatched.clone(), errors) {

@@ -22,7 +22,7 @@ pub(super) const RETRY: Duration = Duration::from_secs(2);
 /// Retry delay after an error that is unlikely to clear on its own.
 pub(super) const LATER: Duration = Duration::from_secs(60);
 
-/// The shortest time between two merges whose reason is distrusted files.
+/// The shortest time between two merges that only refresh distrusted files.
 pub(super) const RARELY: Duration = Duration::from_secs(600);
 
 /// Where the index is updated only by builds, the pause after a build is this many times its
@@ -57,12 +57,12 @@ pub(super) struct Timers {
     pub(super) read_ms: Option<u64>,
     /// Whether the last files that were read may have made the overlay too large.
     pub(super) has_read: bool,
-    /// The earliest time of the next merge after one that failed. It runs then if it is still
-    /// wanted.
+    /// The earliest time of the next merge, after one failed or the index could not be stored. It
+    /// runs then if it is still wanted.
     pub(super) merge_ms: Option<u64>,
     /// Since when another process has held the lock on the index that is to be built.
     pub(super) locked_since_ms: Option<u64>,
-    /// The earliest time of the next merge whose reason is distrusted files.
+    /// The earliest time of the next merge that only refreshes distrusted files.
     pub(super) renew_ms: u64,
     /// When to check whether the stored index still exists.
     look_ms: u64,

@@ -151,7 +151,7 @@ struct Expressions {
 }
 
 impl Expressions {
-    /// Calls `each` with the rules whose expressions match a text.
+    /// Calls `each` with the rules that match a text.
     fn matching(&self, text: &[u8], each: &mut dyn FnMut(&[usize])) {
         let mut found = PatternSet::new(self.compiled.pattern_len());
         self.compiled
@@ -393,7 +393,7 @@ fn bracket(pattern: &[u8], mut at: usize) -> Option<(ByteSet, usize)> {
     let mut set: ByteSet = [false; 256];
     let negated = matches!(pattern.get(at)?, b'!' | b'^');
     at += usize::from(negated);
-    // The possible start of a range; a class or another range is none.
+    // The possible start of a range; `None` after a class or another range.
     let mut before = None;
     loop {
         let byte = *pattern.get(at)?;

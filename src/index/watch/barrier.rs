@@ -23,13 +23,13 @@ pub struct Barrier {
 /// The state of the cookies. Numbers are never reused, not even after a failed touch.
 #[derive(Debug, Default)]
 struct State {
-    /// The number of the last cookie whose touch began.
+    /// The number of the last cookie that a caller began to touch.
     begun: u64,
     /// A caller is touching that cookie.
     is_touching: bool,
     /// The highest number that was touched successfully.
     touched: u64,
-    /// The highest number whose event arrived.
+    /// The highest number that arrived.
     heard: u64,
     is_down: bool,
 }

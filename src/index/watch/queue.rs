@@ -415,7 +415,7 @@ impl Reader {
     }
 }
 
-/// What an event is of; `None` for what changes nothing.
+/// Returns the kind of an event; `None` if the event changes nothing.
 fn kind_of(what: ReadFlags) -> Option<EventKind> {
     let is_dir = what.contains(ReadFlags::ISDIR);
     let rename = |mode| EventKind::Modify(ModifyKind::Name(mode));

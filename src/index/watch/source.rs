@@ -12,7 +12,7 @@ pub(super) trait Source: Send {
     /// Watches a directory itself: no subdirectories, and no target of a symbolic link.
     fn watch(&mut self, path: &Path) -> notify::Result<()>;
 
-    /// Watches a directory whose path may be watched already, possibly for another directory.
+    /// Watches a directory at a path that may be watched already, possibly for another directory.
     fn renew(&mut self, path: &Path) -> notify::Result<()>;
 
     /// Ends the watch of a directory, if there is one.
