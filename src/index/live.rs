@@ -387,8 +387,7 @@ impl LiveIndex {
         self.shared.ground.stop();
         self.shared.wake.notify_all();
         self.shared.settled.notify_all();
-        // This also covers the removal of the watcher: the process may end when the first caller
-        // returns.
+        // Held until the watcher is removed too: the process may end when the first caller returns.
         let mut was_waited_for = lock(&self.ending);
         let patience = match std::mem::replace(&mut *was_waited_for, true) {
             true => Duration::ZERO,

@@ -6,10 +6,10 @@
 //! builds nor configurations.
 //!
 //! While searches run, a build rests after each piece of work, so that its share of the processors
-//! stays within the target. After each batch of files it rests for an additional fixed time. While
-//! no search runs, it does not rest, and a rest in progress ends early. A search that starts within
-//! a batch is noticed at the end of the batch. Until then, the low priority of the build's threads
-//! protects the search.
+//! stays within the target. After each batch of files it rests for an additional fixed time. Once
+//! no search has run for a configured time, the build stops resting, and a rest in progress ends
+//! early. A search that starts within a batch is noticed at the end of the batch. Until then, the
+//! low priority of the build's threads protects the search.
 
 mod activity;
 mod budget;
@@ -157,8 +157,8 @@ impl Pacer {
     }
 
     /// Rests for the work that up to `threads` threads did since the last call. Calls `nap` to
-    /// sleep for at most 10 ms at a time. Ends early if `nap` returns false or no search runs any
-    /// more.
+    /// sleep for at most 10 ms at a time. Ends early if `nap` returns false, or once
+    /// [`is_idle`](Pacer::is_idle) returns true.
     pub fn rest(&self, threads: usize, piece: Piece, nap: &mut dyn FnMut(Duration) -> bool) {
         let mut state = self.lock();
         let start_ms = self.activity.now_ms();
