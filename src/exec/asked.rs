@@ -84,8 +84,8 @@ pub(crate) fn for_ripgrep(pattern: &Pattern) -> Result<Asked, String> {
 }
 
 /// Writes the expression for ugrep: literals of which every match contains at least one. It is an
-/// expression over bytes, for ugrep's option `-U`. It consists only of byte values, classes of two
-/// letters, and alternatives.
+/// expression over bytes, for ugrep's option `-U`. It consists only of byte values, classes with
+/// both cases of a letter, and alternatives.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
-//! Stopping: deadlines, cancellation and the end of interest, seen by every worker.
+//! Stopping: deadlines, cancellation, and answers that need no more work, visible to every worker.
 //!
-//! Owns the one flag that long work polls. Workers never read a clock: the thread that waits for
-//! them does, through the [`Clock`] it was given, and raises the flag.
+//! Owns the flag that long work polls. Workers never read a clock. The thread that waits for them
+//! reads it, through the [`Clock`] that it was given, and raises the flag.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// Why a search was stopped before it had seen everything.
+/// Why a search was stopped before it had read everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
     /// Everything that the response can hold is known.
@@ -63,7 +63,7 @@ impl CancelHandle {
         CancelHandle(flag)
     }
 
-    /// Cancels the search; it returns within 50 ms.
+    /// Cancels the search, which returns within 50 ms.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Release);
     }
@@ -84,7 +84,7 @@ impl Stop {
         Stop::default()
     }
 
-    /// Raises the flag; the first reason stays.
+    /// Raises the flag. The first reason is kept.
     pub fn raise(&self, reason: StopReason) {
         let code = match reason {
             StopReason::Satisfied => 1,
@@ -92,7 +92,7 @@ impl Stop {
             StopReason::Cancelled => 3,
             StopReason::Failed => 4,
         };
-        // A lost race means that another reason came first, which is the one to keep.
+        // If another thread was faster, its reason is kept.
         let _ = self
             .0
             .compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
@@ -115,7 +115,7 @@ impl Stop {
     }
 }
 
-/// The moment at which a call must have returned.
+/// The time at which a call must have returned.
 #[derive(Clone, Debug)]
 pub struct Deadline {
     at: Instant,
@@ -140,8 +140,8 @@ impl Deadline {
         Deadline { at, clock }
     }
 
-    /// Returns the deadline of a part of the call that begins now and may take `time`; no later
-    /// than that of the call.
+    /// Returns the deadline of a part of the call that begins now and may take `time`. It is never
+    /// later than the deadline of the call.
     #[must_use]
     pub fn part(&self, time: Duration) -> Deadline {
         let part = Deadline::after(time, self.clock.clone());
@@ -151,7 +151,7 @@ impl Deadline {
         }
     }
 
-    /// Returns the time that is left, zero when the deadline has passed.
+    /// Returns the remaining time, zero if the deadline has passed.
     pub fn remaining(&self) -> Duration {
         self.at.saturating_duration_since(self.clock.now())
     }
