@@ -1,4 +1,4 @@
-//! Bytes and paths on the wire: text where they are UTF-8, else a list of numbers.
+//! Serializes bytes and paths: as text if they are UTF-8, otherwise as a list of numbers.
 //!
 //! Owns the functions that `#[serde(with = "…")]` names. For example, the path `src/ü` is sent as
 //! `"src/ü"`, and a path with the single byte 0xff as `[255]`.

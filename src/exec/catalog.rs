@@ -34,8 +34,8 @@ use crate::index::walk::{FoundFile, Place, RuleSets, join};
 const FIRST_UNIT: u64 = 32;
 const LARGEST_UNIT: u64 = 512;
 
-/// The candidate parts of a file are read first if they are at most this fraction of it, one in so
-/// many bytes. If a line in them matches, the whole file is read again.
+/// Candidate parts of a file are read first if their size is at most the file's size divided by
+/// this. If a line in them matches, the whole file is read again.
 const SPAN_SHARE: u64 = 2;
 
 /// The part of the catalog that a request is about.
@@ -111,8 +111,8 @@ pub(crate) fn without_dead(
 
 impl CatalogSource {
     /// Creates a source of the files below `scope` that `globs` keep. Files that `plan` rules out
-    /// are skipped, some of them only after `look` shows them unchanged. Returns `None` if
-    /// enumeration did not enter the requested directory.
+    /// are skipped. Under `look` some of these are first checked for changes, and searched if they
+    /// changed. Returns `None` if enumeration did not enter the requested directory.
     ///
     /// The files that globs keep are computed once for each snapshot and cached. That costs one
     /// match for each file, on the threads of the current pool.
@@ -134,7 +134,7 @@ impl CatalogSource {
         }
         let (ranks, eligible, deep_files) = match segment.find_dir(&scope.path)? {
             None => {
-                // The directory is new. Only paths that its own name begins sort between it and its
+                // The directory is new. Only paths that start with its name sort between it and its
                 // contents.
                 let rank = segment.position(&scope.path)?;
                 (rank..rank, None, false)

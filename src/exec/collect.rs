@@ -1,7 +1,7 @@
 //! Emission: turns outcomes in order into the answer, truncated exactly at the limits.
 //!
-//! Owns counting and truncation. The scheduler passes files to the [`Collector`] strictly in
-//! emission order. So the result depends neither on threads nor on the source of the files.
+//! Owns counting and truncation. The scheduler passes files to the `Collector` strictly in emission
+//! order. So the result depends neither on threads nor on the source of the files.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

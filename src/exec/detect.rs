@@ -137,7 +137,7 @@ pub enum Unusable {
     /// No file of this name was found.
     #[error("{program} was not found {place}; install {tool} {} or later, or configure the path of its program", tool.oldest())]
     Missing {
-        /// The program.
+        /// The program that is looked for.
         tool: Tool,
         /// The configured name or path.
         program: String,
@@ -147,7 +147,7 @@ pub enum Unusable {
     /// The file that was found is not executable.
     #[error("{} is not an executable file; configure the path of {tool}'s program", path.display())]
     NotExecutable {
-        /// The program.
+        /// The program that is looked for.
         tool: Tool,
         /// The file that was found.
         path: PathBuf,
@@ -155,7 +155,7 @@ pub enum Unusable {
     /// The program could not be run, or `--version` failed.
     #[error("{} did not say its version: {reason}; reinstall {tool}, or configure the path of another one", path.display())]
     Broken {
-        /// The program.
+        /// The program that is looked for.
         tool: Tool,
         /// The file that was found.
         path: PathBuf,
@@ -165,7 +165,7 @@ pub enum Unusable {
     /// The output of `--version` is not that of this program.
     #[error("{} is not {tool}: it says {said:?}; configure the path of {tool}'s program", path.display())]
     NotRecognised {
-        /// The program.
+        /// The program that is looked for.
         tool: Tool,
         /// The file that was found.
         path: PathBuf,
@@ -175,17 +175,17 @@ pub enum Unusable {
     /// The program is older than [`Tool::oldest`].
     #[error("{} is {tool} {found}, which is too old; install {} or later", path.display(), tool.oldest())]
     TooOld {
-        /// The program.
+        /// The program that is looked for.
         tool: Tool,
         /// The file that was found.
         path: PathBuf,
-        /// Its version.
+        /// The version of the program.
         found: Version,
     },
     /// The program did not end within [`VERSION_TIMEOUT`].
     #[error("{} did not say its version within {} s; check that it starts by itself, or configure another one", path.display(), VERSION_TIMEOUT.as_secs())]
     TimedOut {
-        /// The program.
+        /// The program that is looked for.
         tool: Tool,
         /// The file that was found.
         path: PathBuf,

@@ -31,7 +31,7 @@ use crate::index::walk::{DirNode, Entry, FoundFile, Place, TraversalOptions, Wal
 /// *skips* them: they are counted as if they had been searched, but not opened (FR-LSI-STABLE-01).
 #[derive(Clone, Debug)]
 pub struct EligibleFile {
-    /// The file.
+    /// The location of the file.
     pub found: FoundFile,
     /// The number of skipped files directly before this one, in emission order. The file carries
     /// this count so that files with skipped ones between them still form one piece of work.
@@ -299,8 +299,8 @@ impl Globs {
         }
     }
 
-    /// Makes globs start from a directory other than the searched path. `prefix` is the searched
-    /// path, relative to that directory.
+    /// Interprets globs relative to a directory other than the searched path. `prefix` is the
+    /// searched path, relative to that directory.
     #[must_use]
     pub fn from_above(self, prefix: PathBuf) -> Globs {
         Globs {

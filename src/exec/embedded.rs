@@ -40,7 +40,7 @@ const LARGE_FILE_LIMIT: u64 = 256 << 20;
 /// Larger buffers are freed after the file that needed them.
 const KEPT_BUFFER: usize = 4 << 20;
 
-/// Ripgrep's matching and searching libraries, in process. The default engine.
+/// The engine that runs ripgrep's matching and searching libraries in this process.
 #[derive(Debug)]
 pub struct Embedded {
     id: EngineId,

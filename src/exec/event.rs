@@ -18,9 +18,9 @@ const ROUNDING: usize = 8;
 pub struct Span {
     /// The offset of the start of the match.
     pub start: usize,
-    /// The offset of its end.
+    /// The offset of the end of the match.
     pub end: usize,
-    /// The edits between the match and the pattern; 0 for an exact match.
+    /// The number of edits between the match and the pattern, 0 for an exact match.
     #[serde(default, skip_serializing_if = "is_default")]
     pub edits: u32,
 }
@@ -43,17 +43,17 @@ pub enum LineKind {
 pub enum LineEnd {
     /// No byte: the last line of a text without a final line feed.
     None,
-    /// `\n`.
+    /// A line feed, `\n`.
     #[default]
     Lf,
-    /// `\r\n`.
+    /// A carriage return and a line feed, `\r\n`.
     CrLf,
     /// A lone `\r` at the end of the text.
     Cr,
 }
 
 impl LineEnd {
-    /// Returns the bytes.
+    /// Returns the bytes of the line end.
     pub fn bytes(self) -> &'static [u8] {
         match self {
             LineEnd::None => b"",
@@ -77,9 +77,9 @@ impl LineEnd {
 /// The position of a line in its text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// The offset of its first byte in the decoded text, without a byte-order mark.
+    /// The offset of the line's first byte in the decoded text, without a byte-order mark.
     pub offset: u64,
-    /// The bytes that end it.
+    /// The bytes that end the line.
     pub end: LineEnd,
 }
 
@@ -91,7 +91,7 @@ pub struct Line {
     pub kind: LineKind,
     /// The 1-based number of the line in its file.
     pub number: u64,
-    /// The bytes of the line, without its terminator; text in UTF-16 is transcoded to UTF-8.
+    /// The bytes of the line, without its terminator. Text in UTF-16 is transcoded to UTF-8.
     #[serde(with = "as_text::bytes")]
     pub text: Box<[u8]>,
     /// The matches, from left to right: only the first one, or all, depending on the query. Empty

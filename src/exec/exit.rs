@@ -31,7 +31,7 @@ impl fmt::Display for Exit {
 /// Observations about one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
-    /// The program.
+    /// The program that ran.
     pub tool: Tool,
     /// The number of lines that the program reported.
     pub records: u64,

@@ -88,13 +88,13 @@ pub struct Question {
     pub traversal: TraversalOptions,
     /// The most components of a file's path below the directory, if there is a limit.
     pub max_depth: Option<usize>,
-    /// The directory.
+    /// The searched directory.
     pub target: Resolved,
     /// The globs that files must satisfy.
     pub globs: Globs,
     /// The directories that may be read, and the denied names.
     pub reach: Arc<Reach>,
-    /// Git's global excludes file, if it counts.
+    /// Git's global excludes file, if the search uses it.
     pub global_excludes: Option<PathBuf>,
     /// The time that the call may spend on its index (`index_maint_budget_fraction`): on waiting
     /// for others that open or lock it, and on updating it or comparing it with the tree.
@@ -126,7 +126,7 @@ pub struct Settings {
     pub build: BuildOptions,
     /// The allowed roots and denied patterns that apply to indexes.
     pub reach: Arc<Reach>,
-    /// Git's global excludes file, if it counts.
+    /// Git's global excludes file, if the search uses it.
     pub global_excludes: Option<PathBuf>,
     /// The access rights of this process, as text.
     pub access: String,
@@ -201,9 +201,9 @@ impl Indexes {
         self.keeping.fallback()
     }
 
-    /// Returns why the stored indexes can't be updated, and what to do. `None` if they can, or if
-    /// indexes are not kept in files. Searches still use a read-only index: each one compares it
-    /// with the tree.
+    /// Returns why the stored indexes can't be updated, and how to change that. `None` if they can,
+    /// or if indexes are not kept in files. Searches still use a read-only index: each one compares
+    /// it with the tree.
     pub fn unwritable(&self) -> Option<String> {
         let error = self.store()?.check_writable().err()?;
         Some(format!(
@@ -218,8 +218,8 @@ impl Indexes {
         self.keeping.exposed()
     }
 
-    /// Returns why an index would end with this process, and what to do. `None` if it is kept in
-    /// files.
+    /// Returns why an index would end with this process, and how to change that. `None` if it is
+    /// kept in files.
     pub fn unkept(&self) -> Option<String> {
         match (self.store(), self.fallback()) {
             (Some(_), _) => None,
@@ -235,8 +235,8 @@ impl Indexes {
         self.roots.iter().map(|root| root.path.as_path())
     }
 
-    /// Returns why the indexes can't exclude files, and what to do. `None` if they can. Following
-    /// symbolic links is the reason, because changes behind links are not tracked.
+    /// Returns why the indexes can't exclude files, and how to change that. `None` if they can.
+    /// They can't if symbolic links are followed, because changes behind links are not tracked.
     pub fn untracked(&self) -> Option<&'static str> {
         let follow = self
             .roots
@@ -250,8 +250,8 @@ impl Indexes {
         &self.rejected
     }
 
-    /// Returns the index root that a search of a canonical path uses: the deepest one that contains it
-    /// (FR-LSI-IDX-ROOT-02).
+    /// Returns the index root that a search of a canonical path uses: the deepest one that contains
+    /// the path (FR-LSI-IDX-ROOT-02).
     pub fn root_for(&self, path: &Path) -> Option<PathBuf> {
         self.containing(path).map(|root| root.path.clone())
     }
@@ -281,7 +281,7 @@ impl Indexes {
         Some(living.activity.begin())
     }
 
-    /// Lets searches use the index of any directory that contains what they search. For example, a
+    /// Lets searches use the index of any directory that contains the searched path. For example, a
     /// search in `project/src` uses the index of `project`. Nothing is built for such a directory.
     #[cfg(feature = "cli")]
     #[must_use]

@@ -21,7 +21,7 @@ pub(crate) struct LineSink<'a, L> {
     query: &'a Query,
     /// Whether carriage returns of line ends were removed from the text before the search.
     stripped: bool,
-    /// The number of matches after which no further match is reported.
+    /// The number of matches after which reporting ends, apart from context.
     enough: u64,
     out: Vec<Line>,
     /// The number of reported lines.
@@ -198,7 +198,7 @@ impl<'a, L: Lines> LineSink<'a, L> {
         let Some(last) = self.last_line else {
             return !self.limited;
         };
-        // The search continues only to find out whether one more line matches.
+        // From here on the search continues only to find out whether one more line matches.
         let is_known = self.more_matches || !self.is_capped();
         self.limited |= number >= last && is_known;
         !self.limited

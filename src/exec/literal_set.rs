@@ -21,7 +21,7 @@ use crate::exec::stop::Stop;
 /// The most bytes that the literals of a set may have together.
 pub(crate) const SET_LIMIT: usize = 32 << 20;
 
-/// Bytes between two looks at the stop flag.
+/// The bytes between two checks of the stop flag.
 const BYTES_BETWEEN_POLLS: usize = 1 << 18;
 
 /// Literals, compiled for finding all of them together.

@@ -371,7 +371,7 @@ fn explain_translation_error(
     }
 }
 
-/// Converts a parser's error into a message that says what to do.
+/// Converts a parser's error into a message with a way to correct the pattern.
 fn explain_parse_error(text: &str, error: &ast::Error) -> PatternError {
     use ast::ErrorKind as K;
     let span = error.span().start.offset..error.span().end.offset;

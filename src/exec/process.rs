@@ -34,7 +34,7 @@ use unix as sys;
 /// The bytes of a program's standard error that are kept. The rest is read and dropped.
 pub(crate) const STDERR_LIMIT: usize = 64 << 10;
 
-/// The longest wait between two looks at the stop flag.
+/// The longest wait between two checks of the stop flag.
 const TICK: Duration = Duration::from_millis(3);
 
 /// How long a killed program may take to disappear. After that another thread waits for it.
@@ -109,7 +109,7 @@ pub(crate) enum Interruption {
 /// A piece of a program's standard output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece<'a> {
-    /// The bytes.
+    /// The bytes of the piece.
     pub(crate) bytes: &'a [u8],
 }
 
@@ -132,7 +132,7 @@ pub(crate) enum RunError {
     /// The program could not be started.
     #[error("{} could not be started: {source}", program.display())]
     Spawn {
-        /// The program.
+        /// The path of the program.
         program: PathBuf,
         /// The error of the system.
         source: io::Error,
@@ -140,7 +140,7 @@ pub(crate) enum RunError {
     /// The output of the program could not be read.
     #[error("the output of {} could not be read: {source}", program.display())]
     Read {
-        /// The program.
+        /// The path of the program.
         program: PathBuf,
         /// The error of the system.
         source: io::Error,

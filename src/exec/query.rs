@@ -38,13 +38,13 @@ pub enum CaseRule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CaseMode {
-    /// Sensitive if the pattern has an uppercase letter. The [`CaseRule`] defines which letters
-    /// count.
+    /// Upper and lower case differ if the pattern has an uppercase letter. The [`CaseRule`] defines
+    /// which letters count.
     #[default]
     Smart,
-    /// Always sensitive.
+    /// Upper and lower case always differ.
     Sensitive,
-    /// Always insensitive.
+    /// Upper and lower case never differ.
     Insensitive,
 }
 

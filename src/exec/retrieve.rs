@@ -40,7 +40,7 @@ pub struct Retrieval<'a> {
 /// A file that contains at least one term.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// The file.
+    /// The location of the file.
     pub found: FoundFile,
     /// Its path, relative to the directory that shown paths start from.
     pub path: PathBuf,
@@ -55,7 +55,7 @@ pub struct Candidate {
 /// The result of a retrieval.
 #[derive(Clone, Debug, Default)]
 pub struct Retrieved {
-    /// Counts over all files.
+    /// The counts over all files.
     pub corpus: Corpus,
     /// The most promising files, in the order of the tree.
     pub candidates: Vec<Candidate>,
@@ -66,10 +66,11 @@ pub struct Retrieved {
     pub unread: Named,
     /// Files with too many hits to count them all: how many, and the first ones.
     pub cut: Named,
-    /// Files larger than [`Retrieval::max_file_size`], which are skipped: how many, and the first ones.
+    /// Files larger than [`Retrieval::max_file_size`], which are skipped: how many, and the first
+    /// ones.
     pub too_large: Named,
-    /// Files with a hit in binary data, which is not shown: how many, and the first ones. A file that
-    /// is binary as a whole counts only if the searched path names it.
+    /// Files with a hit in binary data, which is not shown: how many, and the first ones. A file
+    /// that is binary as a whole counts only if the searched path names it.
     pub binary: Named,
 }
 
@@ -313,7 +314,7 @@ fn read(found: &FoundFile, most: u64) -> io::Result<Option<ReadFile>> {
 pub struct Excerpt {
     /// The range of lines.
     pub chunk: Chunk,
-    /// Their text.
+    /// The text of these lines.
     pub text: String,
     /// The byte offset in `text` of the first hit of the best line.
     pub at: usize,

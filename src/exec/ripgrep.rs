@@ -39,7 +39,7 @@ const FLAGS: [&str; 15] = [
     "--max-depth=0",
 ];
 
-/// Real ripgrep, 13.0 or later.
+/// The program ripgrep, 13.0 or later.
 #[derive(Debug)]
 pub struct Ripgrep {
     id: EngineId,

@@ -43,7 +43,7 @@ const WORTH_WAKING: usize = 64 << 10;
 /// cores: one worker searches a dozen files of a few KiB before a second one has started.
 const NOT_WORTH_A_WORKER: usize = 1;
 
-/// How often a waiting call looks at its deadline and its cancel handle.
+/// How often a waiting call checks its deadline and its cancel handle.
 const TICK: Duration = Duration::from_millis(4);
 
 /// The ticks that workers get to hand over their results once a call must end.
@@ -131,7 +131,7 @@ struct Shared<S: FileSource> {
     batching: Batching,
     stop: Stop,
     state: Mutex<State<S::Unit>>,
-    /// Signals workers that there may be something to take.
+    /// Signals workers that there may be work to take.
     work: Condvar,
     /// Signals the waiting call that a worker ended or the result is known.
     news: Condvar,

@@ -10,22 +10,22 @@ use crate::index::walk::DirNode;
 
 /// The files of one searched path.
 pub enum PathSource {
-    /// Found by a walk.
+    /// Files that a walk finds.
     Walk(Box<WalkSource>),
-    /// Known to an index.
+    /// Files that an index lists.
     Catalog(Box<CatalogSource>),
-    /// Given by name.
+    /// Files that the request names.
     List(ListSource),
-    /// The path can't be searched, and why.
+    /// An error: the path can't be searched.
     Missing(FileError),
 }
 
 /// A part of a [`PathSource`] that is not expanded yet.
 #[derive(Debug)]
 pub enum PathUnit {
-    /// A directory.
+    /// A directory to be listed.
     Dir(DirNode),
-    /// Ranks of a catalog.
+    /// A range of ranks in a catalog.
     Ranks(Range<u32>),
 }
 

@@ -11,8 +11,8 @@ use crate::exec::matcher::Stopped;
 use crate::exec::pattern::{Pattern, REGEX_SIZE_LIMIT};
 use crate::exec::stop::Stop;
 
-/// Bytes between two looks at the stop flag. A step may have to build a state, which takes time in
-/// proportion to the expression.
+/// The bytes between two checks of the stop flag. A step may have to build a state, which takes
+/// time in proportion to the expression.
 const BYTES_BETWEEN_POLLS: usize = 1024;
 
 /// Memory for the states of one direction, per worker.
@@ -132,7 +132,7 @@ impl Stepper {
             };
             state = next;
             if state.is_tagged() {
-                // Matches are reported one byte late, so that look-ahead can be decided.
+                // The automaton reports matches one byte late, so that it can decide look-ahead.
                 if state.is_match() {
                     last = Some(at);
                 } else if state.is_dead() {

@@ -20,7 +20,7 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Instant {
-        // The one place that reads the monotonic clock.
+        // This is the one place that reads the monotonic clock.
         #[allow(clippy::disallowed_methods)]
         Instant::now()
     }
@@ -29,7 +29,7 @@ impl Clock for SystemClock {
 /// Why a search was stopped before it had read everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// Everything that the response can hold is known.
+    /// All results that the response can contain are known.
     Satisfied,
     /// The deadline passed (FR-LS-07).
     TimedOut,
@@ -58,7 +58,7 @@ impl CancelHandle {
         CancelHandle::default()
     }
 
-    /// Creates a handle over a flag that something else raises, such as a signal handler.
+    /// Creates a handle for a flag that other code raises, such as a signal handler.
     pub fn from_flag(flag: Arc<AtomicBool>) -> CancelHandle {
         CancelHandle(flag)
     }
@@ -129,8 +129,8 @@ impl Deadline {
         Deadline::since(now, timeout, clock)
     }
 
-    /// Creates the deadline `timeout` after `start`. A timeout too long for the platform's clock means "in a
-    /// hundred years".
+    /// Creates the deadline `timeout` after `start`. If the timeout is too long for the platform's
+    /// clock, the deadline is in a hundred years.
     pub fn since(start: Instant, timeout: Duration, clock: Arc<dyn Clock>) -> Deadline {
         const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
         let at = start

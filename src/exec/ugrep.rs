@@ -48,7 +48,7 @@ const PLACED_FORMAT: &str = "--format=%u%F%n %b %d %o%~";
 /// The first version for which a measurement showed that a limit counts lines and not matches.
 const COUNTS_LINES_FROM: Version = Version::new(3, 11, 0);
 
-/// Real ugrep, 3.0 or later.
+/// The program ugrep, 3.0 or later.
 #[derive(Debug)]
 pub struct Ugrep {
     id: EngineId,
