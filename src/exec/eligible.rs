@@ -1,8 +1,8 @@
 //! Eligible files: the ordered sources of files that execution works on.
 //!
-//! A source decides which files a request searches, in emission order. There are three kinds:
-//! [`WalkSource`] lists directories, [`ListSource`] has a fixed list, and the catalog of an index
-//! is the third. An engine never decides eligibility (FR-LSI-ELIG-01).
+//! A source decides which files a request searches, in emission order. [`WalkSource`] lists
+//! directories, [`ListSource`] has a fixed list, and a `CatalogSource` takes files from an index.
+//! An engine never decides eligibility (FR-LSI-ELIG-01).
 
 mod classes;
 
@@ -409,8 +409,8 @@ fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, G
         Ok(built) => return Ok(Some(built)),
         Err(error) => error,
     };
-    // Finding the invalid glob is done only after a failure, because building takes longer than
-    // many searches.
+    // The invalid glob is only looked for after a failure, because building each glob takes longer
+    // than many searches.
     for glob in globs {
         let mut one = GitignoreBuilder::new("");
         if let Err(error) = one.add_line(None, glob).and_then(|one| one.build()) {

@@ -554,7 +554,8 @@ fn read_whole(
     buffer: &mut Vec<u8>,
 ) -> io::Result<usize> {
     let mut filled = 0;
-    // With one byte more than expected, one call usually shows that the file has ended.
+    // The read asks for one byte more than expected. If it gets only `size` bytes, the file has
+    // ended, and no second call is needed.
     let mut want = (size + 1).min(most);
     loop {
         lengthen(buffer, want);

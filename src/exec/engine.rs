@@ -92,7 +92,8 @@ pub trait Prepared: Send + Sync {
 /// How files are grouped into tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batching {
-    /// The fewest files of a task, unless the source has no more files for it.
+    /// While fewer files than this are known, workers list further before they search, if there is
+    /// more to list.
     pub min_files: usize,
     /// The most files of a task.
     pub max_files: usize,

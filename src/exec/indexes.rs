@@ -326,7 +326,7 @@ impl Indexes {
     }
 
     /// Ensures that the index of the root `path` can be used: builds the index if it is missing,
-    /// damaged or stale. Returns the result of the build, or `None` if no build was needed.
+    /// damaged or stale. Returns the result of the build, or `None` if nothing was built.
     ///
     /// An index is not rebuilt if the new one would be unusable for the same reason: links are
     /// followed, or the times of a directory can't be stored. If a directory could not be listed,

@@ -253,12 +253,12 @@ impl Pattern {
         &self.hir
     }
 
-    /// Returns true when matches must stand between (half) word boundaries.
+    /// Returns true if matches must stand between (half) word boundaries.
     pub fn word(&self) -> bool {
         self.word
     }
 
-    /// Returns the fold that is spelled out in the normal form.
+    /// Returns the case folding of the pattern.
     pub fn fold(&self) -> Fold {
         self.fold
     }

@@ -148,7 +148,7 @@ pub(crate) enum RunError {
 }
 
 impl RunError {
-    /// Returns true when the arguments were longer than the system allows.
+    /// Returns true if the arguments were longer than the system allows.
     pub(crate) fn is_too_long(&self) -> bool {
         matches!(self, RunError::Spawn { source, .. }
             if source.kind() == io::ErrorKind::ArgumentListTooLong)

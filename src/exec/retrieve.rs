@@ -1,4 +1,4 @@
-//! Retrieval: reads eligible files in order and keeps the best candidates for a ranked search.
+//! Retrieval: reads the files of a source and keeps the best candidates for a ranked search.
 //!
 //! Owns reading the files, on the threads of the current pool, and keeping the most promising ones
 //! in bounded memory. [`rank`](crate::exec::rank) defines how candidates compare in the end, and
@@ -29,7 +29,7 @@ pub struct Retrieval<'a> {
     pub terms: &'a Terms,
     /// The searched directory, relative to the directory that shown paths start from.
     pub scope: &'a Path,
-    /// Larger files are skipped. In bytes.
+    /// The largest file that is read, in bytes. Larger ones are skipped.
     pub max_file_size: u64,
     /// The number of candidates to keep.
     pub max_candidates: usize,
@@ -294,7 +294,7 @@ fn parts(decoded: &[u8]) -> (Option<&[u8]>, &[u8]) {
     }
 }
 
-/// Reads a file; `None` if it is too large.
+/// Reads a file. Returns `None` if it is too large.
 fn read(found: &FoundFile, most: u64) -> io::Result<Option<ReadFile>> {
     let (file, meta) = found.open()?;
     if meta.len > most {
