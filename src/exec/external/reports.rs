@@ -33,7 +33,7 @@ pub(super) struct Reports<'a> {
 }
 
 impl<'a> Reports<'a> {
-    /// Creates an empty collection for the files `names`, each of which is there once.
+    /// Creates an empty collection for the files `names`, which must be unique.
     pub(super) fn new(names: &'a [OsString], lines_per_file: u64) -> Reports<'a> {
         let mut sorted: Vec<usize> = (0..names.len()).collect();
         sorted.sort_unstable_by_key(|&at| names[at].as_encoded_bytes());
@@ -57,7 +57,7 @@ impl<'a> Reports<'a> {
     ///
     /// # Errors
     ///
-    /// [`Garbled`] for a file that the program was not asked about.
+    /// [`Garbled`] if the record names a file that is not in `names`.
     pub(super) fn add(&mut self, record: Record<'_>) -> Result<bool, Garbled> {
         self.count += 1;
         let file = self.file_of(record.path)?;
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn lines_in_any_order_are_put_in_order() {
         assert_eq!(report(&[5, 1, 2, 1, 5], 9), lines(&[1, 2, 5], false));
-        // Which lines were left out, the program alone knows.
+        // Only the program knows which lines were dropped.
         assert_eq!(report(&[5, 1, 2, 3], 4), Ordered::Unknown);
         assert_eq!(report(&[1, 2, 3, 5, 4], 4), Ordered::Unknown);
         let mut report = Report::default();

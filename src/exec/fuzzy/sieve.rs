@@ -3,10 +3,10 @@
 //!
 //! **Why.** Let a text of *m* characters differ from a literal of *p* by *i* insertions, *r*
 //! replacements and *x* deletions, so that *m = p + i − x*. If the text reaches a threshold *t* of
-//! at least one half, then `i + r + x ≤ (1 − t) · max(p, p + i − x)`. If *m ≤ p*, then `i + r + x ≤
-//! (1 − t) p`; otherwise `t · i + r + (2 − t) · x ≤ (1 − t) p`. In both cases `i / 2 + r + x ≤ (1 −
-//! t) p`. So an insertion costs at least one half, and every other edit costs at least one. The
-//! automaton counts in halves and has one row for each number of halves.
+//! at least one half, then `i + r + x ≤ (1 − t) · max(p, p + i − x)`. If *m ≤ p*, then
+//! `i + r + x ≤ (1 − t) p`; otherwise `t · i + r + (2 − t) · x ≤ (1 − t) p`. In both cases
+//! `i / 2 + r + x ≤ (1 − t) p`. So an insertion costs at least one half, and every other edit costs
+//! at least one. The automaton counts in halves and has one row for each number of halves.
 
 use super::alphabet::first_char;
 use crate::exec::matcher::Stopped;

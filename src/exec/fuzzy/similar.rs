@@ -1,15 +1,15 @@
 //! Texts that are similar to a literal, by the share of characters that need no edit (D68).
 //!
 //! **Definition.** Let a text have *m* characters, a literal *p* characters, and let them differ by
-//! *d* edits. The score of the text is `1 − d / max(p, m)`. A text is *eligible* if it is not
+//! *d* edits. The score of the text is `1 − d / max(p, m)`. A text *qualifies* if it is not
 //! empty, its score reaches the threshold *t*, and *m* is at most `4p`. The match of a line is the
-//! eligible text with the highest score, then the earliest start, then the shortest length. The
-//! next matches are the best of the eligible texts that do not overlap earlier matches.
+//! qualifying text with the highest score, then the earliest start, then the shortest length. The
+//! next matches are the best of the qualifying texts that do not overlap earlier matches.
 //!
-//! **Algorithm.** `d ≤ (1 − t) · max(p, m)` holds if and only if `d ≤ (1 − t) · p` or `d − (1 − t)
-//! · m ≤ 0`. Both left sides are sums over the steps of an alignment. So two dynamic programming
-//! tables, of which only one column is kept, show for each position whether an eligible text ends
-//! there.
+//! **Algorithm.** `d ≤ (1 − t) · max(p, m)` holds if and only if `d ≤ (1 − t) · p` or
+//! `d − (1 − t) · m ≤ 0`. Both left sides are sums over the steps of an alignment. So two dynamic
+//! programming tables, of which only one column is kept, show for each position whether a
+//! qualifying text ends there.
 //!
 //! At the first such position the best text is determined. Then a better text that overlaps it
 //! replaces it, until no better text exists. Any text with a still higher score does not overlap
@@ -80,7 +80,7 @@ impl Threshold {
         f64::from(self.0) / f64::from(ONE)
     }
 
-    /// Returns the most edits of an eligible text, for a literal of `chars` characters. Returns
+    /// Returns the most edits of a qualifying text, for a literal of `chars` characters. Returns
     /// `None` if every text is within that number of edits.
     pub fn max_edits(self, chars: usize) -> Option<u32> {
         // A text with d edits has at most p + d characters, so d ≤ (1 − t)(p + d).
@@ -91,7 +91,7 @@ impl Threshold {
             .filter(|most| u64::from(*most) < chars)
     }
 
-    /// Returns the most half edits of an eligible text: an insertion counts one, other edits count
+    /// Returns the most half edits of a qualifying text: an insertion counts one, other edits count
     /// two. Returns `None` below a threshold of one half.
     fn halves(self, chars: usize) -> Option<usize> {
         let edits = (u64::from(ONE - self.0) * 2 * chars as u64) / u64::from(ONE);
@@ -124,7 +124,7 @@ struct Compiled {
     longest: usize,
     /// Finds lines with a text within the maximum number of edits; `None` if it would not filter.
     near: Option<FuzzyMatcher>,
-    /// Finds lines that may contain an eligible text; `None` if it would not filter.
+    /// Finds lines that may contain a qualifying text; `None` if it would not filter.
     sieve: Option<Sieve>,
 }
 
@@ -368,7 +368,7 @@ impl SimilarWorker {
         starts.push(line.len());
     }
 
-    /// Returns the first end of an eligible text that starts at or after `from`.
+    /// Returns the first end of a qualifying text that starts at or after `from`.
     fn first_end(
         &self,
         chars: &[Option<char>],
@@ -411,7 +411,7 @@ impl SimilarWorker {
         Ok(None)
     }
 
-    /// Returns the best eligible text that starts in a range, if it is better than `than`.
+    /// Returns the best qualifying text that starts in a range, if it is better than `than`.
     fn better(
         &self,
         chars: &[Option<char>],

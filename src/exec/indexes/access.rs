@@ -67,7 +67,7 @@ fn overriding() -> io::Result<Vec<&'static str>> {
     Ok(held.map(|(_, name)| *name).collect())
 }
 
-/// Returns an empty list: on these systems the user alone tells whether a process can read
+/// Returns an empty list: on these systems only the user decides whether a process can read
 /// everything.
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
 fn overriding() -> io::Result<Vec<&'static str>> {

@@ -1,5 +1,5 @@
 //! Hosts of builds: [`Foreground`] for builds that a user waits for, [`Background`] for builds
-//! beside searches.
+//! that run alongside searches.
 //!
 //! A host gives a build its clock and its pauses, stops it, and receives its progress. Owns the
 //! only place where this program reads the wall clock. Guarantees that a pause ends when the build

@@ -208,8 +208,8 @@ pub(super) fn is_listable(root: &IndexRoot, reach: &Arc<Reach>, host: &dyn Build
     walk(root, reach).is_none_or(|walk| can_be_listed(&walk, &|| host.stopped()))
 }
 
-/// Prepares a walk over an index root with the current rules. Returns `None` if the root does not
-/// exist.
+/// Prepares a walk over an index root with the current rules. Returns `None` if the root can't
+/// be opened.
 pub(super) fn walk(root: &IndexRoot, reach: &Arc<Reach>) -> Option<Walk> {
     let (allowed, base) = root.locate(reach)?;
     let excludes = root.global_excludes.as_deref();
@@ -217,8 +217,8 @@ pub(super) fn walk(root: &IndexRoot, reach: &Arc<Reach>) -> Option<Walk> {
     Some(reach.walk(allowed, base, root.traversal, deny, excludes))
 }
 
-/// Reads the ignore files above the tree and the global excludes. First waits until recent changes
-/// have settled.
+/// Examines the ignore files above the tree and the global excludes. First waits until recent
+/// changes have settled.
 pub(super) fn above(root: &IndexRoot, host: &dyn BuildHost) -> Inputs {
     if root.traversal.rules == IgnoreRules::None {
         return Inputs::default();

@@ -2,8 +2,8 @@
 //!
 //! Every search asks its root for the open index ([`IndexRoot::state`]). Owns the cached result of
 //! opening an index, and the waiting of threads while one of them opens it. Guarantees that only
-//! one thread opens an index, and that an index which another process replaced or removed is opened
-//! again. Does not decide which directories are roots, or which requests use an index.
+//! one thread at a time opens an index, and that an index which another process replaced or removed
+//! is opened again. Does not decide which directories are roots, or which requests use an index.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -169,7 +169,7 @@ impl Drop for Opening<'_> {
 
 impl IndexRoot {
     /// Returns a handle on a directory that contains the root, and the path of the root in it.
-    /// Returns `None` if the root does not exist. A root above the allowed roots is opened for its
+    /// Returns `None` if the root can't be opened. A root above the allowed roots is opened for its
     /// catalog only: a search reads only files in its allowed roots.
     pub(super) fn locate(&self, reach: &Reach) -> Option<(Arc<RootDir>, PathBuf)> {
         let open = || Some((Arc::new(RootDir::open(&self.path).ok()?), PathBuf::new()));

@@ -2,7 +2,7 @@
 //!
 //! Owns the one answer to the question "may a search skip files by this index?". [`Condition`] is
 //! that answer with its reason. [`Indexes::status`] adds counts for people and programs. This
-//! module builds nothing and writes nothing.
+//! module builds no index.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ use crate::index::walk::Follow;
 /// the index is compared with the tree as it is now (FR-LSI-SAFE-04).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// A search of the whole root may leave files out.
+    /// A search of the whole root may skip files by the index.
     Usable,
     /// There is no index.
     Absent,
@@ -46,20 +46,20 @@ pub enum Condition {
     Damaged(String),
     /// The index differs from the tree, or may differ from it.
     Stale {
-        /// Why it is uncertain.
+        /// The reason code.
         reason: UncertainReason,
         /// What changed, and what to do.
         why: String,
     },
-    /// The index is of a tree whose symbolic links are followed. No search skips files by such an
-    /// index.
+    /// The index is of a tree in which symbolic links are followed. No search skips files by such
+    /// an index.
     Untracked,
     /// The tree has a directory whose changes can't be detected, since its time of last change is
     /// out of range. Holds the directory and what to do. Building the index again does not help.
     Untimed(String),
     /// Indexes can neither be stored nor used in this environment.
     Disabled {
-        /// Why there is to be no index.
+        /// The reason code.
         reason: DisabledReason,
         /// What is wrong, and what to do.
         why: String,
@@ -88,7 +88,7 @@ impl Condition {
         }
     }
 
-    /// Returns the condition for a request whose traversal options differ from those of the index.
+    /// Returns the condition for a request with other traversal options than the index.
     /// No index is ever built for such a request (FR-LSI-IDX-SCHED-03).
     pub(super) fn other_key(why: &str) -> Condition {
         Condition::NotUsed {
@@ -185,7 +185,7 @@ impl Condition {
         }
     }
 
-    /// Returns true if a search may leave files out.
+    /// Returns true if a search may skip files by the index.
     pub fn is_usable(&self) -> bool {
         *self == Condition::Usable
     }
@@ -195,7 +195,7 @@ impl Condition {
 /// the write lock of the stored index for too long.
 const LOCKED: &str = "LOCKED";
 
-/// Why no search uses an index of a tree whose links are followed.
+/// Why no search uses an index of a tree in which links are followed.
 pub(super) const UNTRACKED: &str = "index_default_follow = true: what lies behind symbolic links is not tracked, so no \
      search leaves files out by such an index; set index_default_follow = false in [tools.search], build the index \
      again, and let only those requests follow links that need it";
@@ -542,7 +542,7 @@ fn living_at(all: &[LivingIndex], root: &IndexRoot) -> Vec<LivingIndex> {
     of_root.cloned().collect()
 }
 
-/// Returns the condition of an index root that no allowed root of the call contains.
+/// Returns the condition of an index root that the call can't reach.
 pub(super) fn outside() -> Condition {
     Condition::Stale {
         reason: UncertainReason::PolicyChanged,

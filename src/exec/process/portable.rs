@@ -1,8 +1,8 @@
 //! Pipes and the end of a program on systems where pipes can't be polled: a thread reads each pipe.
 //!
 //! There is no process group to kill here, only the program itself; the search programs start no
-//! other programs. A thread ends when its pipe is closed, even if another process keeps the pipe
-//! open for longer than the call. The order of complaints and output is only known within the time
+//! other programs. If another process keeps a pipe open, its thread ends with that process,
+//! possibly long after the call. The order of complaints and output is only known within the time
 //! that it takes to wake a thread.
 
 use std::io::{self, Read};

@@ -230,7 +230,7 @@ mod tests {
         let text = "fn open_socket() {\n    SOCKET.open();\n}\n";
         let (document, hits) = read("socket open", "net/socket.rs", text);
         let document = document.unwrap();
-        // `open_socket` has both as parts of a name, the second line both as words.
+        // `open_socket` contains both terms as parts of a name, the second line both as words.
         assert_eq!(document.content, [3, 3]);
         assert_eq!(document.definitions, [1, 1]);
         assert_eq!(document.path, [2, 0]);

@@ -132,7 +132,7 @@ mod tests {
         let docs = |n: u64| one(100 - n, "a.md", n);
         let mut all: Vec<_> = (0..4).map(docs).collect();
         all.push(one(1, "x.rs", 0));
-        // Half of four may be documents.
+        // A quota of 50 percent of four results allows two documents.
         let half = [100, 100, 50, 100];
         let expected = ["a.md:0", "a.md:1", "a.md:2", "x.rs:0"];
         assert_eq!(paths(all.clone(), 4, half), expected);

@@ -176,7 +176,8 @@ impl<U> State<U> {
         }
     }
 
-    /// Passes all finished work to the collector that no earlier work is missing for.
+    /// Passes finished work to the collector, up to the first position where earlier work is
+    /// missing.
     pub(super) fn emit(&mut self) {
         while !self.collector.is_closed()
             && let Some(entry) = self.finished.first_entry()

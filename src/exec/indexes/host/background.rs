@@ -1,4 +1,4 @@
-//! A host for builds beside searches: throttled, limited by a budget, and observable from any
+//! A host for builds alongside searches: throttled, limited by a budget, and observable from any
 //! thread.
 
 use std::fmt;
@@ -31,7 +31,7 @@ pub fn monotonic(clock: Arc<dyn stop::Clock>) -> Arc<dyn Clock> {
     Arc::new(Since { start, clock })
 }
 
-/// Runs one build beside searches. The build pauses as configured while a search runs
+/// Runs one build alongside searches. The build pauses as configured while a search runs
 /// (`FR-LSI-BG-31`, `FR-LSI-BG-32`). It ends when it exceeds its budget (`FR-LSI-BUD-INIT-02`) or
 /// is cancelled, and it reports its progress (`FR-LSI-BG-21`). Run the build in a
 /// [`background_pool`](crate::index::pace::background_pool): the threads of that pool have a lower
