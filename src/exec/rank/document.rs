@@ -1,13 +1,13 @@
-//! What is noted of a file.
+//! The counts of a question's terms in one file.
 
 use memchr::{memchr, memrchr};
 
 use super::terms::Terms;
 
-/// Places of terms that are noted of one file, the first ones.
+/// The most hits that are recorded for one file: the first ones.
 pub const MAX_HITS: usize = 4096;
 
-/// Words after which a name is defined, in common languages.
+/// Keywords before a name that is defined, in common languages.
 const DEFINING: [&[u8]; 33] = [
     b"fn",
     b"func",
@@ -44,40 +44,42 @@ const DEFINING: [&[u8]; 33] = [
     b"procedure",
 ];
 
-/// Bytes of a line, around a hit, that decide whether it defines something.
+/// The number of bytes before and after a hit that decide whether its line defines a name.
 const LOOKED_AT: usize = 256;
 
-/// A place where a term stands.
+/// An occurrence of a term in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit {
-    /// Which term, as a place in [`Terms::words`].
+    /// The term, as an index into [`Terms::words`].
     pub term: usize,
-    /// Where it starts, in bytes of the text.
+    /// Where the hit starts, in bytes of the text.
     pub start: usize,
-    /// Whether it is a whole word, rather than a part of a name.
+    /// Whether the hit is a whole word, and not a part of a name.
     pub whole: bool,
-    /// Whether it stands in a name that is defined there.
+    /// Whether the hit is in a name that its line defines.
     pub defines: bool,
 }
 
-/// What a file has of each term.
+/// The counts of each term in a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Document {
-    /// Bytes of its text.
+    /// The length of its text in bytes.
     pub len: u64,
-    /// How often each term stands in the text; whole words count twice.
+    /// Occurrences of each term in the text; whole words count twice.
     pub content: Vec<u32>,
-    /// How often in a name that is defined.
+    /// Occurrences of each term in names that are defined.
     pub definitions: Vec<u32>,
-    /// How often in the path; in the file's own name it counts twice.
+    /// Occurrences of each term in the path; those in the file's own name count twice.
     pub path: Vec<u32>,
-    /// Whether there are more places than [`MAX_HITS`].
+    /// Whether the text has more hits than [`MAX_HITS`].
     pub cut: bool,
 }
 
 impl Document {
-    /// Reads a text: one pass, and a look at the line of each hit. `hit` is told of the first [`MAX_HITS`] places, in ascending order of
-    /// their ends. `None` if the text has no term that files are looked for by; `stop` is asked now and then, and ends the reading.
+    /// Counts the terms in a text, in one pass that also examines the line of each hit. Calls `hit`
+    /// for the first [`MAX_HITS`] hits, in ascending order of their ends. Checks `stop` from time
+    /// to time, and ends early if it returns true. Returns `None` if the text contains no term by
+    /// which files are searched.
     pub fn read(
         terms: &Terms,
         path: &str,
@@ -117,7 +119,7 @@ impl Document {
                 defines: around.defines,
             });
         }
-        // Words that are too short to be looked for could have filled the room.
+        // Hits of words that are too short for the search may have used up the limit.
         if !found && document.cut {
             found = looked_for_after(terms, &wanted, text);
         }
@@ -131,7 +133,7 @@ impl Document {
         Some(document)
     }
 
-    /// Returns how many terms it has.
+    /// Returns the number of different terms in the text.
     pub fn distinct(&self) -> usize {
         self.content.iter().filter(|&&count| count > 0).count()
     }
@@ -142,7 +144,7 @@ fn looked_for_after(terms: &Terms, wanted: &[bool], text: &[u8]) -> bool {
     hits.any(|hit| wanted[hit.pattern().as_usize()])
 }
 
-/// What stands around a hit.
+/// The properties of a hit that its line decides.
 struct Around {
     whole: bool,
     defines: bool,
@@ -171,7 +173,8 @@ impl Around {
     }
 }
 
-/// Whether a name is defined, between what stands before and after it in its line. A heuristic: it decides about the order only.
+/// Returns true if a line defines a name, judging by the text before and after the name. A
+/// heuristic, which affects only the order.
 fn is_defined(before: &[u8], after: &[u8], from_start: bool) -> bool {
     let trimmed = before.trim_ascii_end();
     let word = trimmed
@@ -183,7 +186,7 @@ fn is_defined(before: &[u8], after: &[u8], from_start: bool) -> bool {
     if !keyword.is_empty() && trimmed.len() < before.len() && DEFINING.contains(&keyword) {
         return true;
     }
-    // As in C: a line that begins with a type, and goes on with arguments and a body rather than an end.
+    // As in C: a line that starts with a type, and has arguments and no final semicolon.
     let is_type =
         |byte: u8| is_name(byte) || matches!(byte, b' ' | b'*' | b'\t' | b':' | b'<' | b'>' | b'&');
     let unindented = before.first().is_none_or(|byte| is_name(*byte));
@@ -227,7 +230,7 @@ mod tests {
         let text = "fn open_socket() {\n    SOCKET.open();\n}\n";
         let (document, hits) = read("socket open", "net/socket.rs", text);
         let document = document.unwrap();
-        // `open_socket` has both as parts of a name, the second line both as words.
+        // `open_socket` contains both terms as parts of a name, the second line both as words.
         assert_eq!(document.content, [3, 3]);
         assert_eq!(document.definitions, [1, 1]);
         assert_eq!(document.path, [2, 0]);
@@ -266,7 +269,7 @@ mod tests {
     #[test]
     fn a_text_without_what_is_looked_for_is_none() {
         assert!(read("needle", "needle.txt", "hay").0.is_none());
-        // Short words do not count when there are longer ones.
+        // Short words do not count if there are longer words.
         assert!(read("in needle", "x", "in in in").0.is_none());
         let many = "in ".repeat(MAX_HITS + 1);
         assert!(read("in needle", "x", &many).0.is_none());

@@ -1,17 +1,18 @@
-//! How well a file answers: BM25F over its path, the names it defines, and its text.
+//! The score of a file: BM25F over its path, the names that it defines, and its text.
 
 use super::document::Document;
 
-/// How soon more of the same counts for less.
+/// The saturation parameter of BM25F: the lower, the less further occurrences count.
 const K1: f64 = 1.2;
 
-/// How much the length of a text counts against it.
+/// The length normalization of BM25F: the higher, the lower long texts score.
 const B: f64 = 0.6;
 
-/// Scores are whole numbers of these parts, so that ties are ties on every machine, and an order of nearly equal ones is one.
+/// Scores are whole multiples of one ten-thousandth, so that ties and the order of nearly equal
+/// scores are the same on every machine.
 const PARTS: f64 = 10_000.0;
 
-/// How much each field counts.
+/// The weight of each field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weights {
     /// The path.
@@ -22,21 +23,21 @@ pub struct Weights {
     pub content: f64,
 }
 
-/// What is known of all files together.
+/// Statistics of all files together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Corpus {
-    /// Files that the question is about, whether they have anything of it or not.
+    /// Files in the scope of the question, with or without terms.
     pub files: u64,
-    /// Files that have something.
+    /// Files that contain a term.
     pub found: u64,
-    /// Bytes of these.
+    /// The total size of these files in bytes.
     pub bytes: u64,
-    /// For each term, how many of these have it.
+    /// For each term: the number of these files that contain it.
     pub with_term: Vec<u64>,
 }
 
 impl Corpus {
-    /// Begins without any file; for so many terms.
+    /// Creates statistics without files, for `terms` terms.
     pub fn new(terms: usize) -> Corpus {
         Corpus {
             with_term: vec![0; terms],
@@ -44,7 +45,7 @@ impl Corpus {
         }
     }
 
-    /// Counts a file.
+    /// Adds a file.
     pub fn add(&mut self, document: &Document) {
         self.found += 1;
         self.bytes = self.bytes.saturating_add(document.len);
@@ -53,7 +54,7 @@ impl Corpus {
         }
     }
 
-    /// Counts what others have counted. The order makes no difference.
+    /// Adds the counts of another corpus. The order of merging makes no difference.
     pub fn merge(&mut self, other: &Corpus) {
         self.files += other.files;
         self.found += other.found;
@@ -64,7 +65,7 @@ impl Corpus {
     }
 }
 
-/// Compares files.
+/// Computes the scores of files.
 #[derive(Clone, Debug)]
 pub struct Scorer {
     weights: Weights,
@@ -87,7 +88,8 @@ impl Scorer {
         }
     }
 
-    /// Returns the score of a file, in ten-thousandths, and what its text alone contributes.
+    /// Returns the score of a file and the part that its text alone contributes, both in
+    /// ten-thousandths.
     pub fn score(&self, document: &Document) -> (u64, u64) {
         let length = 1.0 - B + B * document.len as f64 / self.mean_len;
         let (mut all, mut lexical) = (0.0, 0.0);
@@ -105,7 +107,7 @@ impl Scorer {
 }
 
 fn parts(score: f64) -> u64 {
-    // Finite and not negative: rarity is positive, and so is what it is multiplied by.
+    // Finite and not negative: all factors are positive or zero.
     (score * PARTS).round() as u64
 }
 
@@ -149,7 +151,7 @@ mod tests {
             scores[1..].iter().all(|score| *score > scores[0]),
             "{scores:?}"
         );
-        // Names count only in the whole.
+        // Definitions count only in the total score.
         assert_eq!(scorer.score(&all[0]).1, scorer.score(&all[2]).1);
     }
 

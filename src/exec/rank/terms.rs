@@ -1,31 +1,31 @@
-//! What a question looks for.
+//! The terms of a question.
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
-/// Bytes of a question, at most.
+/// The longest question, in bytes.
 pub const MAX_QUERY_BYTES: usize = 4096;
 
-/// Terms of a question that count, the first ones.
+/// The most terms of a question that count: the first ones.
 pub const MAX_TERMS: usize = 32;
 
-/// Characters below which a term says too little to look for files by it, if there are longer ones.
+/// A term with fewer characters is too common to search files by, if there are longer terms.
 const WEAK: usize = 3;
 
 /// Why a question is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TermsError {
-    /// It holds nothing to look for.
+    /// The question contains no word.
     #[error("the query is blank; give at least one word")]
     Blank,
-    /// It is too long.
+    /// The question is too long.
     #[error("the query has {0} bytes; at most {MAX_QUERY_BYTES} are allowed")]
     TooLong(usize),
 }
 
-/// The terms of a question: its words, each once, in the order of their first appearance.
+/// The terms of a question: each of its words once, in the order of first appearance.
 ///
-/// Words are runs of letters, digits and `_`. A question without any, such as `->`, is one term as a whole. ASCII letters compare without
-/// case, as everything else in this program does that folds.
+/// A word is a run of letters, digits and `_`. A question without words, such as `->`, is one term
+/// as a whole. ASCII letters match without regard to case; other letters match exactly.
 ///
 /// # Examples
 ///
@@ -44,11 +44,11 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Takes a question apart.
+    /// Splits a question into terms.
     ///
     /// # Errors
     ///
-    /// [`TermsError`].
+    /// [`TermsError`] if the question is blank or too long.
     pub fn new(query: &str) -> Result<Terms, TermsError> {
         if query.len() > MAX_QUERY_BYTES {
             return Err(TermsError::TooLong(query.len()));
@@ -76,7 +76,7 @@ impl Terms {
             .match_kind(MatchKind::Standard)
             .kind(Some(AhoCorasickKind::DFA))
             .build(&words)
-            // It fails for more states than there can be of so few bytes.
+            // Building fails only for more states than so few bytes can need.
             .map_err(|_| TermsError::TooLong(query.len()))?;
         Ok(Terms {
             words,
@@ -85,18 +85,19 @@ impl Terms {
         })
     }
 
-    /// Returns the words, their ASCII letters in lower case.
+    /// Returns the words, with ASCII letters in lower case.
     pub fn words(&self) -> &[String] {
         &self.words
     }
 
-    /// Returns how many words beyond [`MAX_TERMS`] do not count.
+    /// Returns how many words were dropped because of [`MAX_TERMS`].
     pub fn left_out(&self) -> usize {
         self.left_out
     }
 
-    /// Returns the words by which files are looked for: all that have three characters, or all if none has. What is shorter is in nearly
-    /// every file, and counts only for the order.
+    /// Returns the words by which files are searched: all words of at least three characters, or
+    /// all words if there are only shorter ones. Shorter words occur in nearly every file, so they
+    /// affect only the order.
     pub fn looked_for(&self) -> impl Iterator<Item = &str> {
         let strong = |word: &str| word.chars().count() >= WEAK;
         let any = self.words.iter().any(|word| strong(word));
@@ -104,13 +105,13 @@ impl Terms {
         words.filter(move |word| !any || strong(word))
     }
 
-    /// Returns an expression that matches lines with one of the words that are looked for.
+    /// Returns an expression that matches lines with one of the words by which files are searched.
     pub fn expression(&self) -> String {
         let words: Vec<String> = self.looked_for().map(regex_syntax::escape).collect();
         words.join("|")
     }
 
-    /// Returns which words files are looked for by, as places in [`Terms::words`].
+    /// Returns for each of [`Terms::words`] whether files are searched by it.
     pub(super) fn wanted(&self) -> Vec<bool> {
         let looked_for: Vec<&str> = self.looked_for().collect();
         let wanted = |word: &String| looked_for.contains(&word.as_str());
