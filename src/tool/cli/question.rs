@@ -378,15 +378,15 @@ pub(super) fn add_output(
     Ok(())
 }
 
-/// Returns whether lines end after `default_max_results`: on a terminal, where nobody reads more, and
-/// where that key is configured. A script gets all lines.
+/// Returns whether text output ends after `default_max_results` lines. It does on a terminal, where
+/// nobody reads more, and if the user configured that key. Other output has all lines.
 fn has_cap(config: &Config) -> bool {
     let origin = config.origin("tools.search.default_max_results");
     *origin != Origin::Default || io::stdout().is_terminal()
 }
 
-/// Returns the limits of a search. A limit that nobody configured is for agents; a person's search
-/// has none.
+/// Returns the limits of a search. The default limits are for agents: a person's search applies
+/// only configured ones.
 fn limits_of(args: &QueryArgs, config: &Config) -> QuestionLimits {
     let configured = |key: &str, value: u64| match config.origin(key) {
         Origin::Default => u64::MAX,
@@ -409,7 +409,7 @@ fn limits_of(args: &QueryArgs, config: &Config) -> QuestionLimits {
     }
 }
 
-/// Returns the approximate searches that follow when nothing matches.
+/// Returns the approximate searches to try if nothing matches.
 pub(super) fn fallback_of(question: &Question, config: &Config) -> FallbackPlan {
     let looked_for = &question.looked_for;
     match looked_for.patterns.as_deref() {
@@ -438,7 +438,7 @@ fn spans_of(args: &SearchArgs) -> Spans {
     }
 }
 
-/// Refuses flags that would have no effect.
+/// Rejects flags that would have no effect.
 fn check(args: &SearchArgs) -> Result<(), ToolError> {
     let has_context = [args.context, args.before_context, args.after_context];
     let prints_matches = report_of(args) == Report::Lines && (args.only_matching || args.vimgrep);
@@ -462,8 +462,8 @@ fn check(args: &SearchArgs) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Returns the error of a question that can't be asked, in the words of the command line: with the
-/// place in the pattern marked.
+/// Converts the error of an invalid question into a message of the command line, which marks the
+/// place in the pattern.
 pub(super) fn refused(error: QuestionError, question: &Question) -> ToolError {
     let error = match error {
         QuestionError::Pattern(error) => error,
@@ -487,7 +487,7 @@ pub(super) fn refused(error: QuestionError, question: &Question) -> ToolError {
     ToolError::bad_args(message)
 }
 
-/// Shows a pattern with a mark under the part that is at fault, if it fits on a line.
+/// Shows a pattern with a mark under the faulty part, if the pattern is short enough for one line.
 fn marked(pattern: &str, span: std::ops::Range<usize>) -> String {
     const WIDEST: usize = 200;
     let is_plain = !pattern.contains(|c: char| c.is_control());

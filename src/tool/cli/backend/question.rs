@@ -122,8 +122,9 @@ impl PersonSearch<'_> {
         Ok(summary)
     }
 
-    /// Starts the daemon of the enclosing tree for later searches, without waiting for it. Does so only
-    /// if the configuration asks for it, and if this search read enough files to justify an index.
+    /// Starts the daemon of the enclosing tree for later searches, without waiting for it. Does so
+    /// only if the configuration asks for it, and if this search read enough files to justify an
+    /// index.
     #[cfg(unix)]
     fn start_daemon(&self, setup: &Setup, summary: &Summary) {
         let search = &self.config.search;
@@ -162,8 +163,8 @@ impl PersonSearch<'_> {
     /// Finds the daemon, and rewrites the question so that its paths start at the daemon's root.
     #[cfg(unix)]
     fn find(&self) -> Option<(Meant, Question)> {
-        // External engines are found by `PATH`, and the daemon may have another one. The socket of a
-        // group's daemon has no usual place.
+        // External engines are found by `PATH`, and the daemon may have another one. The socket of
+        // a group's daemon has no usual place.
         let config = self.of_daemon;
         if config.search.backend != Backend::Embedded || config.daemon.group_access {
             return None;
@@ -176,7 +177,8 @@ impl PersonSearch<'_> {
         if below.as_os_str().is_empty() {
             return Some((daemon, question));
         }
-        // The daemon's root is wider, so it may follow links to places that this search must not reach.
+        // The daemon's root is wider, so it may follow links to places that this search must not
+        // reach.
         if question.scope.traversal.follow != Follow::Never {
             return None;
         }
@@ -220,7 +222,8 @@ impl PersonSearch<'_> {
         client.ask(&request).ok()
     }
 
-    /// Reads the messages of an answer. A late message ends the connection, which cancels the question.
+    /// Reads the messages of an answer. A late message ends the connection, which cancels the
+    /// question.
     #[cfg(unix)]
     fn read(
         &self,

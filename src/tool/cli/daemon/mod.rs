@@ -1,4 +1,4 @@
-//! Commands that use the query daemon: `forge-search serve`, `ggrep` and the daemon client.
+//! The query daemon on the command line: `forge-search serve`, `ggrep`, and the client of daemons.
 //!
 //! Owns the decision which daemon a command addresses ([`Meant`]), and how a daemon is started
 //! ([`start`]). The protocol and the daemon's work are in [`crate::tool::daemon`].

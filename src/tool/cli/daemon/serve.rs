@@ -142,7 +142,7 @@ fn alone(meant: &Meant, state: Option<&Path>) -> Result<OwnSocket, SocketError> 
     Ok(socket)
 }
 
-/// Serves only the page, until a signal arrives. A running daemon answers for it.
+/// Serves only the page, until a signal arrives. The running daemon answers for it, or a later one.
 fn beside(
     args: &ServeArgs,
     meant: &Meant,

@@ -1,4 +1,4 @@
-//! What is kept, of whatever tree: `forge-search index verify`, `list` and `clear`.
+//! `forge-search index verify`, `list` and `clear`: commands for stored indexes of any tree.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
