@@ -75,8 +75,7 @@ pub(super) struct Backend {
     client_id: Option<String>,
     /// Whether to ask a daemon, and to start one. Absent: as configured, without starting one.
     daemon_use: Option<DaemonUse>,
-    /// A setup for questions about the index that need no search, with the store that it belongs
-    /// to.
+    /// The setup for `explain` and `building`, with the store that it belongs to.
     beside: Mutex<Option<(Store, Arc<Setup>)>>,
     /// The service of this process, used while no daemon answers.
     own: Arc<Mutex<Own>>,
@@ -506,7 +505,7 @@ impl Tree for Backend {
         match own {
             Some((_, service)) => service.building(),
             None => {
-                // A daemon publishes the status of its index in the index store, for all processes.
+                // A daemon publishes the status of its live index in a file, for all processes.
                 let beside = self.beside().ok()?;
                 let indexes = beside.indexes()?;
                 let living = indexes.living(&self.root)?;

@@ -383,7 +383,8 @@ tables! {
         /// so.
         index_watch_debounce_ms: u64 = 250; PAUSE;
         /// Whether git may be asked which files there are. The tree is always listed, because git
-        /// does not know of new files before they are added. Has no effect.
+        /// does not know of new files before they are added.
+        /// Has no effect.
         index_use_git: bool = true; Kind::Boolean;
 
         /// Whether an exact search without matches is repeated as a fuzzy one.

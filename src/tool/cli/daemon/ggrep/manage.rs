@@ -29,7 +29,7 @@ const GLANCE: Duration = Duration::from_secs(1);
 /// Maximum time for a health check.
 const HEALTH: Duration = Duration::from_secs(120);
 
-/// Sends a status, health or shutdown request to a running daemon. Returns `None` if no daemon is
+/// Sends a request about the daemon itself, such as `Asked::Status`. Returns `None` if no daemon is
 /// running.
 fn ask_running(meant: &Meant, asked: Asked) -> Result<Option<Vec<u8>>, Ended> {
     // A health check reads the whole index.
