@@ -151,8 +151,8 @@ impl Signals {
         std::thread::Builder::new()
             .name("forge-search-signals".to_string())
             .spawn(move || {
-                // Skip interrupts for the editor (`without_interrupts`): they don't set `cancelled`.
-                // Wait first, because the flag may be set slightly later.
+                // Skip interrupts for the editor (`without_interrupts`): they don't set
+                // `cancelled`. Wait first, because the flag may be set slightly later.
                 let mut own = signals.forever().filter(|_| {
                     std::thread::sleep(NAP);
                     cancelled.load(Ordering::SeqCst)
