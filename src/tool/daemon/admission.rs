@@ -86,7 +86,7 @@ pub enum Arrival {
     Admitted(Ticket),
     /// The query waits. It may displace another one, which is now [busy](Arrival::Busy).
     Queued {
-        /// The query.
+        /// The query that waits.
         ticket: Ticket,
         /// The displaced query. It is the last one of the client with the most waiting queries, or
         /// the long query that ends last.

@@ -363,7 +363,7 @@ impl Answering<'_> {
         Err(failure)
     }
 
-    /// Builds the question: which files to search, and for what words.
+    /// Builds the question: the files and words to search for.
     fn question(&self, query: &SearchQuery, terms: &Terms) -> Result<Question, Failure> {
         let config = self.tool.config();
         let sandbox = &self.context.sandbox;

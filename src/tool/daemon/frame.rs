@@ -19,7 +19,7 @@ pub enum FrameError {
     TooLong {
         /// The announced length, or the length of the message.
         announced: u64,
-        /// The cap.
+        /// The largest allowed length.
         cap: usize,
     },
     /// The stream ended within a frame.

@@ -15,7 +15,7 @@ pub(super) fn head_sha(root: &Path) -> Option<String> {
         .iter()
         .filter_map(|dir| dir.canonicalize().ok())
         .collect();
-    // Links are resolved first: `HEAD` may be a link to a foreign file, whose content must not
+    // Links are resolved first: `HEAD` may be a link to a foreign file. Its content must not
     // leak.
     let read = |path: &Path| {
         let path = path.canonicalize().ok()?;
@@ -26,7 +26,7 @@ pub(super) fn head_sha(root: &Path) -> Option<String> {
     let Some(reference) = head.strip_prefix("ref: ") else {
         return sha(&head);
     };
-    // A repository from an untrusted source may name any file, whose content must not leak.
+    // A repository from an untrusted source may name any file. Its content must not leak.
     if !is_reference(reference) {
         return None;
     }
@@ -107,7 +107,7 @@ mod tests {
         put(root, ".git/worktrees/side/HEAD", "ref: refs/heads/other\n");
         put(root, ".git/worktrees/side/commondir", "../..\n");
         assert_eq!(head_sha(&root.join("side")).as_deref(), Some(A));
-        // A reference whose name is not UTF-8, among others.
+        // A reference with a name that is not UTF-8, among others.
         let mut packed = fs::read(root.join(".git/packed-refs")).unwrap();
         packed.extend_from_slice(format!("{A} refs/tags/").as_bytes());
         packed.extend_from_slice(b"\xe9t\xe9\n");

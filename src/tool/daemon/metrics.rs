@@ -72,9 +72,9 @@ pub struct Stages {
     pub snapshot_read: u64,
     /// Finding and reading files.
     pub retrieve: u64,
-    /// Ranking them.
+    /// Ranking the files.
     pub rank: u64,
-    /// Writing answers.
+    /// Writing the answers.
     pub format: u64,
 }
 
@@ -104,7 +104,7 @@ impl Stages {
     }
 }
 
-/// Counts queries.
+/// Counts queries and their durations.
 #[derive(Debug)]
 pub struct Metrics {
     slow: Duration,

@@ -37,7 +37,7 @@ const TOGETHER: usize = 64 << 10;
 /// A question and its time limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct QuestionCall {
-    /// The question.
+    /// The question itself.
     pub(crate) question: Question,
     /// The time limit in milliseconds; the daemon's default if absent.
     pub(crate) timeout_ms: Option<u64>,
@@ -66,7 +66,7 @@ pub(crate) enum Message {
 /// The end of an answer, after its last part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AnswerEnd {
-    /// The counts.
+    /// The counts of results.
     pub(crate) totals: Totals,
     /// The limits that cut the answer.
     pub(crate) cuts: Cuts,

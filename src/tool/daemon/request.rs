@@ -315,7 +315,7 @@ pub enum Asked {
 pub struct Request {
     /// The id that the client chose, if any; for [`Asked::Cancel`] the id of the other request.
     pub id: Option<String>,
-    /// The body.
+    /// The body of the request.
     pub asked: Asked,
 }
 

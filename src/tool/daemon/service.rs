@@ -147,7 +147,7 @@ impl Ending {
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The payload.
+    /// The serialized message.
     pub payload: Vec<u8>,
     /// How the request ended.
     pub outcome: Outcome,
@@ -681,8 +681,8 @@ pub fn payload(message: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(message).unwrap_or_default()
 }
 
-/// Serializes an answer with as many results as fit into `most` bytes. The explanation is dropped
-/// if not even one result would fit beside it.
+/// Serializes an answer with as many results as fit into `most` bytes. If the answer is too long
+/// even without results, the explanation and remarks about single files are dropped.
 fn fitted(mut success: Success, most: usize) -> Vec<u8> {
     let whole = payload(&success);
     if whole.len() <= most {

@@ -32,7 +32,7 @@ pub enum SocketError {
     /// Other users could reach the socket.
     #[error("the directory {} of the socket {why}; it has to be a directory of this user's own with the mode {mode:04o}", dir.display())]
     Insecure {
-        /// The directory.
+        /// The directory of the socket.
         dir: PathBuf,
         /// The problem with the directory.
         why: String,
@@ -49,7 +49,7 @@ pub enum SocketError {
     /// The file in place of the lock is no lock, or is not for this user.
     #[error("{} {why}", path.display())]
     NoLock {
-        /// The lock.
+        /// The path of the lock.
         path: PathBuf,
         /// The problem with the file, and how to solve it.
         why: String,
@@ -60,7 +60,7 @@ pub enum SocketError {
     /// The system refuses.
     #[error("the socket {} can't be made: {error}", path.display())]
     Io {
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
         /// The error of the system.
         error: io::Error,
@@ -145,9 +145,10 @@ fn bind_own(path: &Path) -> io::Result<(UnixListener, Identity)> {
 
 /// Listens at a path in a directory that a group can write into.
 ///
-/// If the socket were created there directly, a member of the group could replace it before its
-/// mode is set, and so open another file of this user. So it is created in a directory that only
-/// this user can enter, through that directory's descriptor, and is moved to its place at the end.
+/// If the socket were created there directly, a member of the group could put another file of this
+/// user in its place before the mode is set, and that file would be opened for the group. So the
+/// socket is created in a directory that only this user can enter, through that directory's
+/// descriptor, and is moved to its place at the end.
 #[cfg(target_os = "linux")]
 fn bind_shared(path: &Path) -> io::Result<(UnixListener, Identity)> {
     use std::os::fd::AsRawFd;

@@ -17,7 +17,7 @@ pub enum Capability {
 }
 
 impl Capability {
-    /// Every capability.
+    /// All capabilities, each once.
     pub const ALL: [Capability; 3] = [
         Capability::SearchFiles,
         Capability::SearchEmails,

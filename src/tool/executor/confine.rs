@@ -101,7 +101,7 @@ mod linux {
         })
     }
 
-    /// System calls that a search never needs, whatever their arguments are.
+    /// System calls that a search never needs with any arguments.
     const REFUSED: &[libc::c_long] = &[
         libc::SYS_socket,
         libc::SYS_socketpair,

@@ -127,7 +127,7 @@ reasons! {
 /// A failure, with details for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The reason.
+    /// The reason of the failure.
     pub reason: Reason,
     /// Details for the operator, on one line and without control characters. Answers never contain
     /// them.
@@ -157,7 +157,7 @@ impl From<Reason> for Fault {
 /// The JSON form of a failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
-    /// The error.
+    /// The code, the reason and the message.
     pub error: Told,
 }
 

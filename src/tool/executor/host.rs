@@ -32,7 +32,7 @@ const MOST: usize = 64 << 20;
 /// The most code points of a worker's last line that are reported.
 const SAID: usize = 500;
 
-/// Runs searches.
+/// Runs searches for an executor.
 pub trait Host: Send + Sync {
     /// Runs one search.
     ///

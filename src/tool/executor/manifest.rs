@@ -28,9 +28,9 @@ pub const MAX_RESULTS: u32 = 1_000;
 pub struct Manifest {
     /// The id of the task.
     pub task_id: String,
-    /// The capability.
+    /// The capability to use.
     pub capability_id: Capability,
-    /// The scope.
+    /// The scope to search.
     pub target_scope: String,
     /// The text to search for, without the space around it.
     pub query: String,

@@ -27,7 +27,7 @@ pub enum Place {
 /// A primary key. Numbers come before texts, and are compared by value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
-    /// A number.
+    /// A number, compared by value.
     Number(Number),
     /// A text, compared by code points.
     Text(String),

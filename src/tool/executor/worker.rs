@@ -26,9 +26,9 @@ pub const MEMORY: u64 = 256_000_000;
 /// The search that a worker runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// The scope.
+    /// The scope to search.
     pub scope: ScopeConfig,
-    /// The query.
+    /// The text to search for.
     pub query: String,
     /// The largest number of results.
     pub max_results: u32,
@@ -42,7 +42,7 @@ pub struct Job {
 pub enum Answer {
     /// The result of a search.
     Found {
-        /// The result.
+        /// The results of the search.
         found: Found,
         /// The peak memory of the worker in KiB, if the system reports it.
         peak_kib: Option<u64>,
@@ -77,7 +77,7 @@ pub enum Told {
 pub(super) struct Message {
     /// The process id of the host.
     pub(super) host: u32,
-    /// The request.
+    /// The request to the worker.
     pub(super) told: Told,
 }
 

@@ -13,7 +13,7 @@ use crate::tool::response::{Record, RecordData, RecordKind, Text};
 /// The text of a complete answer without matches.
 const NOTHING: &str = "[no line matches]\n";
 
-/// An answer.
+/// The answer to a tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Content {
     /// The text for a model.

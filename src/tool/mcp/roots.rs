@@ -12,7 +12,7 @@ use percent_encoding::percent_decode_str;
 use crate::tool::daemon::tree::Tree;
 use crate::tool::error::ToolError;
 
-/// Opens trees.
+/// Opens the trees of clients.
 pub trait Trees: Send + Sync {
     /// Returns the tree of a client that works in certain directories, restricted to them. A client
     /// that lists no directories works in the directory where the server was started.

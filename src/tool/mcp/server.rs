@@ -88,11 +88,11 @@ pub struct Server {
     roots: tokio::sync::Mutex<Option<Named>>,
     /// When the client last failed to list its directories, and why.
     unlisted: Mutex<Option<(Instant, String)>>,
-    /// The state of the client.
+    /// The state of the client, shared with its transport.
     client: Arc<ClientState>,
     /// Whether answers have fields in addition to their text.
     structured: bool,
-    /// The last search, which the plan resource explains.
+    /// The last search, which the resource `explain-last` explains.
     last: Mutex<Option<SearchRequest>>,
 }
 

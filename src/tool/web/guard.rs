@@ -42,7 +42,7 @@ impl Token {
     }
 }
 
-/// Checks requests.
+/// Decides which requests are answered.
 #[derive(Debug)]
 pub struct Guard {
     /// The values of `Host` that belong to the page.

@@ -205,7 +205,7 @@ enum Unread {
     Io(#[from] io::Error),
 }
 
-/// Reads frames.
+/// Reads the frames of a connection.
 struct Reader {
     read: OwnedReadHalf,
     decoder: Decoder,

@@ -345,7 +345,7 @@ fn no_lock(meta: &fs::Metadata, access: Access) -> Option<&'static str> {
     }
 }
 
-/// Lets a group use a file, whatever the umask and the group of this process are.
+/// Lets a group use a file, independently of the umask and the group of this process.
 fn share(file: &File, gid: u32) -> io::Result<()> {
     std::os::unix::fs::fchown(file, None, Some(gid))?;
     file.set_permissions(fs::Permissions::from_mode(Access::Group.file()))

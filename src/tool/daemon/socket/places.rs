@@ -18,11 +18,11 @@ const OWN: &str = "forge-search";
 /// The candidate directories for sockets, from the environment.
 #[derive(Clone, Debug, Default)]
 pub struct SocketPlaces {
-    /// `XDG_RUNTIME_DIR`.
+    /// The value of `XDG_RUNTIME_DIR`.
     pub runtime_dir: Option<PathBuf>,
-    /// `XDG_STATE_HOME`, or `~/.local/state`.
+    /// The value of `XDG_STATE_HOME`, or `~/.local/state`.
     pub state: Option<PathBuf>,
-    /// `TMPDIR`.
+    /// The value of `TMPDIR`.
     pub temporary: Option<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! CSV files (RFC 4180) in UTF-8, whose first line has the names of the columns.
+//! CSV files (RFC 4180) in UTF-8 with column names in the first line.
 
 use std::io::{BufReader, Read};
 use std::path::Path;

@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// How long to wait for a program that has locked the database.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A table.
+/// A table of a database.
 #[derive(Debug)]
 pub(super) struct Table {
     location: PathBuf,
