@@ -217,7 +217,7 @@ impl Server {
         ended.is_none_or(|ended| ended.join().unwrap_or(false))
     }
 
-    /// Ends the server: running and waiting queries get `cancelled`, new requests are refused.
+    /// Ends the server: running and waiting queries get `cancelled`, new requests are not read.
     /// Returns false if that took longer than allowed and something was left behind.
     pub fn stop(&mut self) -> bool {
         self.ending.send_replace(true);
