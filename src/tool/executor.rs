@@ -1,8 +1,13 @@
-//! The executor: runs one search task with a signed lease over one configured source.
+//! The executor: runs one search task, authorized by a signed lease, over one configured source.
 //!
-//! Owns the order of checks and steps (EXEC §2 to §9), and the bytes of the answer. Each step is a
-//! module: [`lease`], [`manifest`], [`store`], [`host`] and [`worker`], [`source`],
-//! [`search`](mod@search). Surfaces pass a manifest and a lease in, and pass the answer on.
+//! Owns the order of checks and execution (EXEC §2 to §9), and the bytes of the answer. The steps,
+//! each a module:
+//! - [`lease`] verifies the signed lease, [`manifest`] validates the task;
+//! - [`store`] returns the result of a task that was executed before;
+//! - [`host`] starts a confined [`worker`] process;
+//! - the worker reads a [`source`] and matches its records ([`search`](mod@search)).
+//!
+//! Surfaces pass a manifest and a lease, and forward the answer.
 //!
 //! ```no_run
 //! use std::path::{Path, PathBuf};
@@ -51,10 +56,10 @@ use self::worker::Job;
 use crate::tool::config::{ExecutorConfig, ScopeConfig};
 use crate::tool::indexing::wall_clock_ns;
 
-/// A function that returns the time of day.
+/// Returns the time of day.
 pub type WallClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Executes search tasks with leases.
+/// Executes tasks.
 pub struct Executor {
     keys: KeyRing,
     scopes: BTreeMap<String, ScopeConfig>,
@@ -76,23 +81,23 @@ impl std::fmt::Debug for Executor {
 /// The outcome of an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Execution {
-    /// The answer: one JSON object, either a result (EXEC §7) or a failure.
+    /// The answer: one JSON object, a result (EXEC §7) or a failure.
     pub body: Vec<u8>,
-    /// The reason of the failure; `None` if there is a result.
+    /// The reason of the failure; absent for a result.
     pub failure: Option<Reason>,
-    /// The number of entries of the source that were skipped because they are no records, see
+    /// How many items of the source were skipped because they are no records, see
     /// [`search::Source::scan`].
     pub passed_over: u64,
-    /// The peak memory use of the worker in KiB, if a worker ran and the system reports it.
+    /// The peak memory of the worker, in KiB, if a worker ran and the system reports it.
     pub peak_kib: Option<u64>,
-    /// Whether an earlier execution stored the result.
+    /// Whether the result was stored by an earlier execution.
     pub repeated: bool,
-    /// Details for the operator, hidden from the caller: about a failure, or about a search without
-    /// confinement.
+    /// Details for the operator about a failure or missing confinement. The caller must not get
+    /// them.
     pub detail: Option<String>,
 }
 
-/// A result in the form of the answer (EXEC §7).
+/// The JSON form of a result (EXEC §7).
 #[derive(Debug, Serialize)]
 struct Output<'a> {
     task_id: &'a str,
@@ -104,11 +109,11 @@ struct Output<'a> {
 }
 
 impl Executor {
-    /// Creates an executor that keeps results in the file `store` and runs searches on `host`.
+    /// Builds an executor that keeps results in `store` and runs searches on `host`.
     ///
     /// # Errors
     ///
-    /// [`KeyError`] if a configured key is invalid.
+    /// A configured key is malformed.
     pub fn new(
         config: &ExecutorConfig,
         store: PathBuf,
@@ -142,7 +147,7 @@ impl Executor {
         match self.outcome(manifest, lease) {
             Ok(execution) => execution,
             Err(Fault { reason, detail }) => Execution {
-                // A failure consists of constants, so serializing can't fail.
+                // A failure holds constants only, so it always serializes.
                 body: serde_json::to_vec(&Failed::from(reason)).unwrap_or_default(),
                 failure: Some(reason),
                 passed_over: 0,
@@ -153,7 +158,7 @@ impl Executor {
         }
     }
 
-    /// Runs all checks, in the order of EXEC §2 and §3.
+    /// Runs every check, in the order of EXEC §2 and §3.
     ///
     /// # Errors
     ///
@@ -196,7 +201,7 @@ impl Executor {
         if let Some(stored) = store.find(&manifest.task_id, &name)? {
             return Ok(told(stored, None, true));
         }
-        // Checked before a worker is started in vain.
+        // Checked before a worker is started for a missing location.
         let location = std::fs::metadata(&scope.location);
         location.map_err(|error| {
             let place = scope.location.display();
@@ -228,7 +233,7 @@ impl Executor {
             body: serde_json::to_vec(&output).map_err(|_| Reason::WorkerFailed)?,
             passed_over: found.passed_over,
         };
-        // If another execution has stored a result first, that result is the answer, even if it
+        // If another process stored a result meanwhile, that one is returned, even if this one
         // differs.
         let kept = store.keep(&manifest.task_id, &name, &result, now_s)?;
         let repeated = kept != result;
@@ -242,9 +247,9 @@ impl Executor {
     }
 }
 
-/// Returns the current time of this machine.
+/// Returns the time of day of this machine.
 pub fn now() -> Timestamp {
-    // Every `i64` of nanoseconds is within the range of `Timestamp`.
+    // The nanoseconds of a 64-bit clock are always a valid time.
     Timestamp::from_nanosecond(wall_clock_ns().into()).unwrap_or(Timestamp::MAX)
 }
 
@@ -259,7 +264,7 @@ fn told(stored: Stored, peak_kib: Option<u64>, repeated: bool) -> Execution {
     }
 }
 
-/// Returns a digest that identifies a manifest.
+/// Returns the digest by which two manifests are compared.
 fn digest(manifest: &Manifest) -> Result<Vec<u8>, Reason> {
     let bytes = serde_json::to_vec(manifest).map_err(|_| Reason::ManifestMalformed)?;
     Ok(Sha256::digest(bytes).to_vec())

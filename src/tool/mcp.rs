@@ -1,8 +1,11 @@
-//! The MCP server (Model Context Protocol) for agents.
+//! The MCP server: search for agents that speak the Model Context Protocol.
 //!
-//! Owns the tools and resources of the protocol, the form and size of answers, and the selection
-//! among the client's directories. A [`Tree`](crate::tool::daemon::tree::Tree) runs the searches:
-//! in a daemon or in this process.
+//! Owns the tools and resources of an agent, the form and size of answers, and the effect of the
+//! client's directories ("roots"). A [`Tree`](crate::tool::daemon::tree::Tree) runs the searches: a
+//! daemon's, or one in this process.
+//! - [`transport`] reads and writes messages on standard input and output;
+//! - [`server`] answers requests, [`content`] formats the answers;
+//! - [`roots`] maps the client's directories to a tree.
 
 pub mod content;
 mod lenient;

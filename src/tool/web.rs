@@ -1,8 +1,9 @@
-//! The web page: a search box with results while typing, and the state of the index.
+//! The web page: a search box, live results and the state of the index, for a browser on this
+//! machine.
 //!
-//! Owns the HTTP side: which clients are admitted ([`guard`]), the routes, and the limits on
-//! connections and requests. A [`Tree`] runs the searches. The page consists of three files in
-//! `web/page`, without any external resource.
+//! Owns the HTTP side: which requests are answered ([`guard`]), their routes and their limits. A
+//! [`Tree`] runs the searches. The page itself consists of three files in `web/page`, and loads
+//! nothing from other servers.
 
 pub mod guard;
 
@@ -33,30 +34,30 @@ use crate::tool::error::ToolError;
 use crate::tool::request::SEARCH_NAME;
 use crate::tool::response::BuildStats;
 
-/// The maximum number of connections; further ones wait.
+/// Connections at once; further ones wait.
 const CONNECTIONS: usize = 512;
 
-/// The maximum number of concurrent calls of the tree; further ones wait.
+/// Requests that are answered at once; further ones wait.
 const QUESTIONS: usize = 8;
 
-/// The timeout for the headers of a request, and for its body. A client without the token can't
-/// hold a connection longer: the refusal fits into the socket's send buffer.
+/// How long a browser may take to send the head, and then the body, of a request. A client without
+/// the token can't hold a connection longer: its refusal fits into the system's socket buffer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The maximum size of a request, in bytes.
+/// The longest request, in bytes.
 const MAX_REQUEST_BYTES: usize = 1 << 20;
 
-/// The maximum size of an answer, in bytes: more than a user reads.
+/// The longest answer, in bytes: more than a person reads.
 const MAX_ANSWER_BYTES: usize = 2 << 20;
 
-/// The time for running calls to finish when the page ends.
+/// How long the shutdown waits for running requests.
 const LAST: Duration = Duration::from_millis(200);
 
-/// The page loads and contacts nothing outside its own origin, and no other page may embed it.
+/// The page loads, queries and embeds nothing from other servers, and no other page may embed it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// A page that is being served until it is dropped.
+/// A running page. Dropping it ends the server.
 pub struct Page {
     url: String,
     ending: watch::Sender<bool>,
@@ -72,12 +73,13 @@ struct Shared {
 }
 
 impl Page {
-    /// Starts to serve a tree, under the name `name`, at a loopback address. Port zero selects a
-    /// free port. Every client with the token is admitted.
+    /// Serves a tree, called `name` on the page, at a loopback address. Port zero selects a free
+    /// port. Requests for data need the token.
     ///
     /// # Errors
     ///
-    /// The address is no loopback address or is in use, or an error of the system.
+    /// An [`io::Error`] if the address is no loopback address, is in use, or the server can't
+    /// start.
     pub fn start(
         tree: Arc<dyn Tree>,
         name: String,
@@ -142,20 +144,20 @@ impl Drop for Page {
     fn drop(&mut self) {
         self.ending.send_replace(true);
         if let Some(thread) = self.thread.take() {
-            // The panic hook has printed a panic of that thread already.
+            // The panic message was already printed.
             let _ = thread.join();
         }
     }
 }
 
 impl std::fmt::Debug for Page {
-    // Does not print the token.
+    // The token must not be logged.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Page").finish_non_exhaustive()
     }
 }
 
-/// Accepts connections, up to the limit at the same time.
+/// Accepts connections, at most [`CONNECTIONS`] at once.
 async fn accept(listener: tokio::net::TcpListener, router: Router) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
@@ -166,7 +168,7 @@ async fn accept(listener: tokio::net::TcpListener, router: Router) {
         };
         while connections.try_join_next().is_some() {}
         let Ok((stream, _)) = listener.accept().await else {
-            // For example too many open files: wait until other connections close.
+            // For example too many open files: wait until some are closed.
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
@@ -176,10 +178,10 @@ async fn accept(listener: tokio::net::TcpListener, router: Router) {
             server
                 .timer(TokioTimer::new())
                 .header_read_timeout(PATIENCE)
-                // One request per connection, so that a client that reads nothing can't hold the
-                // connection.
+                // Each request has its own connection, so a client that reads nothing holds no
+                // other request.
                 .keep_alive(false);
-            // A browser that disconnects is no error.
+            // A browser that disconnects is no failure.
             let _ = server.serve_connection(TokioIo::new(stream), service).await;
             drop(permit);
         });
@@ -208,7 +210,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// Admits or refuses a request, and adds the security headers to the response.
+/// Checks a request, and adds headers that keep the response within the page.
 async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let mut response = match shared.guard.refusal(&request) {
         None => next.run(request).await,
@@ -239,7 +241,7 @@ fn refusal(status: StatusCode, why: &'static str) -> Response {
     (status, [(header::CONTENT_TYPE, kind)], format!("{why}\n")).into_response()
 }
 
-/// Returns a JSON response, with the HTTP status that fits its error code.
+/// Returns a JSON response, with the status that fits its error code.
 fn answer(value: &Value) -> Response {
     let kind = "application/json";
     let status = match value["error"]["code"].as_str() {
@@ -254,7 +256,7 @@ fn answer(value: &Value) -> Response {
     (status, [(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
-/// Calls the tree on a blocking thread, as soon as fewer than [`QUESTIONS`] calls are running.
+/// Calls the tree on a blocking thread, when a permit is free.
 async fn asked(
     shared: &Arc<Shared>,
     ask: impl FnOnce(&Shared) -> Value + Send + 'static,
@@ -273,7 +275,7 @@ async fn asked(
     }
 }
 
-/// `POST /api/search`: takes a request of the tool `Search` and returns its response.
+/// `POST /api/search`: a request of the tool `Search`, answered like the tool.
 async fn search(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Body) -> Response {
     let is_json = headers
         .get(header::CONTENT_TYPE)
@@ -318,7 +320,7 @@ async fn search(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bod
         whole: false,
     };
     let given_up = Arc::new(GivenUp::default());
-    // The call is cancelled when the browser disconnects.
+    // Cancels the search if the browser disconnects.
     let _waits = given_up.while_waited_for();
     asked(&shared, move |shared| match given_up.is_given_up() {
         true => ToolError::Cancelled.to_json(),
@@ -327,7 +329,7 @@ async fn search(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bod
     .await
 }
 
-/// `GET /api/status`: returns the status of the daemon, and the progress of a running build.
+/// `GET /api/status`: the status of the daemon, and the progress of a running index build.
 async fn status(State(shared): State<Arc<Shared>>) -> Response {
     asked(&shared, |shared| {
         let building = shared.tree.building().map(BuildStats::from);
@@ -340,7 +342,7 @@ async fn status(State(shared): State<Arc<Shared>>) -> Response {
     .await
 }
 
-/// `GET /api/health`: returns the health checks, each with its remedy.
+/// `GET /api/health`: the checks and their messages.
 async fn health(State(shared): State<Arc<Shared>>) -> Response {
     asked(&shared, |shared| {
         let health = shared.tree.health();
