@@ -37,7 +37,7 @@
 //!
 //! let around = Surroundings::new(sandbox.reach().clone());
 //! indexes.live(&config.search, &around)?;
-//! Only tests and benchmarks wait for a live index.
+//! // Only tests and benchmarks wait for a live index.
 //! indexes.wait_live(tree.canonicalize()?.as_path(), Duration::from_secs(60));
 //! assert!(indexes.shut_down());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
