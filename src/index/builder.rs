@@ -55,10 +55,10 @@ const BATCH_FILES: usize = 1024;
 const BATCH_BYTES: u64 = 32 << 20;
 const BATCH_SHARE: u64 = 64;
 
-/// One such share of the memory limit may hold n-grams that wait for a group to become full.
+/// Divisor of the memory limit: this part may hold n-grams that wait for a group to become full.
 const PENDING_SHARE: u64 = 4;
 
-/// One such share may hold encoded blocks. A single block may take more.
+/// Divisor of the memory limit: this part may hold encoded blocks. A single block may take more.
 const ENCODED_SHARE: u64 = 16;
 
 /// The memory limit allows one thread per this many bytes.
@@ -137,8 +137,8 @@ pub struct Built {
     pub by_status: [u64; TokenStatus::ALL.len()],
     /// The number of excludable files. Every search reads all other files.
     pub excludable: u64,
-    /// The number of files that changed shortly before they were read, or during it. They are never
-    /// excluded.
+    /// The number of files that changed shortly before the build or during it, or that an unfinished
+    /// build did not read. They are never excluded.
     pub unsettled: u64,
     /// The indexes that were or should have been evicted; known once the segment is published.
     pub eviction: Eviction,

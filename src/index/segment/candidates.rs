@@ -1,8 +1,8 @@
 //! Evaluates a plan over the blocks of a segment: which files, and which of their parts, may match.
 //!
-//! A search calls [`Segment::order`] and then [`Segment::candidates`]. While it reads a large file,
-//! it asks [`Segment::spans`] for the parts to read. This module finds the rows of each n-gram and
-//! turns the resulting bits into sets of files and slots.
+//! A search calls [`Segment::order`] and [`Segment::candidates`]. Before it reads a candidate, it asks
+//! [`Segment::spans`] for the parts to read. This module finds the rows of each n-gram and turns the
+//! resulting bits into sets of files and slots.
 
 use std::ops::Range;
 
