@@ -1,8 +1,8 @@
-//! The `find_files` tool: files by their names.
+//! The `find_files` tool: finds files by their names.
 //!
-//! Owns the request, the order of the files and the response. Which files there are is answered as for
-//! the tool `Search`: by the same ignore rules and sandbox, from the catalog of an index where there is
-//! one, with every file that was there before the call.
+//! This module owns the request, the order of the files and the response. The files come from a
+//! search of the tool `Search`, with the same ignore rules and the same sandbox. If an index exists,
+//! its catalog lists the files. The answer includes every file that existed before the call.
 
 mod request;
 mod response;
@@ -38,14 +38,14 @@ use request::MAX_RESULTS;
 use response::FindDraft;
 use score::Scorer;
 
-/// Files in a response, unless a request says so.
+/// The number of files in a response, if the request sets no limit.
 const DEFAULT_RESULTS: u64 = 100;
 
-/// A file that was found.
+/// A found file.
 struct Candidate {
-    /// Its path below the searched directory.
+    /// The path, relative to the searched directory.
     path: PathBuf,
-    /// How well its path matches, where a name was given.
+    /// The score of the path, if the request has a name.
     score: Option<u32>,
 }
 
@@ -54,7 +54,7 @@ impl SearchTool {
     ///
     /// # Errors
     ///
-    /// As [`SearchTool::find_files`].
+    /// Those of [`SearchTool::find_files`].
     pub fn call_find_files(
         &self,
         arguments: Value,
@@ -63,14 +63,15 @@ impl SearchTool {
         self.find_files(&FindRequest::from_value(arguments)?, context)
     }
 
-    /// Finds files by their names. Nothing of a file is read, and nothing that this returns counts as a
-    /// read.
+    /// Finds files by their names. Reads no file content, and does not count as a read of the
+    /// files.
     ///
     /// # Errors
     ///
-    /// [`ToolError::BadArgs`] for an invalid request, [`ToolError::SandboxViolation`] for a path that
-    /// must not be read or a disabled tool, [`ToolError::ExecutionFailed`] for a path that does not
-    /// exist, and [`ToolError::Cancelled`]. A deadline is no error: the response says `timed_out`.
+    /// [`ToolError::BadArgs`] for an invalid request, [`ToolError::SandboxViolation`] for a path
+    /// outside the sandbox or a disabled tool, [`ToolError::ExecutionFailed`] for a path that does
+    /// not exist, and [`ToolError::Cancelled`]. A timeout is not an error: the response has
+    /// `timed_out` set.
     ///
     /// # Examples
     ///
@@ -106,11 +107,11 @@ impl SearchTool {
         draft.fit(context.budget(self.config().max_output_bytes))
     }
 
-    /// Finds files, for a request given as JSON, and writes them as text.
+    /// Finds files, for a request given as JSON, and returns them as text.
     ///
     /// # Errors
     ///
-    /// As [`SearchTool::find_files`].
+    /// Those of [`SearchTool::find_files`].
     #[cfg(feature = "daemon")]
     pub(crate) fn call_find_files_for_text(
         &self,
@@ -129,7 +130,7 @@ impl SearchTool {
         })
     }
 
-    /// Finds files, of which not all may fit.
+    /// Finds files; the response is not yet fitted into its budget.
     fn draft_of_files(
         &self,
         request: &FindRequest,
@@ -230,7 +231,7 @@ impl SearchTool {
         })
     }
 
-    /// Makes a question of a request.
+    /// Converts a request to a question.
     fn find_question(&self, request: &FindRequest) -> Question {
         let types = request.types.iter().map(|name| TypeRule {
             name: name.clone(),
@@ -273,8 +274,8 @@ impl SearchTool {
     }
 }
 
-/// Returns the first files in an order, with the time of their last change where the order is by it.
-/// What is equal keeps the order of paths.
+/// Returns the first `limit` files in the given order. Includes the modification time if the order
+/// is by time. Ties keep the order of paths.
 fn in_order(
     mut candidates: Vec<Candidate>,
     sort: Sort,
@@ -304,7 +305,7 @@ fn in_order(
         .collect()
 }
 
-/// Returns when a file was last modified, in milliseconds since 1970. Links are not followed.
+/// Returns the modification time of a file, in milliseconds since 1970. Does not follow links.
 fn modified_ms(path: &Path) -> Option<i64> {
     let modified = path.symlink_metadata().ok()?.modified().ok()?;
     let ms = match modified.duration_since(UNIX_EPOCH) {

@@ -1,12 +1,14 @@
-//! From configuration to the indexes of a tool: which directories are indexed, where indexes are
-//! kept, and how they are built and kept up to date.
+//! Sets up the indexes of a tool from its configuration: the indexed directories, their storage,
+//! and how indexes are built and kept up to date.
 //!
-//! Owns the choice and validation of index roots (FR-LSI-IDX-ROOT-01). What an index does for a request is decided by
-//! [`exec::indexes`](crate::exec::indexes).
+//! This module chooses and validates index roots (FR-LSI-IDX-ROOT-01) and converts the
+//! configuration. `places` chooses the storage. The layer below,
+//! [`exec::indexes`](crate::exec::indexes), decides how an index serves a request.
 //!
-//! A program that links the library sets up [`Indexes`] once and gives them to
-//! [`SearchTool::with_indexes`](super::search::SearchTool::with_indexes). If it stays, it has them [live](Indexes::live): they are
-//! opened or built in the background and follow every change. Else it has them built when it sees fit; calls never build:
+//! A program that links the library sets up [`Indexes`] once and passes them to
+//! [`SearchTool::with_indexes`](super::search::SearchTool::with_indexes). A long-running process
+//! makes them [live](Indexes::live): a background thread opens or builds them, and they follow
+//! every change. Other programs build them explicitly; a search never builds an index:
 //!
 //! ```
 //! use std::time::Duration;
@@ -36,7 +38,7 @@
 //!
 //! let around = Surroundings::new(sandbox.reach().clone());
 //! indexes.live(&config.search, &around)?;
-//! // Only tests and benchmarks wait for it.
+//! // Only tests and benchmarks wait for live indexes.
 //! indexes.wait_live(tree.canonicalize()?.as_path(), Duration::from_secs(60));
 //! assert!(indexes.shut_down());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -69,7 +71,8 @@ pub use crate::exec::indexes::{
 };
 pub use places::CachePlaces;
 
-/// Returns which files indexes are of, and questions are about; `rules` are the ignore rules where they count.
+/// Returns the traversal options of indexes, and of requests that they can serve. `rules` are the
+/// ignore rules, unless the configuration turns them off.
 pub(crate) fn index_traversal(config: &SearchConfig, rules: IgnoreRules) -> TraversalOptions {
     TraversalOptions {
         hidden: config.index_default_hidden,
@@ -86,11 +89,11 @@ pub(crate) fn index_traversal(config: &SearchConfig, rules: IgnoreRules) -> Trav
 }
 
 impl Indexes {
-    /// Sets up the indexes that a configuration asks for, for requests by which ripgrep's ignore files count; opens none of them yet. `None` if it asks for none
-    /// (`index_mode=off`, FR-LSI-ROLL-03).
+    /// Sets up the indexes of a configuration for requests that apply ripgrep's ignore files. Opens
+    /// no index yet. Returns `None` if indexing is off (`index_mode=off`, FR-LSI-ROLL-03).
     ///
-    /// What this process may read is part of the keys, and looked at here, once. A program that gives up rights, or
-    /// takes on others, sets its indexes up anew.
+    /// The access rights of this process are part of the index keys and are read here, once. A
+    /// program that changes its rights must set up its indexes again.
     pub fn new(
         config: &SearchConfig,
         engines: &Engines,
@@ -102,7 +105,7 @@ impl Indexes {
         Indexes::by_rules(config, rules, engines, sandbox, global_excludes, places)
     }
 
-    /// As [`Indexes::new`], for requests by which other ignore files count.
+    /// Sets up indexes like [`Indexes::new`], for requests that apply other ignore files.
     pub fn by_rules(
         config: &SearchConfig,
         rules: IgnoreRules,
@@ -122,14 +125,15 @@ impl Indexes {
         )
     }
 
-    /// Sets up the indexes of both tools, one for each root: a file that both find is in it once, and the catalog says
-    /// by which ignore rules each file is eligible. `engines` are those of `Search` and those of `search_files`.
+    /// Sets up shared indexes of both tools, one for each root. A file that both tools find is
+    /// stored once, and the catalog says by which ignore rules each file is eligible. `engines` are
+    /// those of `Search` and those of `search_files`.
     ///
-    /// How these are kept up to date is what `[tools.search]` says.
+    /// The settings of `[tools.search]` decide how these indexes are kept up to date.
     ///
-    /// `None` if one tool has no indexes, if the two are configured differently about where an index is kept or which
-    /// hidden and ignored files are in it, and if one has an engine that can't be given lists of files. Then each tool has
-    /// indexes of its own: [`Indexes::new`] and
+    /// Returns `None` if one tool has no indexes, if an engine does not accept lists of files, or
+    /// if the tools are configured differently for storage, hidden files, links or ignored files.
+    /// Then each tool needs its own indexes: [`Indexes::new`] and
     /// [`FilesTool::indexes_for`](super::search_files::FilesTool::indexes_for).
     pub fn of_both_tools(
         config: &Config,
@@ -199,11 +203,12 @@ impl Indexes {
         }))
     }
 
-    /// Has the indexes of all roots live from now on, as [`Indexes::live_as`] says, with the settings of a configuration.
+    /// Makes the indexes of all roots live, like [`Indexes::live_as`], with the settings of a
+    /// configuration.
     ///
     /// # Errors
     ///
-    /// That of the system if there can be no more threads.
+    /// The error of the system if no thread can be started.
     pub fn live(&self, config: &SearchConfig, around: &Surroundings) -> std::io::Result<()> {
         let settings = LiveSettings {
             habits: habits(config, around),
@@ -216,15 +221,15 @@ impl Indexes {
 }
 
 impl Background {
-    /// Creates the host of a build that starts now, held to the pace and the budget of a configuration, as
-    /// [`Background::within`] does.
+    /// Creates the host of a build that starts now, like [`Background::within`], with the pace and
+    /// the budget of a configuration.
     pub fn new(config: &SearchConfig, activity: Arc<Activity>, cancel: CancelHandle) -> Background {
         Background::within(pace(config), budget(config), activity, cancel)
     }
 }
 
-/// Returns true if two tools can have one index: both have one, kept at the same place, and apart from ignore rules the
-/// same files are in it.
+/// Returns true if two tools can share one index: both have indexes, in the same storage, and with
+/// the same files apart from ignore rules.
 fn agree(one: &SearchConfig, other: &SearchConfig) -> bool {
     let of = |config: &SearchConfig| {
         (
@@ -240,7 +245,7 @@ fn agree(one: &SearchConfig, other: &SearchConfig) -> bool {
     of(one) == of(other)
 }
 
-/// Returns the names of engines, as the key of an index has them.
+/// Returns the names of engines in the form of index keys.
 fn ids(engines: &Engines) -> String {
     let ids = engines.chain().iter().map(|engine| engine.id().to_string());
     ids.collect::<Vec<_>>().join("+")
@@ -303,8 +308,8 @@ fn habits(config: &SearchConfig, around: &Surroundings) -> Habits {
     }
 }
 
-/// Logs which roots are refused, and that indexes are not kept where the configuration says. That no place is known by
-/// default is worth a warning only where an index is required.
+/// Logs the rejected roots, and a failure to store indexes on disk. If no directory is known by
+/// default, that is a warning only if an index is required.
 fn log(config: &SearchConfig, rejected: &[String], place: &Place) {
     for why in rejected {
         tracing::warn!(target: "forge_search::index", "{why}");
@@ -320,7 +325,8 @@ fn log(config: &SearchConfig, rejected: &[String], place: &Place) {
     }
 }
 
-/// Finds the index roots, deepest first, and says which configured ones can't be (FR-LSI-IDX-ROOT-01).
+/// Returns the index roots, deepest first, and the reasons why configured roots are rejected
+/// (FR-LSI-IDX-ROOT-01).
 fn index_roots(config: &SearchConfig, sandbox: &Sandbox) -> (Vec<PathBuf>, Vec<String>) {
     let configured: Vec<PathBuf> = match &config.index_roots[..] {
         [] => vec![sandbox.working_dir().to_path_buf()],
@@ -344,7 +350,7 @@ fn index_roots(config: &SearchConfig, sandbox: &Sandbox) -> (Vec<PathBuf>, Vec<S
     (roots, rejected)
 }
 
-/// Returns the canonical path of an index root; or what is wrong with it and what to do.
+/// Returns the canonical path of an index root, or the reason why it is rejected and a remedy.
 fn validate(root: &Path, sandbox: &Sandbox) -> Result<PathBuf, String> {
     let canonical = root.canonicalize().map_err(|error| {
         format!("{error}; name a directory that exists in index_roots of [tools.search]")

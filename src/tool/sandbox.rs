@@ -1,8 +1,9 @@
-//! Which paths a call may reach.
+//! The sandbox: decides which paths a call may access.
 //!
-//! This module owns the validation of paths and the allowed roots. What it hands out is a root and
-//! a path relative to it, to be opened through [`RootDir`](crate::index::beneath::RootDir), which refuses whatever changed since.
-//! It must not know what is searched for, nor read any file.
+//! Every request resolves its paths with a [`Sandbox`], which validates them against the allowed
+//! roots and the denied patterns. The result is a root and a path relative to that root. Callers
+//! open it through [`RootDir`](crate::index::beneath::RootDir), which fails if a component became a
+//! symbolic link since. This module knows nothing of searches and reads no files.
 
 use std::fs;
 use std::io;
@@ -16,10 +17,10 @@ use crate::index::deny::DenySet;
 
 pub use crate::exec::reach::Resolved;
 
-/// The longest path that is looked at, in bytes. No supported system opens a longer one.
+/// Limit on the length of a path, in bytes. No supported system opens a longer path.
 const MAX_PATH_BYTES: usize = 32_768;
 
-/// The allowed roots and denied patterns in force, and the working directory of relative paths
+/// The allowed roots, the denied patterns, and the working directory for relative paths
 /// (`FR-LS-VAL-03`, `NFR-LS-SEC-01`).
 #[derive(Debug)]
 pub struct Sandbox {
@@ -29,8 +30,8 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Opens the allowed roots and compiles the denied patterns. No index has an entry for a file that
-    /// these deny (`SEC-LSI-02`).
+    /// Opens the allowed roots and compiles the denied patterns. Indexes have no entries for files
+    /// that match these patterns (`SEC-LSI-02`).
     ///
     /// # Errors
     ///
@@ -50,10 +51,10 @@ impl Sandbox {
         if paths.is_empty() {
             paths.push(working_dir.clone());
         }
-        // A command that names many files of one directory has that directory as a root for each.
+        // If a command names many files of one directory, each has that directory as a root.
         paths.sort();
         paths.dedup();
-        // A pattern that is relative to one root also holds where another root, inside it, is searched.
+        // A pattern relative to one root also applies to searches of another root inside it.
         let beneath: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
         let deny = DenySet::beneath(
             &config.denied_patterns,
@@ -70,22 +71,23 @@ impl Sandbox {
         })
     }
 
-    /// Validates the path of a request. No path, or an empty one, is the working directory.
+    /// Validates the path of a request. A missing or empty path stands for the working directory.
     ///
-    /// Whether the path exists is not decided here: opening it tells, and tells at that moment.
+    /// This method does not check whether the path exists. Opening it does, at the time of the
+    /// search.
     ///
     /// # Errors
     ///
     /// [`ToolError::BadArgs`] if the path has a NUL byte or is too long;
-    /// [`ToolError::SandboxViolation`] if it is absolute where that is not allowed, has a `..`
-    /// component, leads outside the allowed roots or is denied, checked in this order;
+    /// [`ToolError::SandboxViolation`] if it is absolute and absolute paths are not allowed, has a
+    /// `..` component, leads outside the allowed roots or is denied, checked in this order;
     /// [`ToolError::ExecutionFailed`] if its root can no longer be opened.
     pub fn resolve(&self, path: Option<&str>) -> Result<Resolved, ToolError> {
         let path = path.filter(|path| !path.is_empty()).unwrap_or(".");
         self.resolve_path(Path::new(path))
     }
 
-    /// Validates a path that need not be UTF-8, as [`Sandbox::resolve`] does.
+    /// Validates a path that need not be UTF-8, like [`Sandbox::resolve`].
     ///
     /// # Errors
     ///
@@ -102,22 +104,22 @@ impl Sandbox {
         if is_absolute(attempted) && !self.allow_absolute {
             return Err(outside(attempted));
         }
-        // 2. Nothing climbs, wherever it would arrive.
+        // 2. No path may have a `..` component, even if it would stay inside.
         if attempted
             .components()
             .any(|part| part == Component::ParentDir)
         {
             return Err(outside(attempted));
         }
-        // 3. Relative paths start at the working directory; joining an absolute one replaces it.
+        // 3. Relative paths start at the working directory; joining an absolute path replaces it.
         let joined = self.working_dir.join(attempted);
         // 4. and 5. Links are resolved as far as the path exists, and the rest is appended.
         let canonical = canonicalize_existing(&joined);
-        // 6. The result is inside an allowed root,
+        // 6. The result must be inside an allowed root.
         let Some((root, relative)) = self.reach.containing(&canonical) else {
             return Err(outside(&canonical));
         };
-        // 7. and neither it nor a directory on the way is denied.
+        // 7. Neither the result nor one of its parent directories may be denied.
         if let Some(pattern) = self
             .reach
             .deny()
@@ -143,7 +145,7 @@ impl Sandbox {
         })
     }
 
-    /// Shares indexes with the callers of another sandbox, as [`Reach::sharing_indexes_with`] does.
+    /// Shares indexes with the callers of another sandbox, like [`Reach::sharing_indexes_with`].
     #[must_use]
     pub fn sharing_indexes_with(self, other: &Sandbox) -> Self {
         Self {
@@ -179,18 +181,19 @@ fn check_text(path: &Path) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Tells whether joining the path to the working directory would leave it. On Windows a path can do
-/// that without being absolute.
+/// Returns true if joining the path to the working directory would leave that directory. On
+/// Windows, some relative paths do.
 fn is_absolute(path: &Path) -> bool {
     path.is_absolute()
         || path.has_root()
         || matches!(path.components().next(), Some(Component::Prefix(_)))
 }
 
-/// Canonicalizes the deepest ancestor that exists and appends the rest of the path. Whatever keeps
-/// an ancestor from being canonicalized, a missing permission or a loop of links, counts as not
-/// existing: a path outside the roots must answer the same whether it exists or not, and inside
-/// them opening it reports the reason.
+/// Canonicalizes the deepest existing ancestor and appends the rest of the path.
+///
+/// An ancestor that cannot be canonicalized, because of permissions or a loop of links, counts as
+/// missing. So the answer for a path outside the roots does not reveal whether the path exists.
+/// Inside the roots, opening the path reports the reason.
 fn canonicalize_existing(path: &Path) -> PathBuf {
     for ancestor in path.ancestors() {
         let Ok(canonical) = fs::canonicalize(ancestor) else {
@@ -199,7 +202,7 @@ fn canonicalize_existing(path: &Path) -> PathBuf {
         let Ok(rest) = path.strip_prefix(ancestor) else {
             continue;
         };
-        // Joining an empty rest would append a slash. Components leave out `.` and extra slashes.
+        // Joining an empty rest would append a slash. Components omit `.` and extra slashes.
         let mut rebuilt = canonical;
         rebuilt.extend(rest.components());
         return rebuilt;

@@ -1,7 +1,8 @@
-//! The `Search` tool: from a request to a response.
+//! The `Search` tool: answers a request with a response.
 //!
-//! Owns the one path on which every surface's request goes: validation, sandbox, engine, answer. It adds no
-//! semantics of its own beyond defaults and caps.
+//! All interfaces of the tool, such as the library and MCP, send their requests through this module.
+//! It validates the request, fills in defaults, checks caps, searches and builds the response. The
+//! `Searcher` runs the query, and `draft` fits the response into a byte budget.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -35,42 +36,44 @@ use crate::tool::sandbox::Sandbox;
 use crate::tool::searcher::{Searcher, fallback_plan, slashed, summarized, to_usize};
 use crate::tool::tools::ToolName;
 
-/// How much harm a call can do; a search can do none worth asking about.
+/// The potential harm of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RiskLevel {
-    /// Nothing is changed and nothing outside the sandbox is read.
+    /// The call changes nothing and reads nothing outside the sandbox.
     Low,
 }
 
-/// Evidence that a file was read in the sense of stale-file protection. This type has no values: nothing
-/// that a search does counts as such a read, and a host can see that from here (SEC-LSI-CACHE-01,
-/// NFR-LS-SEC-03).
+/// Evidence that a file was read, in the sense of stale-file protection.
+///
+/// The type has no values, because a search never counts as such a read. A host can rely on that at
+/// compile time (SEC-LSI-CACHE-01, NFR-LS-SEC-03).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadEvidence {}
 
-/// What the host gives to a call.
+/// The environment of a call, provided by the host.
 #[derive(Clone, Debug)]
 pub struct ToolContext {
-    /// Where the call may read.
+    /// The paths that the call may read.
     pub sandbox: Arc<Sandbox>,
-    /// With which the host cancels the call.
+    /// The handle with which the host cancels the call.
     pub cancel: CancelHandle,
-    /// The timeout when the request has none; the configured one if this is none either.
+    /// Timeout for requests that set none. Falls back to the configured timeout.
     pub default_timeout: Option<Duration>,
-    /// When the call came, from where its time counts: one that had to wait before it was made has less of it left. Now, if this is none.
+    /// When the call was received; its timeout counts from this time, so a call that waited in a
+    /// queue has less time left. Defaults to the start of the call.
     pub came: Option<Instant>,
-    /// Bytes that the response may have as JSON; it also has to fit `available_capacity_bytes`.
+    /// Limit on the bytes of the response as JSON, in addition to `available_capacity_bytes`.
     pub max_output_bytes: Option<usize>,
     /// Bytes that are left in the caller's context.
     pub available_capacity_bytes: Option<usize>,
-    /// Time.
+    /// The clock for timeouts and durations.
     pub clock: Arc<dyn Clock>,
-    /// Git's `core.excludesFile`, if there is one; it counts as an ignore file.
+    /// The path of git's `core.excludesFile`, which applies as an ignore file.
     pub global_excludes: Option<PathBuf>,
 }
 
 impl ToolContext {
-    /// Creates a context without byte limits, on the system's clock.
+    /// Creates a context without byte limits, with the clock of the system.
     pub fn new(sandbox: Arc<Sandbox>) -> ToolContext {
         ToolContext {
             sandbox,
@@ -84,8 +87,8 @@ impl ToolContext {
         }
     }
 
-    /// Returns the bytes that an answer may have, where the configuration allows `configured`
-    /// bytes; 0 stands for no limit there.
+    /// Returns the byte limit of a response: the least of the context's limits and `configured`.
+    /// For `configured`, 0 means no limit.
     pub(super) fn budget(&self, configured: u64) -> Option<usize> {
         let limits = [
             set(configured),
@@ -95,7 +98,7 @@ impl ToolContext {
         limits.into_iter().flatten().min()
     }
 
-    /// Returns from when on the time of a call counts.
+    /// Returns the time from which the timeout of a call counts.
     pub(super) fn started(&self) -> Instant {
         self.came.unwrap_or_else(|| self.clock.now())
     }
@@ -126,13 +129,13 @@ impl SearchTool {
         }
     }
 
-    /// Returns what searches.
+    /// Returns the searcher of the tool.
     #[cfg(feature = "daemon")]
     pub(super) fn searcher(&self) -> &Searcher {
         &self.searcher
     }
 
-    /// Returns the indexes.
+    /// Returns the indexes, if the tool has any.
     pub fn indexes(&self) -> Option<&Arc<Indexes>> {
         self.searcher.indexes()
     }
@@ -142,7 +145,7 @@ impl SearchTool {
         SEARCH_NAME
     }
 
-    /// Returns its other names (FR-LS-01).
+    /// Returns the other names of the tool (FR-LS-01).
     pub fn aliases(&self) -> &'static [&'static str] {
         &SEARCH_ALIASES
     }
@@ -152,7 +155,7 @@ impl SearchTool {
         names_search(name)
     }
 
-    /// Returns what the tool does, for a model that is to choose it.
+    /// Returns the description of the tool for a model.
     pub fn description(&self) -> &'static str {
         "Search file contents for a regular expression or literal. Results come in a fixed order with line \
          numbers and columns; `truncated` and `timed_out` say when something is missing."
@@ -163,7 +166,7 @@ impl SearchTool {
         search_schema()
     }
 
-    /// Returns the JSON schema of the response (draft 2020-12). Further fields may be there.
+    /// Returns the JSON schema of the response (draft 2020-12). Responses may have further fields.
     pub fn response_schema(&self) -> Value {
         arguments::written_schema_of::<SearchResponse>()
     }
@@ -178,27 +181,28 @@ impl SearchTool {
         false
     }
 
-    /// Returns the risk of a call.
+    /// Returns the risk level of a call.
     pub fn risk_level(&self) -> RiskLevel {
         RiskLevel::Low
     }
 
-    /// Returns nothing, for any response: a search is never the read that an edit needs first.
+    /// Returns `None` for every response: a search does not count as the read that an edit
+    /// requires.
     pub fn read_evidence(&self, _: &SearchResponse) -> Option<ReadEvidence> {
         None
     }
 
-    /// Returns the configuration in force.
+    /// Returns the configuration of the tool.
     pub fn config(&self) -> &SearchConfig {
         &self.config
     }
 
-    /// Returns the engines.
+    /// Returns the engines of the tool.
     pub fn engines(&self) -> &Engines {
         self.searcher.engines()
     }
 
-    /// Says in at most 200 characters what a call would do.
+    /// Describes a call in at most 200 characters.
     pub fn summary(&self, request: &SearchRequest) -> String {
         let path = request.path.as_deref().unwrap_or(".");
         let kind = if request.fixed_strings {
@@ -216,7 +220,7 @@ impl SearchTool {
     ///
     /// # Errors
     ///
-    /// As [`SearchTool::search`].
+    /// Those of [`SearchTool::search`].
     pub fn call(
         &self,
         arguments: Value,
@@ -229,9 +233,10 @@ impl SearchTool {
     ///
     /// # Errors
     ///
-    /// [`ToolError::BadArgs`] for an invalid request, [`ToolError::SandboxViolation`] for a path that must not
-    /// be read or a disabled tool, [`ToolError::ExecutionFailed`] for a path that does not exist or an engine
-    /// that can't run, and [`ToolError::Cancelled`]. A deadline is no error: the response says `timed_out`.
+    /// [`ToolError::BadArgs`] for an invalid request, [`ToolError::SandboxViolation`] for a path
+    /// outside the sandbox or a disabled tool, [`ToolError::ExecutionFailed`] for a path that does
+    /// not exist or an engine that cannot run, and [`ToolError::Cancelled`]. A timeout is not an
+    /// error: the response has `timed_out` set.
     pub fn search(
         &self,
         request: &SearchRequest,
@@ -284,12 +289,12 @@ impl SearchTool {
         })
     }
 
-    /// Answers a question in the time that a request gives itself, or in the default time. Returns the
-    /// time, too.
+    /// Answers a question within the timeout of the request, or within the default timeout. Also
+    /// returns the timeout.
     ///
     /// # Errors
     ///
-    /// Those of [`Searcher::answer`], and the failure of an engine that found nothing before it.
+    /// Those of [`Searcher::answer`], and the failure of an engine that produced no result.
     pub(super) fn answer_within(
         &self,
         question: &Question,
@@ -315,18 +320,18 @@ impl SearchTool {
         }
     }
 
-    /// Returns the error of a request whose path can't be searched.
+    /// Builds the error of a request with a path that cannot be searched.
     pub(super) fn unsearchable(&self, path: Option<&str>, why: &str) -> ToolError {
         let path = path.unwrap_or(".");
         self.searcher
             .failed(format!("path `{path}` can't be searched: {why}"))
     }
 
-    /// Answers a question of a surface, as [`Searcher::answer`] does.
+    /// Answers a question from another interface, like [`Searcher::answer`].
     ///
     /// # Errors
     ///
-    /// As [`SearchTool::search`].
+    /// [`ToolError::SandboxViolation`] if the tool is disabled, and those of [`Searcher::answer`].
     #[cfg(feature = "daemon")]
     pub(crate) fn answer(
         &self,
@@ -340,8 +345,8 @@ impl SearchTool {
         self.searcher.answer(question, call, taker)
     }
 
-    /// Makes a question of a request: fills in defaults and checks caps (FR-LS-VAL-08, CFG-LS-03 to
-    /// CFG-LS-05).
+    /// Converts a request to a question: fills in defaults and checks caps (FR-LS-VAL-08, CFG-LS-03
+    /// to CFG-LS-05).
     pub(crate) fn question(&self, request: &SearchRequest) -> Result<Question, ToolError> {
         let config = &self.config;
         let capped = |field, asked, cap| arguments::capped(ToolName::Search, field, asked, cap);
@@ -399,13 +404,13 @@ impl SearchTool {
         })
     }
 
-    /// Returns how long a call may take whose request does not say so.
+    /// Returns the timeout of a call if its request sets none.
     pub(super) fn default_timeout(&self, context: &ToolContext) -> Duration {
         let configured = Duration::from_millis(self.config.default_timeout_ms);
         context.default_timeout.unwrap_or(configured)
     }
 
-    /// Makes the response of an answer.
+    /// Builds the response.
     fn respond(
         &self,
         request: &SearchRequest,
@@ -420,7 +425,7 @@ impl SearchTool {
             } => stderr.clone().unwrap_or_else(|| message.clone()),
             other => other.to_string(),
         });
-        // Context alone says that there is a match too, just beyond the cut.
+        // Context lines alone also count as a match: the matching line lies beyond a limit.
         let exit_code = match (&stderr, answered.lines.is_empty()) {
             (Some(_), _) => 2,
             (None, false) => 0,
@@ -460,26 +465,26 @@ impl SearchTool {
     }
 }
 
-/// What a request found, before it is written.
+/// The result of a request, before the response is built.
 struct Answered {
     question: Question,
     summary: Summary,
     target: Target,
-    /// The lines, each with the path that it is shown with.
+    /// The lines, each with its displayed path.
     lines: Vec<(Arc<str>, Line)>,
     errors: Vec<ErrorEntry>,
     notes: Vec<Note>,
-    /// A line of a binary file matches and is not shown.
+    /// True if a line of a binary file matches but is not shown.
     #[cfg(feature = "daemon")]
     has_match_unshown: bool,
 }
 
-/// Returns a limit of the configuration, in which 0 stands for no limit.
+/// Converts a limit of the configuration, in which 0 means no limit.
 pub(super) fn set(limit: u64) -> Option<usize> {
     Some(limit).filter(|limit| *limit > 0).map(to_usize)
 }
 
-/// Returns what a request asks of a walk.
+/// Returns the traversal options of a request.
 fn traversal(request: &SearchRequest) -> TraversalOptions {
     TraversalOptions {
         hidden: request.hidden,
@@ -495,18 +500,18 @@ fn traversal(request: &SearchRequest) -> TraversalOptions {
     }
 }
 
-/// The parts of an answer, as they came.
+/// The parts of an answer, in the order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Parts(Vec<Found>);
 
 impl Parts {
-    /// Keeps a part.
+    /// Appends a part.
     pub(super) fn take(&mut self, found: Found) -> ControlFlow<()> {
         self.0.push(found);
         ControlFlow::Continue(())
     }
 
-    /// Returns why the searched path itself could not be read, if that is so.
+    /// Returns why the searched path itself could not be read, if it could not.
     pub(super) fn root_error(&self) -> Option<&str> {
         match self.0.first() {
             Some(Found::Error(error)) if error.path.as_os_str().is_empty() => Some(&error.message),
@@ -514,7 +519,7 @@ impl Parts {
         }
     }
 
-    /// Returns whether a line of a binary file matches that is not shown.
+    /// Returns true if a line of a binary file matches but is not shown.
     #[cfg(feature = "daemon")]
     fn has_match_unshown(&self) -> bool {
         self.0.iter().any(|part| match part {
@@ -523,7 +528,7 @@ impl Parts {
         })
     }
 
-    /// Returns the lines with the paths that they are shown with, and the entries of `errors`.
+    /// Returns the lines with their displayed paths, and the entries of `errors`.
     fn into_lines_and_errors(
         self,
         paths: &ShownPaths,
@@ -553,7 +558,7 @@ impl Parts {
     }
 }
 
-/// Says why lines of a file are missing, as far as an entry in `errors` is due: for binary data, and
+/// Returns the `errors` entry for the missing lines of a file, if one is due: for binary data, and
 /// for the size of a file that the request names.
 pub(super) fn gap_error(gaps: &Gaps, is_named: bool, is_shown: bool) -> Option<String> {
     if let Some(size) = gaps.too_large.filter(|_| is_named) {
@@ -574,8 +579,8 @@ pub(super) fn gap_error(gaps: &Gaps, is_named: bool, is_shown: bool) -> Option<S
     })
 }
 
-/// How paths below the searched path are shown: relative to the working directory where they are
-/// inside it, else absolute; always with forward slashes.
+/// Converts paths below the searched path to displayed paths: relative to the working directory if
+/// they are inside it, otherwise absolute. Separators are forward slashes.
 pub(super) struct ShownPaths {
     prefix: PathBuf,
 }
@@ -591,7 +596,8 @@ impl ShownPaths {
         }
     }
 
-    /// Returns the path of a file, given relative to the searched path; empty for that itself.
+    /// Returns the displayed path of a file, given relative to the searched path. An empty path
+    /// stands for the searched path itself.
     pub(super) fn show(&self, path: &Path) -> String {
         let whole = slashed(&join(&self.prefix, path));
         match whole.is_empty() {

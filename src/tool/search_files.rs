@@ -1,7 +1,8 @@
-//! The `search_files` tool: from a request to a response.
+//! The `search_files` tool: answers a request with a response.
 //!
-//! Owns its defaults, caps and fuzzy fallback. Searching is the same as for the tool `Search`. This
-//! tool reports each match ([`Report::Matches`]), and has ignore rules of its own.
+//! This module owns the defaults, caps and fuzzy fallback of the tool. The `Searcher` runs the
+//! query, as for the tool `Search`. This tool differs in two ways: it reports each match
+//! ([`Report::Matches`]), and it applies only the ignore rules of git.
 
 mod found;
 mod request;
@@ -49,13 +50,13 @@ use response::{FilesDraft, LARGEST};
 #[derive(Debug)]
 pub struct FilesTool {
     config: FilesConfig,
-    /// The share of a call's time that may go into keeping an index up to date.
+    /// The share of a call's time that may be spent on updating an index.
     maintenance: f64,
     searcher: Searcher,
 }
 
 impl FilesTool {
-    /// Creates the tool with engines that were set up for its configuration, [`FilesTool::search_config`].
+    /// Creates the tool with engines that were set up for [`FilesTool::search_config`].
     pub fn new(config: &Config, engines: Engines) -> FilesTool {
         let search = FilesTool::search_config(config);
         FilesTool {
@@ -65,13 +66,14 @@ impl FilesTool {
         }
     }
 
-    /// Returns the configuration of its engines and indexes: that of `[tools.search]` with what `[tools.search_files]` says instead.
+    /// Returns the configuration of the engines and indexes: that of `[tools.search]`, overridden
+    /// by `[tools.search_files]`.
     pub fn search_config(config: &Config) -> SearchConfig {
         config.search_files.as_search(&config.search)
     }
 
-    /// Sets up the indexes that its configuration asks for; as [`Indexes::new`], and apart from those of the tool `Search`: other
-    /// files are eligible here.
+    /// Sets up the indexes of the tool, like [`Indexes::new`]. They are separate from those of the
+    /// tool `Search`, because other files are eligible.
     pub fn indexes_for(
         config: &Config,
         engines: &Engines,
@@ -91,7 +93,7 @@ impl FilesTool {
         }
     }
 
-    /// Returns the indexes.
+    /// Returns the indexes, if the tool has any.
     pub fn indexes(&self) -> Option<&Arc<Indexes>> {
         self.searcher.indexes()
     }
@@ -101,7 +103,7 @@ impl FilesTool {
         FILES_NAME
     }
 
-    /// Returns what the tool does, for a model that is to choose it.
+    /// Returns the description of the tool for a model.
     pub fn description(&self) -> &'static str {
         "Search file contents"
     }
@@ -111,7 +113,7 @@ impl FilesTool {
         files_schema()
     }
 
-    /// Returns the JSON schema of the response (draft 2020-12). Further fields may be there.
+    /// Returns the JSON schema of the response (draft 2020-12). Responses may have further fields.
     pub fn response_schema(&self) -> Value {
         arguments::written_schema_of::<FilesResponse>()
     }
@@ -126,22 +128,23 @@ impl FilesTool {
         false
     }
 
-    /// Returns the risk of a call.
+    /// Returns the risk level of a call.
     pub fn risk_level(&self) -> RiskLevel {
         RiskLevel::Low
     }
 
-    /// Returns nothing, for any response: a search is never the read that an edit needs first.
+    /// Returns `None` for every response: a search does not count as the read that an edit
+    /// requires.
     pub fn read_evidence(&self, _: &FilesResponse) -> Option<ReadEvidence> {
         None
     }
 
-    /// Returns the configuration in force.
+    /// Returns the configuration of the tool.
     pub fn config(&self) -> &FilesConfig {
         &self.config
     }
 
-    /// Says in at most 200 characters what a call would do.
+    /// Describes a call in at most 200 characters.
     pub fn summary(&self, request: &FilesRequest) -> String {
         let kind = match request.mode.unwrap_or(self.config.mode) {
             Mode::Exact => "the text",
@@ -158,7 +161,7 @@ impl FilesTool {
     ///
     /// # Errors
     ///
-    /// As [`FilesTool::search`].
+    /// Those of [`FilesTool::search`].
     pub fn call(
         &self,
         arguments: Value,
@@ -167,7 +170,7 @@ impl FilesTool {
         self.search(&FilesRequest::from_value(arguments)?, context)
     }
 
-    /// Returns how long a call may take.
+    /// Returns the timeout of a call.
     pub(super) fn default_timeout(&self, context: &ToolContext) -> Duration {
         let configured = Duration::from_millis(self.config.default_timeout_ms);
         context.default_timeout.unwrap_or(configured)
@@ -177,8 +180,9 @@ impl FilesTool {
     ///
     /// # Errors
     ///
-    /// [`ToolError::BadArgs`] for an invalid request, [`ToolError::SandboxViolation`] for a path that must not be read or a disabled tool,
-    /// [`ToolError::ExecutionFailed`] for a path that is no directory or an engine that can't run, [`ToolError::Timeout`], and
+    /// [`ToolError::BadArgs`] for an invalid request, [`ToolError::SandboxViolation`] for a path
+    /// outside the sandbox or a disabled tool, [`ToolError::ExecutionFailed`] for a path that is
+    /// not a directory or an engine that cannot run, [`ToolError::Timeout`], and
     /// [`ToolError::Cancelled`].
     pub fn search(
         &self,
@@ -197,8 +201,8 @@ impl FilesTool {
         self.respond(request, found, elapsed, context)
     }
 
-    /// Validates a request and searches. With `takes_files` the path may be a file, which is then
-    /// searched as the tool `Search` does: whatever its name is, and up to binary data.
+    /// Validates a request and searches. With `takes_files`, the path may be a file. Such a file is
+    /// searched like by the tool `Search`: regardless of its name, and up to binary data.
     fn find(
         &self,
         request: &FilesRequest,
@@ -256,12 +260,12 @@ impl FilesTool {
         })
     }
 
-    /// Returns the least score of a fuzzy search.
+    /// Returns the lowest score of matches in a fuzzy search.
     fn threshold(&self) -> Threshold {
         Threshold::new(self.config.fuzzy_threshold)
     }
 
-    /// Makes a question of a request: fills in defaults and checks caps.
+    /// Converts a request to a question: fills in defaults and checks caps.
     fn question(&self, request: &FilesRequest, mode: Mode) -> Result<Question, ToolError> {
         let config = &self.config;
         let capped =
@@ -305,7 +309,7 @@ impl FilesTool {
                     },
                     recursive: request.recursive,
                 },
-                // Without subdirectories there is nothing deeper that could be missing.
+                // Without recursion, no deeper file can be missing.
                 max_depth: request.recursive.then(|| to_usize(max_depth)),
                 depth_cuts: true,
                 include: request.include_globs.clone(),
@@ -313,7 +317,7 @@ impl FilesTool {
                 globs: Vec::new(),
                 types: Vec::new(),
                 globs_from: None,
-                // It is hidden, so otherwise it is left out already.
+                // The `.git` directory is hidden, so it is excluded already if hidden files are.
                 no_git_dirs: hidden,
                 binary: BinaryRule::SkipNonText,
                 own_output: None,
@@ -335,8 +339,8 @@ impl FilesTool {
         })
     }
 
-    /// Returns the passes that follow an exact search without a match (`FR-SFI-FUZ-01` to
-    /// `FR-SFI-FUZ-04`): each with a lower threshold than the one before.
+    /// Returns the passes that follow an exact search without a match, each with a lower threshold
+    /// than the one before (`FR-SFI-FUZ-01` to `FR-SFI-FUZ-04`).
     fn fallback(&self, mode: Mode) -> FallbackPlan {
         let config = &self.config;
         if !config.fuzzy_fallback || mode != Mode::Exact {
@@ -368,7 +372,7 @@ impl FilesTool {
         self.searcher.failed(message)
     }
 
-    /// Makes the response of an answer.
+    /// Builds the response.
     fn respond(
         &self,
         request: &FilesRequest,
@@ -436,17 +440,17 @@ impl FilesTool {
     }
 }
 
-/// What a request found, before it is written.
+/// The result of a request, before the response is built.
 struct Answered {
-    /// How the text was looked for in the end.
+    /// The mode of the search that found the matches.
     mode: Mode,
     question: Question,
     kept: Kept,
     summary: Summary,
 }
 
-/// Returns the reason that a response gives for being cut: the limit that ended the search, or else
-/// one that left something out on the way.
+/// Returns the reason for a truncated response: the limit that ended the search, or else a limit
+/// that omitted results on the way.
 fn reason_of(cuts: Cuts) -> Option<TruncatedReason> {
     let reasons = [
         (cuts.max_results, TruncatedReason::MaxResults),

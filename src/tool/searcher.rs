@@ -1,7 +1,9 @@
-//! What the tools have in common: from a query to what it finds.
+//! The part that the search tools share: runs a query with engines and indexes.
 //!
-//! Owns the engines, the indexes and the threads of a tool, when an index is asked about a request, and what happens when it turns out to be
-//! damaged in use. What an index answers is for the indexes to decide; what requests and responses are, for the tools.
+//! Each tool (`Search`, `search_files`) owns one [`Searcher`], which holds its engines, its indexes
+//! and its thread limits. The searcher asks an index about a request, bounds the time of that, and
+//! reports an index that proves damaged in use. The content of the answer is up to
+//! [`exec::indexes`](crate::exec::indexes); requests and responses are up to the tools.
 
 use std::io;
 use std::path::Path;
@@ -27,30 +29,31 @@ mod working;
 #[cfg(feature = "daemon")]
 pub(super) use working::Work;
 
-/// Calls that may be asking for an index at once, also those that gave up waiting for an answer. A
-/// directory of indexes that hangs costs no more threads than this.
+/// Limit on the calls that wait for an index at the same time, including those that gave up. So a
+/// directory of indexes that hangs blocks no more threads than this.
 const ASKING_LIMIT: usize = 128;
 
-/// Patterns of at most this cost are compiled on the calling thread: that takes a few milliseconds.
+/// Patterns of at most this cost are compiled on the calling thread, within a few milliseconds.
 const COST_COMPILED_IN_PLACE: usize = 2_000;
 
-/// What searches for a tool.
+/// The engines and indexes with which a tool searches.
 #[derive(Debug)]
 pub(super) struct Searcher {
-    /// The name of the tool.
     tool: &'static str,
     engines: Engines,
-    /// Searches by similarity: no program finds all of it (`FR-SFI-FUZ-07`).
+    /// Engines of similarity searches: always the embedded one, since no external program finds all
+    /// similar texts (`FR-SFI-FUZ-07`).
     similar: Engines,
-    /// Worker threads of a call. Asking the system how many it has takes longer than searching a few files.
+    /// Worker threads of a call. Cached, because asking the system takes longer than searching a
+    /// few files.
     threads: usize,
     abandoned: Abandoned,
-    /// The threads that ask for an index.
+    /// The threads that wait for an index.
     asking: Abandoned,
     indexes: Option<Arc<Indexes>>,
-    /// Whether the user vouches that indexed trees do not change.
+    /// True if the user guarantees that indexed trees do not change.
     is_frozen: bool,
-    /// Whether anybody wants to know what an index had to do with an answer.
+    /// True if responses report how an index was used.
     emit_stats: bool,
 }
 
@@ -79,7 +82,6 @@ impl Searcher {
         Searcher { indexes, ..self }
     }
 
-    /// Returns the name of the tool.
     pub(super) fn tool(&self) -> &'static str {
         self.tool
     }
@@ -92,7 +94,7 @@ impl Searcher {
         &self.engines
     }
 
-    /// Returns the engines for a query.
+    /// Returns the engines for a query: the embedded one for a similarity search.
     pub(super) fn engines_for(&self, query: &Query) -> &Engines {
         match query.fuzzy {
             Some(Fuzziness::Score(_)) => &self.similar,
@@ -100,7 +102,7 @@ impl Searcher {
         }
     }
 
-    /// Makes the options of a call.
+    /// Builds the run options of a call.
     pub(super) fn options(
         &self,
         limits: Limits,
@@ -116,17 +118,17 @@ impl Searcher {
         }
     }
 
-    /// Notes that a search runs, until the value is dropped.
+    /// Registers a running search until the returned value is dropped.
     pub(super) fn searching(&self) -> Option<RunningSearch> {
         self.indexes.as_ref()?.searching()
     }
 
-    /// Compiles the query for one of these engines; nothing if the deadline came first. What may take long is compiled on a thread that
-    /// can be left behind.
+    /// Compiles the query for one of the engines. Returns nothing if the deadline passed first.
+    /// Expensive patterns are compiled on a thread that the call can abandon.
     ///
     /// # Errors
     ///
-    /// That of [`Engines::prepare`], and [`ToolError::Cancelled`].
+    /// Those of [`Engines::prepare`], and [`ToolError::Cancelled`].
     pub(super) fn prepare(
         &self,
         engines: &Engines,
@@ -143,8 +145,8 @@ impl Searcher {
         }
     }
 
-    /// Returns what `stats` say of the index when a single file is searched. Nobody else wants to know, so without
-    /// them nothing is opened; and nobody waits for it beyond the deadline.
+    /// Returns the index fields of `stats` for the search of a single file. Without `stats`, no
+    /// index is opened. Waits no longer than the deadline.
     pub(super) fn facts_for_file(&self, question: &Question, options: &RunOptions) -> IndexUse {
         let Some(indexes) = self.indexes.as_ref().filter(|_| self.emit_stats) else {
             return IndexUse::not_used();
@@ -160,8 +162,9 @@ impl Searcher {
         facts.ok().flatten().unwrap_or_else(out_of_time)
     }
 
-    /// Asks the index about a request, for no longer than the request's maintenance budget; nothing
-    /// if the deadline of the call came first. `comparing` says when directories are compared.
+    /// Asks the index about a request, within the maintenance budget of the request. Returns
+    /// nothing if the deadline of the call passed first. `comparing` says when directories are
+    /// compared.
     pub(super) fn choose(
         &self,
         indexes: &Arc<Indexes>,
@@ -189,10 +192,11 @@ impl Searcher {
         Ok(Some(choice))
     }
 
-    /// Runs `ask` on a thread of its own, with the end of a budget as its deadline. Returns nothing
-    /// if it does not return in time: reading a database, or a directory that hangs, can't be
-    /// interrupted. That may take half of the time beyond the budget, so that the other half is
-    /// left for the search.
+    /// Runs `ask` on a thread of its own, with the end of the budget as its deadline.
+    ///
+    /// Returns nothing if `ask` does not return in time: reading a database, or a directory that
+    /// hangs, cannot be interrupted. The wait may exceed the budget by half of the remaining time,
+    /// so that the other half is left for the search.
     fn within_budget<T: Send + 'static>(
         &self,
         budget: Duration,
@@ -213,7 +217,7 @@ impl Searcher {
         schedule::within(&options, move || ask(&budget))
     }
 
-    /// Returns the error of a call that could not run.
+    /// Converts the error of a run that could not start.
     pub(super) fn no_run(&self, error: RunError) -> ToolError {
         match error {
             RunError::Cancelled => ToolError::Cancelled,
@@ -221,7 +225,7 @@ impl Searcher {
         }
     }
 
-    /// Returns the error of a call that failed.
+    /// Builds the error of a call that failed.
     pub(super) fn failed(&self, message: String) -> ToolError {
         ToolError::ExecutionFailed {
             tool: self.tool.to_string(),
@@ -230,7 +234,7 @@ impl Searcher {
     }
 }
 
-/// Writes a path with forward slashes; what is no UTF-8 in it as U+FFFD.
+/// Returns a path with forward slashes. Invalid UTF-8 becomes U+FFFD.
 pub(super) fn slashed(path: &Path) -> String {
     let text = path.to_string_lossy();
     if std::path::MAIN_SEPARATOR == '/' {
@@ -240,7 +244,7 @@ pub(super) fn slashed(path: &Path) -> String {
     }
 }
 
-/// Cuts what is said of a call to 200 characters.
+/// Truncates the summary of a call to 200 characters.
 pub(super) fn summarized(text: String) -> String {
     if text.chars().count() <= 200 {
         return text;
@@ -248,10 +252,10 @@ pub(super) fn summarized(text: String) -> String {
     text.chars().take(199).chain(['…']).collect()
 }
 
-/// The words about a path that is not there.
+/// The message for a path that does not exist.
 pub(super) const ABSENT: &str = "it does not exist";
 
-/// Says why a path that was asked for can't be searched.
+/// Returns the reason why a requested path cannot be searched.
 pub(super) fn missing(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => ABSENT.to_string(),
@@ -264,8 +268,8 @@ pub(super) fn to_usize(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
-/// Returns the approximate searches that follow an exact search for a text without a match: those of
-/// the configured levels for which the text is long enough (FR-LSI-FUZ-01, FR-LSI-FUZ-G-01).
+/// Returns the fuzzy searches that follow an exact search without a match. These are the configured
+/// levels for which the text is long enough (FR-LSI-FUZ-01, FR-LSI-FUZ-G-01).
 pub(crate) fn fallback_plan(config: &SearchConfig, text: &str) -> FallbackPlan {
     if !config.fuzzy_fallback {
         return FallbackPlan::default();
