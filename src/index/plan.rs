@@ -188,8 +188,8 @@ impl Serialize for Reason {
 /// # Assumptions
 ///
 /// Let `S` be the set that the index holds for a part of a file: of some whole lines, or of the
-/// whole file. A part is excluded if the plan rejects its `S`, and a file if all its parts are. The
-/// caller excludes a file only if
+/// whole file. The caller excludes a part if the plan rejects its `S`, and a file if all its parts
+/// are excluded. It does so only if
 ///
 /// 1. the file is unchanged since all of its text was tokenized, normalization does not change that
 ///    text, and the file has no byte-order mark of UTF-16 or UTF-32
@@ -243,8 +243,8 @@ impl Serialize for Reason {
 /// So `k` stretches of three consecutive n-grams, each within one run, cover all n-grams that `S`
 /// lacks. The evaluation tests exactly that: for each place and number of edits, it derives the set
 /// of files from the sets of earlier places. This test is at least as strict as splitting the
-/// pattern into `k + 1` pieces of which one must occur. Two pieces are at least three places apart,
-/// so no stretch has n-grams of both, and `k` stretches leave one piece whole.
+/// pattern into `k + 1` pieces of which one must occur. N-grams of two pieces are at least three
+/// places apart. So no stretch has n-grams of both, and `k` stretches leave one piece whole.
 ///
 /// If `w` has a character that normalization replaces, `m` does not have it, so an edit changes it.
 /// The same edits lead to `m` from the text that has another character of the class at that place.

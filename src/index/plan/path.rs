@@ -259,8 +259,8 @@ fn add_paths(path: &[Position], needs: &mut Conjunction, unused: &mut Unused) {
 
 /// Adds the parts of a path that can be expected to exclude files.
 ///
-/// By chance, a file holds all n-grams of one of the path's texts with a probability of about `h^(n
-/// - 2)` times the product of the sizes of the `n` positions, where `h` is the chance of an n-gram.
+/// Let `h` be the chance that a file holds some n-gram. A file holds all n-grams of one of the path's
+/// texts with a probability of about `h^(n-2)` times the product of the sizes of the `n` positions.
 /// So the weight of a position is its size times `h`, and the best part has the least product of
 /// weights. Each part found takes linear time.
 fn add_worthy(path: &[Position], needs: &mut Conjunction, unused: &mut Unused) {
