@@ -16,8 +16,8 @@
 //! "present", but never the reverse.
 //!
 //! *Direct rows* belong to one n-gram each and are exact. If at least one in twelve files holds an
-//! n-gram, a direct row costs less than hashing. Such n-grams make up most of the n-grams of a file.
-//! Direct n-grams are chosen for a group of blocks, whose files have similar sizes.
+//! n-gram, a direct row costs less than hashing. Such n-grams make up most of the n-grams of a
+//! file. Direct n-grams are chosen for a group of blocks, whose files have similar sizes.
 //!
 //! N-grams with a line feed are not stored and count as present everywhere. Patterns never contain
 //! a line feed, so no search looks them up.

@@ -137,8 +137,8 @@ pub struct Built {
     pub by_status: [u64; TokenStatus::ALL.len()],
     /// The number of excludable files. Every search reads all other files.
     pub excludable: u64,
-    /// The number of files that changed shortly before the build or during it, or that an unfinished
-    /// build did not read. They are never excluded.
+    /// The number of files that changed shortly before the build or during it, or that an
+    /// unfinished build did not read. They are never excluded.
     pub unsettled: u64,
     /// The indexes that were or should have been evicted; known once the segment is published.
     pub eviction: Eviction,

@@ -470,9 +470,10 @@ impl Walk {
         }
     }
 
-    /// Returns the error for unreadable rules, sorted before the entries that the rules might affect.
-    /// The error has the path of the rule file if that is in the directory itself, and its absolute
-    /// path if it is above the top. Otherwise, it has the path of the `.git` that refers to it.
+    /// Returns the error for unreadable rules, sorted before the entries that the rules might
+    /// affect. The error has the path of the rule file if that is in the directory itself, and its
+    /// absolute path if it is above the top. Otherwise, it has the path of the `.git` that refers
+    /// to it.
     fn tell(&self, place: &Arc<Place>, unread: Unread) -> Keyed {
         let own = unread.path.strip_prefix(&self.top);
         let (path, message) = match own {

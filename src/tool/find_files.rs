@@ -1,8 +1,9 @@
 //! The `find_files` tool: finds files by their names.
 //!
 //! This module owns the request, the order of the files and the response. The files come from a
-//! search of the tool `Search`, with the same ignore rules and the same sandbox. If an index exists,
-//! its catalog lists the files. The answer includes every file that existed before the call.
+//! search of the tool `Search`, with the same ignore rules and the same sandbox. If an index
+//! exists, its catalog lists the files. The answer includes every file that existed before the
+//! call.
 
 mod request;
 mod response;

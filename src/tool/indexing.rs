@@ -131,9 +131,9 @@ impl Indexes {
     ///
     /// The settings of `[tools.search]` decide how these indexes are kept up to date.
     ///
-    /// Returns `None` if one tool has no indexes, or if an engine does not accept lists of files. Also
-    /// returns `None` if the tools are configured differently for storage, hidden files, links or
-    /// ignored files. Then each tool needs its own indexes: [`Indexes::new`] and
+    /// Returns `None` if one tool has no indexes, or if an engine does not accept lists of files.
+    /// Also returns `None` if the tools are configured differently for storage, hidden files, links
+    /// or ignored files. Then each tool needs its own indexes: [`Indexes::new`] and
     /// [`FilesTool::indexes_for`](super::search_files::FilesTool::indexes_for).
     pub fn of_both_tools(
         config: &Config,

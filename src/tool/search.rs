@@ -1,8 +1,8 @@
 //! The `Search` tool: answers a request with a response.
 //!
-//! All interfaces of the tool, such as the library and MCP, send their requests through this module.
-//! It validates the request, fills in defaults, checks caps, searches and builds the response. The
-//! `Searcher` runs the query, and `draft` fits the response into a byte budget.
+//! All interfaces of the tool, such as the library and MCP, send their requests through this
+//! module. It validates the request, fills in defaults, checks caps, searches and builds the
+//! response. The `Searcher` runs the query, and `draft` fits the response into a byte budget.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

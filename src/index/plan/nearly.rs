@@ -170,10 +170,10 @@ impl Compiled {
     /// Returns the files of `live` that lack no more n-grams than the allowed edits can change.
     ///
     /// For each place in the runs and each number of edits, the evaluation computes a set of files.
-    /// It has the files that lack no n-grams before the place, except those that so many edits
-    /// change. One edit changes up to three consecutive n-grams. Each n-gram is tested at most once
-    /// for each place where it stands. The rest takes time in proportion to the number of places
-    /// times the number of edits.
+    /// These files lack no n-grams before the place, except n-grams that so many edits change. One
+    /// edit changes up to three consecutive n-grams. Each n-gram is tested at most once for each
+    /// place where it stands. The rest takes time in proportion to the number of places times the
+    /// number of edits.
     pub(super) fn evaluate(
         &self,
         rows: &mut impl BlockRows,

@@ -146,7 +146,7 @@ pub(super) fn normal_segments<'a>(
     if plain.iter().all(|&plain| plain) {
         return vec![chain];
     }
-    // The last character of the class could compose with a following character that is not plain.
+    // A class could have a member that composes with the next character, if that is not plain.
     let mut usable: Vec<bool> = (0..chain.len())
         .map(|n| plain[n] && plain.get(n + 1).is_none_or(|&next| next))
         .collect();
@@ -259,10 +259,10 @@ fn add_paths(path: &[Position], needs: &mut Conjunction, unused: &mut Unused) {
 
 /// Adds the parts of a path that can be expected to exclude files.
 ///
-/// Let `h` be the chance that a file holds some n-gram. A file holds all n-grams of one of the path's
-/// texts with a probability of about `h^(n-2)` times the product of the sizes of the `n` positions.
-/// So the weight of a position is its size times `h`, and the best part has the least product of
-/// weights. Each part found takes linear time.
+/// Let `h` be the chance that a file holds some n-gram. A file holds all n-grams of one of the
+/// path's texts with a probability of about `h^(n-2)` times the product of the sizes of the `n`
+/// positions. So the weight of a position is its size times `h`, and the best part has the least
+/// product of weights. Each part found takes linear time.
 fn add_worthy(path: &[Position], needs: &mut Conjunction, unused: &mut Unused) {
     let mut rest = vec![path];
     while let Some(path) = rest.pop() {

@@ -1,8 +1,8 @@
 //! Evaluates a plan over the blocks of a segment: which files, and which of their parts, may match.
 //!
-//! A search calls [`Segment::order`] and [`Segment::candidates`]. Before it reads a candidate, it asks
-//! [`Segment::spans`] for the parts to read. This module finds the rows of each n-gram and turns the
-//! resulting bits into sets of files and slots.
+//! A search calls [`Segment::order`] and [`Segment::candidates`]. Before it reads a candidate, it
+//! asks [`Segment::spans`] for the parts to read. This module finds the rows of each n-gram and
+//! turns the resulting bits into sets of files and slots.
 
 use std::ops::Range;
 
@@ -101,8 +101,9 @@ impl Segment {
         })
     }
 
-    /// Orders the tests of a plan by the frequency of its n-grams in a few sampled blocks. Returns the
-    /// share of sampled files that the plan cannot exclude, from 0 to 1; 1 if there are no blocks.
+    /// Orders the tests of a plan by the frequency of its n-grams in a few sampled blocks. Returns
+    /// the share of sampled files that the plan cannot exclude, from 0 to 1; 1 if there are no
+    /// blocks.
     ///
     /// # Errors
     ///
