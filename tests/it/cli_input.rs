@@ -252,7 +252,7 @@ fn commands_do_not_run_in_a_pipe_they_do_not_read() {
     let (status, out, _) = script(dir, "echo '{\"pattern\": \"needle\"}' | SEARCH call");
     assert!(status == 0 && out.contains("file.txt"), "{out}");
     assert_eq!(script(dir, "echo x | SEARCH schema </dev/null").0, 0);
-    // A program that keeps a pipe to its command open does not run a pipeline.
+    // A pipe from a program that starts the command is no shell pipeline, so `schema` runs.
     let schema = beside_a_silent_pipe(dir, PROGRAM, &["schema"]);
     assert_eq!(told(schema.wait_with_output().unwrap()).0, 0);
 }

@@ -303,7 +303,7 @@ fn patterns_of_megabytes_are_read() {
     fs::write(list.path(), patterns).unwrap();
     let list = list.path().to_str().unwrap();
     prints(dir, &["-F", "-f", list, "src"], "src/a.rs:3:1:needle two\n");
-    // Without `-F`, patterns that are plain text are recognized as literals.
+    // Patterns that are plain text do not need `-F`.
     prints(dir, &["-f", list, "src"], "src/a.rs:3:1:needle two\n");
 }
 

@@ -1,5 +1,5 @@
-//! The files of an index: they match the documentation, a version's layout never changes, and a
-//! writer that is killed leaves only whole files.
+//! The files of an index: they match the documentation, a version's layout never changes, and
+//! readers see only whole files, even if a writer is killed.
 
 use std::collections::BTreeMap;
 use std::path::Path;

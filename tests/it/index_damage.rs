@@ -25,8 +25,8 @@ const MAPPED: Variant = Variant {
     ..LIVE
 };
 
-/// Plants 120 files in some directories, one in five with the needle. Every section of their index
-/// has several pages.
+/// Plants 120 files in some directories, one in five with the needle. The index of the tree has
+/// several pages.
 fn planted() -> Tree {
     let tree = Tree::new();
     let mut rng = Seeded::new(5);
@@ -102,7 +102,7 @@ fn replace(path: &Path, bytes: &[u8]) {
     fs::rename(temporary, path).unwrap();
 }
 
-/// Damages bytes in one of ten ways; returns a description.
+/// Damages bytes in one of several ways; returns a description.
 fn damaged(rng: &mut Seeded, bytes: &mut Vec<u8>) -> String {
     let at = rng.below(bytes.len());
     let end = (at + 1 + rng.below(5_000)).min(bytes.len());

@@ -107,7 +107,7 @@ fn shuffle(dir: &Path, aside: &Path, rng: &mut Seeded) {
 }
 
 /// Returns the bytes of all sections without stamps, and the records of the other sections with
-/// their stamps cleared.
+/// their stamps cleared, except for lengths.
 fn without_stamps(snapshot: &Snapshot) -> (Vec<Vec<u8>>, Vec<String>) {
     let segment = snapshot.segment();
     let storage = segment.storage().clone();

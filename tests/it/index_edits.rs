@@ -36,8 +36,8 @@ fn planted() -> Tree {
     ])
 }
 
-/// Checks that the answer after an edit equals the one without an index, and that the files in
-/// `expected` match.
+/// Checks that the answer after an edit equals the one without an index, and that exactly the files
+/// in `expected` have matches.
 #[track_caller]
 fn check(what: &str, edit: impl Fn(&Tree), expected: &[&str]) {
     // Each edit is tried with every second variant, or with all of them in the long proofs.

@@ -181,8 +181,7 @@ impl Setup {
         self.kept.as_ref().expect("a setup with indexes")
     }
 
-    /// Builds the index of every root. Returns the result for the last root, which is the least
-    /// deep.
+    /// Builds the index of the last root, which is the least deep, and returns the result.
     pub(crate) fn build(&self, host: &Host) -> (Built, Arc<Snapshot>) {
         let indexes = &self.kept().indexes;
         let roots: Vec<PathBuf> = indexes.roots().map(Path::to_path_buf).collect();
@@ -251,7 +250,8 @@ impl Tally {
         self.excluded += other.excluded;
     }
 
-    /// Checks that the comparison proves something: one in `one_in` answers excluded files.
+    /// Checks that the comparison proves something: files were excluded for at least one in
+    /// `one_in` answers.
     #[track_caller]
     pub(crate) fn check(&self, one_in: u64) {
         println!("{self:?}");

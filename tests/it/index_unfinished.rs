@@ -109,7 +109,7 @@ fn build(setup: &Setup, host: &Ending) -> Result<(), BuildError> {
     built.map(|_| ())
 }
 
-/// Returns the files in the directory of the index, except locks and the time of the last use.
+/// Returns the files in the directory of the index, except hidden files, locks and `accessed`.
 fn names(setup: &Setup) -> Vec<String> {
     let root = setup.kept().indexes.store().unwrap().root().to_path_buf();
     let mut dirs = fs::read_dir(root).unwrap().map(|dir| dir.unwrap().path());
