@@ -111,7 +111,7 @@ pub(crate) struct Case {
     requirements: Vec<String>,
     tree: TreeRef,
     pub(crate) request: toml::Table,
-    /// Keys of `[tools.search]` that differ from the example configuration.
+    /// Keys of `[tools.search]` that differ from the library's defaults.
     #[serde(default)]
     config: BTreeMap<String, u64>,
     #[serde(default)]
