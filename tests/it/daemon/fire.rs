@@ -597,7 +597,8 @@ fn ggrep_a_thousand_clients_at_once_are_all_answered() {
         let mut talks: Vec<Talk> = (0..1_000).map(|_| Talk::open(&socket, &hello)).collect();
         assert!(held(pid).1 >= 1_000);
         for some in talks.chunks_mut(8) {
-            // As many as a client that names itself to nobody may have at once, and some that wait.
+            // All clients without an id count as one client of their user, so some of these queries
+            // wait.
             let question = json!({"type": "search", "query": "retry_delay"}).to_string();
             some.iter_mut()
                 .for_each(|talk| talk.send(question.as_bytes()));
