@@ -230,7 +230,8 @@ fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// The part of a file that a search reads, as text: all lines before the first NUL.
+/// The part of a file that is searched, as text. It ends before the line with the first NUL, and is
+/// empty for a binary file.
 fn searched(bytes: &[u8]) -> Vec<u8> {
     let mut text = match bytes {
         [0xFF, 0xFE, rest @ ..] => utf16(rest, u16::from_le_bytes),

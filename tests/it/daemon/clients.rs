@@ -263,7 +263,7 @@ fn ggrep_a_daemon_that_does_not_answer_holds_nobody_up_for_long() {
     let mut daemon = place.serve(&[]);
     let pid = i32::try_from(daemon.id()).unwrap();
     halt(pid);
-    // The daemon stays stopped, so a command that ends has not waited for it. The patience is that
+    // The daemon stays halted, so a command that ends has not waited for it. The patience is that
     // of the product: tests otherwise set a longer one.
     let ask = |program: &str, args: &[&str]| {
         let mut command = place.command(program, args);

@@ -120,7 +120,7 @@ fn ggrep_status_tells_what_is_searched_and_what_was_asked() {
             .unwrap()
             >= 1
     );
-    // Times are in order, and have one format.
+    // All times have the same format.
     let created = first["snapshot"]["created_at"].as_str().unwrap();
     let started = first["daemon"]["started_at"].as_str().unwrap();
     for time in [created, started] {
@@ -129,7 +129,7 @@ fn ggrep_status_tells_what_is_searched_and_what_was_asked() {
             "{time}"
         );
     }
-    // Queries are counted, and an edit makes another snapshot.
+    // An edit makes another snapshot, and query latencies are measured.
     let late = json!({"type": "search", "query": "socket", "limit": 0});
     world.client().refused(&late, "invalid_request");
     fs::write(world.tree.path("src/new.rs"), "fn socket_new() {}\n").unwrap();
@@ -344,7 +344,7 @@ fn ggrep_health_compares_paths_with_and_without_an_index() {
         severity(&found, "casefold_collisions").0.to_string()
     };
     assert_eq!(of(&world), "warn");
-    // One of the two files is removed, and later another one is added.
+    // The colliding file is removed, and later another one is added.
     fs::remove_file(world.tree.path("s/One.txt")).unwrap();
     assert_eq!(of(&world), "ok");
     fs::write(world.tree.path("s/TWO.txt"), "socket\n").unwrap();

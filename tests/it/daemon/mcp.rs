@@ -401,8 +401,8 @@ fn mcp_roots_that_are_files_add_nothing_and_allowed_ones_are_roots_of_paths() {
         let answer = wire.answer(1);
         assert_eq!(shown(&answer), "x.txt\n1:retry_delay\n");
     }
-    // The same holds if the allowed root is relative. The tree also has `sub/sub`, so the path
-    // `sub/y.txt` could be mistaken.
+    // The same holds if the allowed root is relative. The file `sub/sub/y.txt` is then shown as
+    // `sub/y.txt`.
     place.write("sub/sub/y.txt", "retry_delay\n");
     place.write("beside/z.txt", "retry_delay\n");
     let allowed = "[tools.sandbox]\nallowed_roots = [\"sub\"]\n";
@@ -487,7 +487,7 @@ fn mcp_what_is_ignored_everywhere_counts_as_it_is_now() {
 #[test]
 fn mcp_a_daemon_that_does_not_greet_is_not_waited_for() {
     let place = place();
-    // The client gives up after five seconds, the patience of the product.
+    // The server waits five seconds for the daemon, the patience of the product.
     let mut command = place.command(PROGRAM, &["mcp"]);
     command.env_remove("FORGE_SEARCH_PATIENCE_MS");
     let mut wire = Wire::start(&mut command);
@@ -507,7 +507,7 @@ fn mcp_a_daemon_that_does_not_greet_is_not_waited_for() {
     wire.send(&json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params}));
     let answer = wire.answer(3);
     assert_eq!(found(&answer), 3, "{answer}");
-    // Once the daemon runs again, it is asked again.
+    // Once the daemon runs again, the server uses it again.
     kill(daemons[0], rustix::process::Signal::CONT);
     wire.call(4, request, json!({}));
     assert_eq!(found(&wire.answer(4)), 3);
@@ -569,7 +569,6 @@ fn mcp_what_can_not_be_served_is_said_at_once() {
         assert_eq!(told.status.code(), Some(2), "{args:?}");
         assert!(text(&told.stderr).contains(said), "{args:?}: {told:?}");
     }
-    // With an empty input, as when a user only tests whether the command exists, the server prints
-    // nothing.
+    // An empty input is no error: a user may only test whether the command exists.
     assert_eq!(ok(&place.forge_search(&["mcp"])), "");
 }

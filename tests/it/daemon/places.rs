@@ -324,7 +324,7 @@ fn ggrep_what_the_global_excludes_say_is_followed_and_a_relative_place_is_one_pl
     assert!(asked().contains("src/ignored.rs"));
     let before = status();
     place.write("excludes", "ignored.rs\n");
-    // Real time: long enough for the daemon to look at it more than twice, without any effect.
+    // Real time: the daemon checks the file several times meanwhile, and must not become stale.
     std::thread::sleep(std::time::Duration::from_millis(400));
     let after = status();
     assert_eq!(after["daemon"]["stale"], false);

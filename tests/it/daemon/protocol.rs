@@ -230,8 +230,8 @@ fn ggrep_a_deadline_holds_from_end_to_end_and_counts_the_wait() {
     first.send(&endless());
     let answer = first.next().unwrap();
     assert_eq!(answer["error"]["code"], "timeout", "{answer}");
-    // The query that timed out is not running any more. On a slow machine, a second may not
-    // suffice.
+    // The query that timed out no longer occupies a place. On a slow machine, the next query may
+    // need several tries.
     let mut late = 1;
     let mut second = held.world.client_named("second");
     let found = loop {

@@ -504,8 +504,8 @@ fn ggrep_ignore_files_count_and_have_a_fingerprint() {
     assert!(world.indexes.is_some());
 }
 
-/// An index that was only compared with the tree has old states of some files. Edits are found all
-/// the same.
+/// Without a watcher, the index holds old states of edited files. A search finds the edits all the
+/// same.
 #[test]
 fn ggrep_what_was_edited_while_no_daemon_ran_is_found_at_once() {
     let cache = tempfile::tempdir().unwrap();
@@ -517,7 +517,7 @@ fn ggrep_what_was_edited_while_no_daemon_ran_is_found_at_once() {
     with_snapshot(&world, &search("open_socket"));
     let tree = world.into_tree();
     fs::write(tree.path("src/other.rs"), "pub fn open_socket_too() {}\n").unwrap();
-    // Without a watcher, each search compares the index with the tree.
+    // There is no watcher, so each search compares the index with the tree.
     let world = World::with(tree, Settings::default(), |config| {
         change(config);
         config.search.index_watch = false;
