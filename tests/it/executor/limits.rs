@@ -1,4 +1,4 @@
-//! Tests the limits of a worker, how the host cancels searches, and how workers end (EXEC §1, §8).
+//! Tests the limits of a worker, how searches beyond them fail, and how workers end (EXEC §1, §8).
 
 use std::io::Write;
 use std::time::{Duration, Instant};
