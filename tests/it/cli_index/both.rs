@@ -1,4 +1,4 @@
-//! Both tools, `Search` and `SearchFiles`, use one index (D116).
+//! Both tools, `Search` and `search_files`, use one index (D116).
 
 use serde_json::json;
 

@@ -662,7 +662,7 @@ fn times_that_an_index_can_not_hold_are_called_that() {
         (&index["unreadable"], &index["changing"]),
         (&json!([]), &json!([]))
     );
-    // An unusual time is not a change.
+    // A time out of range does not count as a change.
     let status = world.run(&["index", "status"]).ok();
     assert!(status.out.contains("1 always searched"), "{}", status.out);
     assert!(!status.out.contains("changed since"), "{}", status.out);
