@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::World;
 
-/// Two `.ignore` files with opposite effects.
+/// Two contents of `.ignore`. The second one hides other files than the first.
 const RULES: [&str; 2] = ["data/\n!built/\n!kept.log\n", "src/\n!*.log\n"];
 
 /// Returns the paths that a tool finds, and whether an index excluded files.

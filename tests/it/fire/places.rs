@@ -384,8 +384,7 @@ fn a_clock_that_is_set_back_or_forward_changes_no_answer() {
     }
 }
 
-/// A damaged manifest can't be asked for its number. The names of the other files contain the
-/// number.
+/// The number in a damaged manifest can't be read. The names of the other files contain it too.
 #[test]
 fn a_number_of_a_damaged_index_is_not_given_again() {
     let place = tempfile::tempdir().unwrap();

@@ -150,8 +150,7 @@ fn where_nothing_can_be_told_everything_else_goes_on() {
         .unwrap()
         .root()
         .join("living");
-    // A file blocks the first place for statuses. The second place is the same for every index of
-    // the user, so the test does not look there.
+    // A file blocks the first place for statuses, so the index uses the second one.
     fs::write(&living, "in the way").unwrap();
     let before = world;
     let tree = Tree::existing(before.root());

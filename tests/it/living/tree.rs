@@ -10,10 +10,10 @@ use super::words;
 use crate::differential::Seeded;
 use crate::support::Tree;
 
-/// Trees with at least this many files tend to lose files.
+/// Trees with more files than this tend to lose files.
 const CROWDED: usize = 70;
 
-/// Trees with fewer files tend to gain files.
+/// Trees with fewer files than this tend to gain files.
 const SPARSE: usize = 30;
 
 /// A directory at this depth gets no subdirectories.
