@@ -1,5 +1,9 @@
-//! A live index: the time of searches during its build, the delay until an edit is found, the cost
-//! of the cookie barrier, and the effects of many changes at once.
+//! Measurements of a live index:
+//!
+//! - the time of searches during its build;
+//! - the delay until an edit is found;
+//! - the cost of the cookie barrier;
+//! - the effects of many changes at once.
 //!
 //! The cookie barrier proves that all changes were reported. The tree is a copy, because the bench
 //! changes it: of the generated tree of 20,000 files, or of the tree that `FORGE_SEARCH_TREE`

@@ -12,7 +12,7 @@ use forge_search::tool::indexing::{CachePlaces, Indexes};
 use forge_search::tool::sandbox::Sandbox;
 use forge_search::tool::search::{SearchTool, ToolContext};
 
-/// A build host without limits: a build runs in the caller's thread.
+/// A build host that never stops a build and shows no progress.
 pub(crate) struct Host;
 
 impl BuildHost for Host {

@@ -117,7 +117,7 @@ fn root() -> &'static Arc<RootDir> {
     })
 }
 
-/// A host without limits or progress.
+/// A build host that never stops a build and shows no progress.
 struct Nobody;
 
 impl BuildHost for Nobody {

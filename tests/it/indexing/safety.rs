@@ -104,8 +104,8 @@ fn fr_lsi_safe_04_an_index_that_was_opened_is_uncertain_until_it_was_compared_wi
     assert_eq!(stats.index_safety_state, "UNCERTAIN");
     assert_eq!(stats.index_uncertain_reason.as_deref(), UNLOOKED);
     world.check_used(&opened, &needle());
-    // In any state, changes since the last use are found, both by a process that opens the index
-    // and by one that has it open.
+    // In any state, changes since the last use are found. The first process has the index open, the
+    // second one opens it.
     world.tree.file("a/new.txt", "a new needle\n");
     for opened in [&opened, &world.open()] {
         world.check_used(opened, &needle());

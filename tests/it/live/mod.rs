@@ -52,7 +52,7 @@ const MAPPED: Variant = Variant {
     ..LIVE
 };
 
-/// Files in several directories; `needle` is in three of them.
+/// Files in several directories. `needle` is in three of them and in a hidden one.
 const FILES: [(&str, &str); 9] = [
     ("a/one.txt", "a needle in a haystack\n"),
     ("a/two.txt", "nothing but straw\n"),

@@ -1,5 +1,9 @@
-//! The implementations of [`Engine`]: the tool with an index that each call compares with the tree,
-//! the tool with a live index, the tool without an index, and engines with planted errors.
+//! The implementations of [`Engine`]:
+//!
+//! - [`Scanning`]: the tool without an index;
+//! - [`Validating`]: the tool with an index that each call compares with the tree;
+//! - [`Alive`]: the tool with a live index;
+//! - the others: engines with planted errors.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
