@@ -145,7 +145,7 @@ fn d55_a_name_that_is_written_to_and_is_not_there_makes_all_uncertain() {
     world.watchers.queue(Heard::File("a/late".into()));
     world.watchers.queue(Heard::Subtree("a/late".into()));
     world.check_used("needle");
-    // The directory itself is gone, so no file in it can be reached.
+    // The directory is gone too. Its removal has an event of its own, so the index stays certain.
     world.watchers.queue(Heard::File("a/away/file".into()));
     world.check_used("needle");
 }
