@@ -303,6 +303,26 @@ mod tests {
         assert_eq!(text, told);
     }
 
+    #[test]
+    fn lines_that_fit_in_part_are_all_there_and_a_note_counts_them() {
+        let long = "a".repeat(200);
+        let made = || {
+            draft(&[
+                ("a", 1, &long, true),
+                ("a", 2, &long, true),
+                ("a", 3, "b", true),
+            ])
+        };
+        let whole = json_len_of(&written(&made()));
+        let text = made().fit(Some(whole - 1)).unwrap();
+        assert!(json_len_of(&text) < whole, "{text}");
+        let numbers: Vec<_> = text.lines().filter(|line| line.contains(':')).collect();
+        assert_eq!(numbers.len(), 3, "{text}");
+        assert!(text.contains("[2 lines are longer than"), "{text}");
+        assert!(text.contains("shown in part"), "{text}");
+        assert!(!text.contains("truncated"), "{text}");
+    }
+
     proptest! {
         #[test]
         fn a_text_fits_its_budget_exactly(
@@ -326,7 +346,9 @@ mod tests {
                 Ok(text) => {
                     prop_assert!(json_len_of(&text) <= budget);
                     prop_assert_eq!(text == whole, json_len_of(&whole) <= budget);
-                    prop_assert!(text == whole || text.contains("truncated: the output was cut"));
+                    let is_told = text.contains("truncated: the output was cut")
+                        || text.contains("shown in part");
+                    prop_assert!(text == whole || is_told);
                 }
                 Err(error) => {
                     prop_assert!(json_len_of(&whole) > budget);
