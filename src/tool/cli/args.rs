@@ -180,7 +180,7 @@ Examples:
   forge-search mcp --root /srv/tree          the same for a tree elsewhere
   claude mcp add forge-search -- forge-search mcp
 
-How agents are configured, and what they should know, is in docs/agents.md.")]
+How agents are configured, and what they should know, is in docs/guide/agents.md.")]
     Mcp(McpArgs),
     /// Execute one search task that a scheduler has handed out with a signed lease.
     ///
